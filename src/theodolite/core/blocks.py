@@ -1,0 +1,53 @@
+"""Block work on all cores: results come back in order, so that sums do not depend on the number of threads."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from theodolite.core.vectors import Floats, Source
+
+Result = TypeVar("Result")
+
+
+def map_blocks(function: Callable[[int, Floats], Result], data: Source) -> Iterator[Result]:
+    """`function(first row, block)` of every block, in order, with a bounded number of blocks in flight.
+
+    BLAS runs single-threaded inside each worker: the elementwise half of the work then uses all cores too, which BLAS's own
+    threads leave idle. Reading, casting and checking a block happen in the worker as well.
+    """
+
+    def work(start: int, raw: Floats) -> Result:
+        return function(start, data.prepare(start, raw))
+
+    blocks = data.raw_blocks()
+    workers = available_cores()
+    if workers == 1 or (data.n is not None and data.n <= data.block_rows):
+        for start, raw in blocks:
+            yield work(start, raw)
+        return
+
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+        flying: deque[Future[Result]] = deque()
+        try:
+            for start, raw in blocks:
+                flying.append(pool.submit(work, start, raw))
+                if len(flying) > workers:
+                    yield flying.popleft().result()
+            while flying:
+                yield flying.popleft().result()
+        finally:
+            for future in flying:
+                future.cancel()
+
+
+def available_cores() -> int:
+    """Cores this process may use, or fewer where OMP_NUM_THREADS asks for fewer."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return max(1, min(cores, int(asked))) if asked.isdigit() else cores

@@ -1,0 +1,72 @@
+"""Eigenvalues and eigenvectors of a cloud's second moments, with signs that do not depend on the machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from theodolite.core.moments import Doubles, Moments
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Eigenpairs of a scatter matrix: `values` descending and never negative, `vectors` as columns of (d, r).
+
+    r < d where there are fewer rows than dimensions; the d - r directions left out have eigenvalue 0.
+    """
+
+    values: Doubles
+    vectors: Doubles
+    d: int
+
+    @property
+    def rank(self) -> int:
+        """Number of eigenvalues above rounding noise."""
+        return int(np.count_nonzero(self.values > noise_floor(self.values, self.d)))
+
+    @property
+    def smallest_relative_gap(self) -> float:
+        """Smallest gap between neighbouring eigenvalues, over the largest eigenvalue: 0 where a direction is not determined."""
+        padded = np.append(self.values, np.zeros(min(1, self.d - len(self.values))))
+        if len(padded) < 2 or padded[0] == 0:
+            return float("nan")
+        return float(np.min(padded[:-1] - padded[1:]) / padded[0])
+
+
+def spectrum(moments: Moments, *, centered: bool = True) -> Spectrum:
+    """Eigenpairs of the scatter about the mean, or of the uncentred X^T X."""
+    if moments.rows is not None:
+        rows = moments.rows - moments.mean if centered else moments.rows
+        _, singular, vectors = np.linalg.svd(rows, full_matrices=False)
+        return Spectrum(np.square(singular), fixed_signs(vectors.T), moments.d)
+    values, vectors = np.linalg.eigh(_second_moment(moments, centered=centered))
+    return Spectrum(np.maximum(values[::-1], 0.0), fixed_signs(vectors[:, ::-1]), moments.d)
+
+
+def eigenvalues(moments: Moments, *, centered: bool = True) -> Doubles:
+    """Eigenvalues alone, descending, padded with zeros to d: a third of the cost of `spectrum`."""
+    if moments.rows is not None:
+        rows = moments.rows - moments.mean if centered else moments.rows
+        values = np.square(np.linalg.svd(rows, compute_uv=False))
+        return np.concatenate([values, np.zeros(moments.d - len(values))])
+    values = np.linalg.eigvalsh(_second_moment(moments, centered=centered))
+    return np.maximum(values[::-1], 0.0)
+
+
+def noise_floor(values: Doubles, d: int) -> float:
+    """Eigenvalues at or below this cannot be told from zero: rounding of float32 input, times the size of the matrix."""
+    largest = float(values.max(initial=0.0))
+    return largest * d * float(np.finfo(np.float32).eps) ** 2 + largest * d * float(np.finfo(np.float64).eps)
+
+
+def fixed_signs(vectors: Doubles) -> Doubles:
+    """Flip columns so that the entry of largest magnitude is positive: an eigenvector has no sign, LAPACK picks one."""
+    strongest = np.abs(vectors).argmax(axis=0)
+    signs = np.sign(vectors[strongest, np.arange(vectors.shape[1])])
+    return np.asarray(vectors * np.where(signs == 0, 1.0, signs), dtype=np.float64)
+
+
+def _second_moment(moments: Moments, *, centered: bool) -> Doubles:
+    scatter = moments.full_scatter()
+    return scatter if centered else scatter + moments.n * np.outer(moments.mean, moments.mean)
