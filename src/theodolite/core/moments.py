@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.core.blocks import map_blocks
+from theodolite.core.sample import RowSample
 from theodolite.core.vectors import Floats, Vectors, source
 
 Doubles = NDArray[np.float64]
 
 FORMAT = 1
+LONGEST = 1e70  # traces of squares are fourth powers, and must fit float64
 SUM_RUN = 128  # rows summed in the block's own precision before float64 takes over
 GROUP = 256  # blocks whose means are kept before they are folded: bounds the memory of very long streams
 
@@ -47,14 +49,26 @@ class Moments:
     norm_max: float
 
     @classmethod
-    def of(cls, X: Vectors) -> Moments:
-        """Moments of anything that holds vectors, in one pass; a `Moments` is returned as it is."""
+    def of(cls, X: Vectors, *, sample: RowSample | None = None) -> Moments:
+        """Moments of anything that holds vectors, in one pass; a `Moments` is returned as it is.
+
+        Every row is offered to `sample` on the way, for streams that cannot be read twice.
+        """
         if isinstance(X, cls):
             return X
         data = source(X)
-        if data.n is not None and data.n <= data.d:
-            return _of_few_rows(np.concatenate(list(data.blocks())).astype(np.float64, copy=False))
-        return merge_blocks(map_blocks(lambda _, block: BlockMoments.of(block), data), data.d)
+        few: list[Floats] = []
+
+        def parts() -> Iterator[BlockMoments]:
+            for start, block, part in map_blocks(lambda start, block: (start, block, BlockMoments.of(block)), data):
+                if sample is not None:
+                    sample.add(start, block)
+                if start < data.d and (data.n is None or data.n <= data.d):
+                    few.append(block)
+                yield part
+
+        total = merge_blocks(parts(), data.d)
+        return _of_few_rows(np.concatenate(few).astype(np.float64)) if total.n <= data.d else total
 
     @property
     def d(self) -> int:
@@ -178,11 +192,16 @@ class BlockMoments:
 
     @classmethod
     def of(cls, block: Floats) -> BlockMoments:
+        norms = row_norms(block)
+        longest = norms.max()
+        if longest > LONGEST:
+            raise ValueError(f"vectors as long as {longest:.1e} overflow when squared; divide them all by that length")
+        if not 1e-12 < longest < 1e15:  # squares of such entries leave float32
+            block = block.astype(np.float64)
         shift = block[:: -(-len(block) // SUM_RUN)].mean(axis=0)
         centred = block - shift
         offset = column_sums(centred) / len(block)
         products = centred.T @ centred
-        norms = row_norms(block)
         live = norms > 0
         inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=live)
         units = np.multiply(block, inverse.astype(block.dtype)[:, None], out=centred)
@@ -215,10 +234,6 @@ def merge_blocks(parts: Iterable[BlockMoments], d: int) -> Moments:
         total = _fold(total, group, products)
     if total is None:
         raise ValueError("there are no vectors: give at least one row")
-    if not np.isfinite(total.trace):
-        raise ValueError(
-            f"entries as large as {np.abs(total.mean).max():.1e} overflow when squared; divide the vectors by their largest entry"
-        )
     return total
 
 
@@ -266,7 +281,7 @@ def _fold(total: Moments | None, group: list[BlockMoments], products: Doubles) -
         unit_squares=np.sum([part.unit_squares for part in group], axis=0),
         zero_rows=sum(part.zero_rows for part in group),
         norm_sum=float(norms.sum()),
-        norm_squares=float(norms @ norms),
+        norm_squares=float(np.square(norms).sum()),
         norm_min=float(norms.min()),
         norm_max=float(norms.max()),
     )
@@ -286,7 +301,7 @@ def _of_few_rows(rows: Doubles) -> Moments:
         unit_squares=np.square(units).sum(axis=0),
         zero_rows=int(len(rows) - live.sum()),
         norm_sum=float(norms.sum()),
-        norm_squares=float(norms @ norms),
+        norm_squares=float(np.square(norms).sum()),
         norm_min=float(norms.min()),
         norm_max=float(norms.max()),
     )

@@ -27,11 +27,13 @@ class Spectrum:
 
     @property
     def smallest_relative_gap(self) -> float:
-        """Smallest gap between neighbouring eigenvalues, over the largest eigenvalue: 0 where a direction is not determined."""
-        padded = np.append(self.values, np.zeros(min(1, self.d - len(self.values))))
-        if len(padded) < 2 or padded[0] == 0:
-            return float("nan")
-        return float(np.min(padded[:-1] - padded[1:]) / padded[0])
+        """Smallest gap between neighbouring eigenvalues, over the largest: near 0 a direction is not determined by the data.
+
+        Directions without any spread count as one: nothing that is measured along them depends on how they are chosen.
+        """
+        live = self.values[: self.rank]
+        padded = np.append(live, np.zeros(int(self.rank < self.d)))
+        return float(np.min(padded[:-1] - padded[1:]) / padded[0]) if len(live) and len(padded) > 1 else float("nan")
 
 
 def spectrum(moments: Moments, *, centered: bool = True) -> Spectrum:

@@ -107,6 +107,8 @@ def source(X: Vectors) -> Source:
         return X
     if isinstance(X, (str, os.PathLike)):
         return _from_folder(Path(X))
+    if hasattr(X, "toarray"):
+        raise TypeError("a sparse matrix is not a cloud of embeddings; pass X.toarray() if its dense form fits in memory")
     if callable(X) and not hasattr(X, "__array__"):
         return _from_chunks(X)
     if isinstance(X, Iterator):
@@ -161,8 +163,6 @@ def _plain(X: Any) -> NDArray[Any]:
         return np.asarray(X.float() if str(X.dtype) == "torch.bfloat16" else X)
     if module in ("pandas", "polars"):
         return _from_frame(X)
-    if module == "scipy" and hasattr(X, "toarray"):
-        raise TypeError("a sparse matrix is not a cloud of embeddings; pass X.toarray() if its dense form fits in memory")
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError("the array has masked entries; every entry must be a number: fill or drop them first")
     try:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.blocks import map_blocks
-from theodolite.core.moments import BlockMoments, Doubles, Moments, merge_blocks
+from theodolite.core.moments import Doubles, Moments
 from theodolite.core.sample import RowSample, sample_rows
 from theodolite.core.spectrum import Spectrum, eigenvalues, spectrum
 from theodolite.core.vectors import Floats, Source, Vectors, source
+
+Made = TypeVar("Made")
 
 SAMPLE = 10_000
 """Rows on which metrics that compare rows with rows are computed when there are more."""
@@ -34,6 +37,7 @@ class Cloud:
         self.source: Source = source(X)
         self.sample_size = sample
         self.seed = seed
+        self._made: dict[str, object] = {}
         self._sampled: tuple[NDArray[np.intp], Floats] | None = None
 
     @classmethod
@@ -55,19 +59,27 @@ class Cloud:
         if self.source.replayable:
             return Moments.of(self.source)
         picked = RowSample(self.sample_size, self.d, self.source.dtype, seed=self.seed)
-
-        def work(start: int, block: Floats) -> tuple[int, Floats, BlockMoments]:
-            return start, block, BlockMoments.of(block)
-
-        def parts() -> object:
-            for start, block, part in map_blocks(work, self.source):
-                picked.add(start, block)
-                yield part
-
-        moments = merge_blocks(parts(), self.d)  # type: ignore[arg-type]
+        moments = Moments.of(self.source, sample=picked)
         self._sampled = picked.index, picked.rows
-        # A short stream is small enough to keep, and its rows give a better spectrum than its scatter.
-        return Moments.of(picked.rows) if moments.n <= min(self.d, self.sample_size) else moments
+        return moments
+
+    def replay(self) -> Source:
+        """The rows for a second pass; a stream that can be read once gives them only where its sample holds them all."""
+        if self.source.replayable:
+            return self.source
+        self.moments  # noqa: B018  # the first pass, which leaves the sample behind
+        if not self.is_sampled:
+            return source(self.sample)
+        raise Undefined(
+            "it needs a second pass over the rows, and this stream can be read once: pass a function that returns "
+            "a fresh iterator, or a memory-mapped array"
+        )
+
+    def cached(self, key: str, make: Callable[[], Made]) -> Made:
+        """`make()`, computed once under this key: how metrics share what they build on."""
+        if key not in self._made:
+            self._made[key] = make()
+        return cast(Made, self._made[key])
 
     @cached_property
     def spectrum(self) -> Spectrum:

@@ -1,0 +1,54 @@
+# Every target does its own set-up: a fresh clone needs only make and Python 3.10 or newer.
+PYTHON ?= python3
+WORKERS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+PEERS := $(VENV)/.peers
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+.PHONY: help setup check format test test-quick demo bench build clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(INSTALLED)  ## make .venv with the committed versions; again only when they change
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt hatchling
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev,demo,fast]'
+	@touch $@
+
+check: setup  ## lint, format, types and the import order
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(PYTEST) -q tests/contract/test_import_order.py
+
+format: setup  ## rewrite the files the way `check` wants them
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: check  ## check, then every test
+	$(PYTEST) -n $(WORKERS) --dist loadfile
+
+test-quick: setup  ## every test that takes no more than a few seconds
+	$(PYTEST) -n $(WORKERS) --dist loadfile -m "not slow"
+
+demo: setup  ## survey and repair real vectors
+	$(BIN)/theodolite demo
+
+$(PEERS): $(INSTALLED) benchmarks/peers.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement benchmarks/peers.txt
+	@touch $@
+
+bench: $(PEERS)  ## measure against peers; ARGS="--quick" for a try, ARGS="--write" to keep the table
+	$(BIN)/python benchmarks/run.py $(ARGS)
+
+build: setup  ## wheel and sdist in dist/
+	$(BIN)/python -m build --no-isolation
+
+clean:  ## remove what the other targets made
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

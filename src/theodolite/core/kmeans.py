@@ -1,0 +1,215 @@
+"""K-means for data that need not fit in memory: starts on a seeded sample, then a few passes over all rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theodolite.core.blocks import map_blocks
+from theodolite.core.centre import centred
+from theodolite.core.moments import Doubles
+from theodolite.core.sample import RowSample, sample_rows
+from theodolite.core.vectors import Floats, Source, Vectors, source
+
+Labels = NDArray[np.intp]
+
+SAMPLE = 20_000  # rows the starts are made on
+SAMPLE_PER_CLUSTER = 100  # and at least this many for each cluster
+SAMPLE_BYTES = 256 * 2**20  # but no more than this in memory
+SAMPLE_PASSES = 100
+TRIAL_PASSES = 5  # passes on the sample after which the best start is chosen
+TOLERANCE = 1e-5  # a pass that lowers the inertia by a smaller share is the last
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """Centroids of a cloud, and how well they fit it.
+
+    `inertia` is the summed squared distance of the rows to the mean of their cluster, with the clusters of the last pass;
+    the nearest-centroid inertia of `centroids` is never larger. Of float32 rows it is good to about 1e-6 of the total spread.
+    """
+
+    centroids: Doubles
+    """(k, d)"""
+    counts: NDArray[np.int64]
+    """Rows of each cluster in the last pass, none of them 0."""
+    inertia: float
+    n_passes: int
+    """Passes over all rows."""
+    converged: bool
+
+    @property
+    def k(self) -> int:
+        return len(self.centroids)
+
+
+def kmeans(X: Vectors, k: int, *, seed: int = 0, starts: int = 3, passes: int = 3) -> Clusters:
+    """Cluster the rows around k centroids: seeded, streamed, and independent of how the rows are chunked.
+
+    Greedy k-means++ makes `starts` sets of centroids on a seeded sample (20,000 rows, or 100 for each cluster), Lloyd's
+    iterations on the sample carry the best one to convergence, and at most `passes` iterations over all rows finish it.
+
+    A cluster that loses its rows starts anew at the row farthest from its centroid; one still empty after the last pass is
+    dropped. Where the sample holds fewer distinct rows than k, each of them becomes a cluster. So `centroids` may have fewer than k
+    rows, never more.
+    """
+    data = source(X)
+    if k < 1 or starts < 1 or passes < 1:
+        raise ValueError(f"k={k}, starts={starts} and passes={passes} must each be at least 1")
+    if not data.replayable:
+        raise ValueError(
+            "k-means reads its rows several times, and this stream can be read once; pass a function that returns "
+            "a fresh iterator, a list of chunks, a folder of shards or a memory-mapped array"
+        )
+    sample = _sample(data, k, seed=seed)
+    shift = sample.mean(axis=0, dtype=np.float64)
+    sample = centred(sample, shift)
+    origin = np.zeros(data.d)  # of the sample, which is centred already
+    begun = [
+        _lloyd(source(sample), origin, _plus_plus(sample, k, seed=seed, start=start), passes=TRIAL_PASSES) for start in range(starts)
+    ]
+    best = min(begun, key=lambda state: state.inertia)
+    best = _lloyd(source(sample), origin, best.centres, passes=SAMPLE_PASSES)
+    final = _lloyd(data, shift, best.centres, passes=passes)
+    live = final.counts > 0
+    return Clusters(
+        centroids=final.centres[live] + shift,
+        counts=final.counts[live],
+        inertia=final.inertia,
+        n_passes=final.passes,
+        converged=final.converged,
+    )
+
+
+def nearest(rows: Floats, centroids: Doubles) -> Labels:
+    """Index of the nearest centroid (Euclidean) of each row; the first of those equally near."""
+    middle = centroids.mean(axis=0)
+    return _nearest(centred(rows, middle), (centroids - middle).astype(rows.dtype))[0]
+
+
+class _State(NamedTuple):
+    centres: Doubles
+    counts: NDArray[np.int64]
+    inertia: float
+    passes: int
+    converged: bool
+
+
+class _Part(NamedTuple):
+    """What one block tells of its clusters; coordinates are relative to the shift."""
+
+    counts: NDArray[np.int64]
+    sums: Floats
+    squares: float
+    farthest: Floats
+    distance: float
+
+
+def _lloyd(data: Source, shift: Doubles, centres: Doubles, *, passes: int) -> _State:
+    """Lloyd's iterations over all rows of the data until one gains next to nothing."""
+    previous = math.inf
+    for done in range(1, passes + 1):
+        state, moved = _iterate(data, shift, centres)
+        gained = previous - state.inertia
+        if gained <= TOLERANCE * state.inertia and not moved:
+            return _State(state.centres, state.counts, state.inertia, done, True)
+        centres, previous = state.centres, state.inertia
+    return _State(state.centres, state.counts, state.inertia, passes, False)
+
+
+def _iterate(data: Source, shift: Doubles, centres: Doubles) -> tuple[_State, bool]:
+    """One pass: assign every row, move the centres to the means. Also whether an empty cluster found a new place."""
+    counts = np.zeros(len(centres), np.int64)
+    sums = np.zeros(centres.shape)
+    squares = 0.0
+    far: list[tuple[float, Floats]] = []
+    rounded = centres.astype(data.dtype)
+    for part in map_blocks(lambda _, block: _assign(centred(block, shift), rounded), data):
+        counts += part.counts
+        sums += part.sums
+        squares += part.squares
+        far = sorted([*far, (part.distance, part.farthest)], key=lambda item: -item[0])[: len(centres)]
+    live = counts > 0
+    moved = centres.copy()
+    moved[live] = sums[live] / counts[live, None]
+    inertia = max(0.0, squares - float(np.vdot(sums[live], moved[live])))
+    empty = np.flatnonzero(~live)
+    # A distance that rounding alone can make is no reason for another cluster.
+    noise = float(np.finfo(data.dtype).eps) * squares / counts.sum() * data.d
+    places = [row for distance, row in far if distance > noise][: len(empty)]
+    if places:
+        moved[empty[: len(places)]] = places
+    return _State(moved, counts, inertia, 1, False), bool(places)
+
+
+def _assign(rows: Floats, centres: Floats) -> _Part:
+    labels, best = _nearest(rows, centres)
+    squares = np.einsum("ij,ij->i", rows, rows)
+    distance = squares - 2 * best
+    farthest = int(distance.argmax())
+    members = np.zeros((len(rows), len(centres)), rows.dtype)
+    members[np.arange(len(rows)), labels] = 1  # sums by GEMM: as fast as the distances, and no loop over points
+    return _Part(
+        counts=np.bincount(labels, minlength=len(centres)),
+        sums=members.T @ rows,
+        squares=float(squares.sum(dtype=np.float64)),
+        farthest=rows[farthest].copy(),
+        distance=float(distance[farthest]),
+    )
+
+
+def _nearest(rows: Floats, centres: Floats) -> tuple[Labels, Floats]:
+    """Nearest centre of each row, and x.c - |c|^2 / 2 of it: half of what |x|^2 exceeds the squared distance by."""
+    scores = rows @ centres.T
+    scores -= (0.5 * np.square(centres.astype(np.float64)).sum(axis=1)).astype(rows.dtype)
+    labels = scores.argmax(axis=1)
+    return labels, scores[np.arange(len(rows)), labels]
+
+
+def _sample(data: Source, k: int, *, seed: int) -> Floats:
+    fitting = max(10 * k, SAMPLE_BYTES // (data.d * data.dtype.itemsize))
+    size = min(max(SAMPLE, SAMPLE_PER_CLUSTER * k), fitting)
+    if data.n is not None:
+        return data.take(sample_rows(data.n, size, seed=seed))
+    picked = RowSample(size, data.d, data.dtype, seed=seed)
+    start = 0
+    for block in data.blocks():
+        picked.add(start, block)
+        start += len(block)
+    return picked.rows
+
+
+def _plus_plus(rows: Floats, k: int, *, seed: int, start: int) -> Doubles:
+    """Greedy k-means++: each next centre is the best of a few rows drawn by squared distance to the centres so far."""
+    if len(np.unique(rows[:, 0])) <= k:
+        distinct = np.unique(rows, axis=0)
+        if len(distinct) <= k:
+            return distinct.astype(np.float64)
+    random = np.random.default_rng([seed, start])
+    squares = np.einsum("ij,ij->i", rows, rows)
+    trials = 2 + int(math.log(k))
+    chosen = [int(random.integers(len(rows)))]
+    near = _distances(rows, squares, np.array(chosen))[:, 0]
+    while len(chosen) < k and near.sum() > 0:
+        reach = np.cumsum(near, dtype=np.float64)
+        drawn = np.searchsorted(reach, random.random(trials) * reach[-1], side="right").clip(max=len(rows) - 1)
+        options = np.minimum(near[:, None], _distances(rows, squares, drawn))
+        best = int(options.sum(axis=0).argmin())
+        near = options[:, best]
+        chosen.append(int(drawn[best]))
+    return rows[chosen].astype(np.float64)
+
+
+def _distances(rows: Floats, squares: Floats, chosen: NDArray[np.intp]) -> Floats:
+    """(n, m) squared distances to m of the rows; exactly 0 for those themselves."""
+    distances = rows @ rows[chosen].T
+    distances *= -2
+    distances += squares[:, None]
+    distances += squares[chosen]
+    np.maximum(distances, 0, out=distances)
+    distances[chosen, np.arange(len(chosen))] = 0
+    return distances

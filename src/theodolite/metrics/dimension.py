@@ -1,0 +1,68 @@
+"""Intrinsic dimension: how many directions the cloud extends in where one stands, whatever space it is embedded in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from theodolite.core.vectors import Floats, Vectors
+from theodolite.metrics.cloud import Cloud, Undefined
+from theodolite.metrics.nearest import nearest
+from theodolite.metrics.registry import metric
+from theodolite.metrics.units import distinct_rows
+
+DISCARD = 0.1
+"""Share of the largest ratios left out of the fit, where the density is least constant."""
+
+
+@dataclass(frozen=True)
+class TwoNN:
+    """A fitted intrinsic dimension, the rows it was fitted on, and the copies of rows that were left out."""
+
+    dimension: float
+    rows: int
+    copies: int
+
+
+@metric(range="(0, inf)", direction="neither", paper="Facco et al. 2017", needs="sample", resample=False)
+def intrinsic_dimension(X: Vectors | Cloud) -> float:
+    """Intrinsic dimension by TwoNN (Facco et al. 2017), above 0, usually far below d; Euclidean.
+
+    10 % of the largest ratios are discarded and copies of rows are left out; `two_nn` tells how many. Above the cloud's sample
+    size (10,000 rows) a seeded sample is measured; `Cloud(X, sample=n)` widens it.
+    """
+    return two_nn(X).dimension
+
+
+def two_nn(X: Vectors | Cloud) -> TwoNN:
+    """The dimension from each row's distances r1, r2 to its two nearest: P(r2 / r1 <= mu) = 1 - mu^-dimension.
+
+    Least squares of -log(1 - F) on log mu, through the origin, F the empirical distribution of mu.
+    """
+    cloud = Cloud.of(X)
+    return cloud.cached("two nearest", lambda: _fit(cloud.sample))
+
+
+def _fit(X: Floats) -> TwoNN:
+    points = _centred(X)
+    first, _ = distinct_rows(points)
+    n = len(first)
+    if n < 3:
+        raise Undefined(f"two distances from each row need at least 3 distinct rows, there are {n}")
+    _, squares = nearest(points[first], 2)
+    log_ratio = np.sort(np.log(squares[:, 1] / squares[:, 0]) / 2)[: int(n * (1 - DISCARD))]
+    log_tail = -np.log1p(-np.arange(len(log_ratio)) / n)
+    if not log_ratio[-1] > 0:
+        raise Undefined("the two nearest of each row are equally far, as on a grid, so their ratios fit no dimension")
+    return TwoNN(float(log_ratio @ log_tail / (log_ratio @ log_ratio)), n, len(X) - n)
+
+
+def _centred(X: Floats) -> Floats:
+    """Rows about their mean, divided by the largest entry: ratios stay, and squares neither cancel nor overflow."""
+    scale = float(np.abs(X).max()) or 1.0
+    mean = X.mean(axis=0, dtype=np.float64)
+    points = np.empty_like(X)
+    for start in range(0, len(X), 1024):
+        points[start : start + 1024] = (X[start : start + 1024] - mean) / scale
+    return points

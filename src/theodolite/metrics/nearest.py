@@ -1,0 +1,144 @@
+"""Exact nearest rows by brute force, near the speed of the matrix product: tiles of the symmetric product, on all cores.
+
+Each tile of products serves both its rows and its columns, which halves the work; on 10,000 x 768 rows this takes less than
+half the time of the general search in scikit-learn. Products choose a few more candidates than asked for and differences of
+the rows, which do not cancel, decide among them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theodolite.core.blocks import available_cores
+from theodolite.core.moments import Doubles
+from theodolite.core.vectors import Floats
+
+Indices = NDArray[np.intp]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+TILE = 1024  # rows of a tile: large enough for BLAS, and its products stay in the cache
+SPARE = 4  # candidates beyond k, so that rounding in the products cannot push a true neighbour out
+GATHER_BYTES = 8 * 2**20
+
+
+def nearest(points: Floats, k: int) -> tuple[Indices, Doubles]:
+    """The k nearest other rows of each row, (m, k) numbers and squared Euclidean distances, nearest first; ties by number.
+
+    A row is never its own neighbour, whatever copies of it there are. Rows should be centred: their products are then as small
+    as they can be, and so is the rounding. Needs k < m.
+    """
+    m = len(points)
+    if not 0 < k < m:
+        raise ValueError(f"k={k} must be at least 1 and less than the number of rows, {m}")
+    best = _Best(m, min(k + SPARE, m - 1), points.dtype)
+    halves = np.einsum("ij,ij->i", points, points) / 2
+
+    def visit(rows: slice, columns: slice, products: Floats) -> None:
+        if rows != columns:
+            best.offer(columns, products.T - halves[rows], rows.start)
+        products -= halves[columns]
+        if rows == columns:
+            np.fill_diagonal(products, -np.inf)
+        best.offer(rows, products, columns.start)
+
+    each_tile(points, visit)
+    squares = squared_distances(points, points, best.index)
+    order = np.lexsort((best.index, squares), axis=1)[:, :k]
+    return np.take_along_axis(best.index, order, 1), np.take_along_axis(squares, order, 1)
+
+
+def each_tile(points: Floats, visit: Callable[[slice, slice, Floats], Result]) -> list[Result]:
+    """`visit(rows, columns, points[rows] @ points[columns].T)` on and above the diagonal of the tiled (m, m) product."""
+    cuts = [slice(start, min(start + TILE, len(points))) for start in range(0, len(points), TILE)]
+    pairs = [(rows, columns) for i, rows in enumerate(cuts) for columns in cuts[i:]]
+    return in_threads(lambda pair: visit(*pair, points[pair[0]] @ points[pair[1]].T), pairs)
+
+
+def largest_products(queries: Floats, keys: Floats, k: int, *, bias: Floats, own: Indices) -> Indices:
+    """Numbers of the k keys with the largest `query . key + bias`, in no order, for each query; the key `own` is left out."""
+
+    def work(start: int) -> Indices:
+        scores = queries[start : start + 256] @ keys.T + bias
+        scores[np.arange(len(scores)), own[start : start + 256]] = -np.inf
+        return np.argpartition(scores, len(keys) - k, axis=1)[:, len(keys) - k :]
+
+    return np.concatenate(in_threads(work, range(0, len(queries), 256)))
+
+
+def squared_distances(queries: Floats, points: Floats, index: Indices) -> Doubles:
+    """(q, k) squared distances of each query to the points `index` names, from differences."""
+    q, k = index.shape
+    step = max(1, GATHER_BYTES // (k * points.shape[1] * points.dtype.itemsize))
+
+    def work(start: int) -> Doubles:
+        gap = points[index[start : start + step]]
+        gap -= queries[start : start + step, None]
+        return np.asarray(np.einsum("ijk,ijk->ij", gap, gap), dtype=np.float64)
+
+    return np.concatenate(in_threads(work, range(0, q, step)))
+
+
+def in_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """The function of every item, in order, on all cores; BLAS stays single-threaded inside each worker."""
+    todo = list(items)
+    workers = min(available_cores(), len(todo))
+    if workers <= 1:
+        return [function(item) for item in todo]
+
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(function, todo))
+
+
+class _Best:
+    """The k best scores of every row so far, best first, and whose they are."""
+
+    def __init__(self, m: int, k: int, dtype: np.dtype[np.floating]) -> None:
+        self.k = k
+        self.values: Floats = np.full((m, k), -np.inf, dtype)
+        self.index = np.full((m, k), -1, np.intp)
+        self._locks = [threading.Lock() for _ in range(0, m, TILE)]
+
+    def offer(self, rows: slice, scores: Floats, first: int) -> None:
+        """Consider a tile of scores: its rows are `rows`, its columns are numbered from `first`."""
+        scores = np.ascontiguousarray(scores)
+        row, column = self._candidates(scores, self.values[rows, -1])
+        if not len(row):
+            return
+        with self._locks[rows.start // TILE]:
+            touched, row_of = np.unique(row, return_inverse=True)
+            held = touched + rows.start
+            owner = np.concatenate([np.repeat(np.arange(len(touched)), self.k), row_of])
+            value = np.concatenate([self.values[held].ravel(), scores[row, column]])
+            index = np.concatenate([self.index[held].ravel(), column + first])
+            order = np.lexsort((index, -value, owner))
+            starts = np.cumsum(np.bincount(owner)) - np.bincount(owner)
+            keep = order[starts[:, None] + np.arange(self.k)]
+            self.values[held], self.index[held] = value[keep], index[keep]
+
+    def _candidates(self, scores: Floats, worst: Floats) -> tuple[Indices, Indices]:
+        """(row, column) of every score that may be among the k best of its row; self, at -inf, never is."""
+        width = scores.shape[1]
+        bound = np.maximum(worst, np.finfo(scores.dtype).min)
+        groups = 8 * self.k
+        if np.isneginf(worst).any() and width >= 2 * groups:
+            # k maxima of disjoint groups lie at or above the k-th largest of them, so the k best scores do too.
+            tops = scores[:, : width // groups * groups].reshape(len(scores), -1, groups).max(axis=1)
+            bound = np.maximum(bound, np.partition(tops, groups - self.k, axis=1)[:, groups - self.k])
+        hits = np.flatnonzero(scores >= bound[:, None])
+        if len(hits) <= 4 * groups * len(scores) or width <= self.k:
+            row, column = np.divmod(hits, width)
+            return row, column
+        # Rows full of equal scores: any k of them will do.
+        column = np.argpartition(scores, width - self.k, axis=1)[:, width - self.k :].ravel()
+        row = np.repeat(np.arange(len(scores)), self.k)
+        real = scores[row, column] > -np.inf
+        return row[real], column[real]

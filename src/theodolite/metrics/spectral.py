@@ -1,0 +1,116 @@
+"""What the eigenvalues say: how much a few directions carry, and how many there are in effect."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from theodolite.core.moments import Doubles, Moments
+from theodolite.core.spectrum import eigenvalues, noise_floor
+from theodolite.core.vectors import Vectors
+from theodolite.metrics.cloud import Cloud, Undefined, moments_of
+from theodolite.metrics.registry import metric
+
+
+def explained_variance(X: Vectors | Moments | Cloud, k: int = 1, *, centered: bool = False) -> float:
+    """Explained variance EV_k (IL23 eq. 1), in (0, 1]; small is isotropic, k/d is its least value.
+
+    The share of the k largest squared singular values of the matrix as it is, or of the centred one; nan for a zero matrix.
+    """
+    return float(explained_variance_curve(X, k, centered=centered)[k - 1])
+
+
+def explained_variance_curve(X: Vectors | Moments | Cloud, k: int = 20, *, centered: bool = False) -> Doubles:
+    """EV_1 ... EV_k (IL23 fig. 2): shares of the total that the first 1 to k directions carry together, rising to at most 1."""
+    values = _values(X, centered=centered)
+    if not 1 <= k <= len(values):
+        raise ValueError(f"k={k} must lie between 1 and the dimension d={len(values)}")
+    total = values.sum()
+    return np.cumsum(values[:k]) / total if total > 0 else np.full(k, np.nan)
+
+
+@metric(range="[1/d, 1]", direction="lower is isotropic", paper="IL23 eq. 1", needs="moments")
+def ev_1(X: Vectors | Moments | Cloud) -> float:
+    """Share of the strongest direction in the squared singular values, uncentred (IL23 eq. 1), in (0, 1]; small is isotropic."""
+    return _share(X, 1)
+
+
+@metric(range="[2/d, 1]", direction="lower is isotropic", paper="IL23 eq. 1", needs="moments")
+def ev_2(X: Vectors | Moments | Cloud) -> float:
+    """Share of the two strongest directions, uncentred (IL23 eq. 1), in (0, 1]; small is isotropic."""
+    return _share(X, 2)
+
+
+@metric(range="[3/d, 1]", direction="lower is isotropic", paper="IL23 eq. 1", needs="moments")
+def ev_3(X: Vectors | Moments | Cloud) -> float:
+    """Share of the three strongest directions, uncentred (IL23 eq. 1), in (0, 1]; small is isotropic."""
+    return _share(X, 3)
+
+
+@metric(range="[1/d, 1]", direction="lower is isotropic", paper="IL23 eq. 1", needs="moments")
+def ev_1_centered(X: Vectors | Moments | Cloud) -> float:
+    """Share of variance along the first principal component, in (0, 1]; small is isotropic."""
+    return _share(X, 1, centered=True)
+
+
+@metric(range="[1, d]", direction="higher is isotropic", paper="Roy & Vetterli 2007", needs="moments")
+def effective_rank(X: Vectors | Moments | Cloud) -> float:
+    """Effective rank: exp of the entropy of the normalised covariance eigenvalues, in [1, d]; d is isotropic."""
+    return _exp_entropy(_spread(X))
+
+
+@metric(range="[1, d]", direction="higher is isotropic", paper="Roy & Vetterli 2007", needs="moments")
+def effective_rank_singular(X: Vectors | Moments | Cloud) -> float:
+    """Effective rank as Roy & Vetterli (2007) define it, on centred singular values, in [1, d]; d is isotropic."""
+    values = _spread(X)
+    # The root lifts rounding noise of empty directions by half its exponent: it is cut before.
+    return _exp_entropy(np.sqrt(np.where(values > noise_floor(values, len(values)), values, 0.0)))
+
+
+@metric(range="[1, d]", direction="higher is isotropic", paper="principal component analysis", needs="moments")
+def dimensions_95(X: Vectors | Moments | Cloud) -> float:
+    """Number of principal components that hold 95 % of the variance, in [1, d]; 0.95 d is isotropic."""
+    values = _spread(X)
+    return float(np.searchsorted(np.cumsum(values), 0.95 * values.sum() * (1 - 1e-12)) + 1)
+
+
+@metric(range="[1, inf)", direction="lower is isotropic", paper="numerical linear algebra", needs="moments", resample=False)
+def condition_number(X: Vectors | Moments | Cloud) -> float:
+    """Largest over smallest covariance eigenvalue, on the rank the data has, at least 1; 1 is isotropic."""
+    values = _spread(X)
+    live = values[values > noise_floor(values, len(values))]
+    return float(live[0] / live[-1])
+
+
+def _values(X: Vectors | Moments | Cloud, *, centered: bool) -> Doubles:
+    if isinstance(X, Cloud):
+        if centered:
+            return X.eigenvalues
+        values = X.uncentered_spectrum.values
+        return np.concatenate([values, np.zeros(X.d - len(values))])
+    return eigenvalues(moments_of(X), centered=centered)
+
+
+def _share(X: Vectors | Moments | Cloud, k: int, *, centered: bool = False) -> float:
+    values = _values(X, centered=centered)
+    if k > len(values):
+        raise Undefined(f"there are only {len(values)} dimensions, fewer than {k}")
+    total = float(values.sum())
+    if total <= 0 or (centered and not moments_of(X).has_spread):
+        raise Undefined("all rows are the same point, so there is no variance" if centered else "all rows are zero")
+    return float(values[:k].sum()) / total
+
+
+def _spread(X: Vectors | Moments | Cloud) -> Doubles:
+    """Covariance eigenvalues up to a factor, where there is variance."""
+    moments = moments_of(X)
+    if moments.n < 2:
+        raise Undefined("one row has no covariance; give at least two")
+    if not moments.has_spread:
+        raise Undefined("all rows are the same point, so there is no variance")
+    return _values(X if isinstance(X, Cloud) else moments, centered=True)
+
+
+def _exp_entropy(weights: Doubles) -> float:
+    shares = weights / weights.sum()
+    shares = shares[shares > 0]
+    return float(np.exp(-(shares * np.log(shares)).sum()))

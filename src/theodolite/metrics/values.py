@@ -1,0 +1,38 @@
+"""Several metrics of one cloud, in the fewest passes over its rows."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from theodolite.metrics import cosine, dimension, graph, isoscore, neighbours, pairs, partition, spectral, uniformity
+from theodolite.metrics.cloud import Cloud, Undefined
+from theodolite.metrics.registry import METRICS
+
+FAMILIES = (isoscore, partition, spectral, cosine, pairs, uniformity, dimension, neighbours, graph)
+"""Importing these fills the registry; their order is the order of a survey."""
+
+
+def metric_names(asked: Sequence[str] | None = None) -> list[str]:
+    """The metrics asked for, checked, or those a survey takes by default."""
+    if asked is None:
+        return [name for name, entry in METRICS.items() if entry.default]
+    for name in asked:
+        if name not in METRICS:
+            close = difflib.get_close_matches(name, METRICS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(METRICS)}"
+            raise ValueError(f"there is no metric {name!r}; {hint}")
+        if METRICS[name].needs in ("pairs", "reference"):
+            raise ValueError(f"metric {name!r} needs a second input; call theodolite.metrics.{name} with it")
+    return list(dict.fromkeys(asked))
+
+
+def measure(cloud: Cloud, names: Sequence[str]) -> dict[str, tuple[float, str]]:
+    """(value, "") or (nan, reason) of each metric: one pass for all moments, one more for all partition functions."""
+    variants = {partition.VARIANTS[name] for name in names if name in partition.VARIANTS}
+    if variants:
+        try:
+            partition.log_partitions(cloud, variants)
+        except Undefined:
+            pass  # each metric meets it again below, and gives its reason
+    return {name: METRICS[name].value(cloud) for name in names}

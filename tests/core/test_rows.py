@@ -1,0 +1,60 @@
+"""Rows survive the way to disk and back, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from theodolite.core.rows import Row, column, current_versions, read_rows, write_rows
+
+ROWS = [
+    Row(metric="iso_score", value=0.25, low=0.2, high=0.3, n=10, d=4, seed=1, layer=3, label="a</script>é", versions="x 1"),
+    Row(metric="mean_cosine", value=math.nan, reason="one row has no pair"),
+]
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.json", "rows.jsonl"])
+def test_rows_come_back_as_they_were(name: str, tmp_path: Path) -> None:
+    write_rows(ROWS, tmp_path / name)
+    first, second = read_rows(tmp_path / name)
+    assert first == ROWS[0]
+    assert math.isnan(second.value)
+    assert replace(second, value=0.0) == replace(ROWS[1], value=0.0)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_empty_results_have_the_same_columns(tmp_path: Path) -> None:
+    write_rows([], tmp_path / "rows.parquet")
+    assert read_rows(tmp_path / "rows.parquet") == []
+
+
+def test_nan_is_null_in_json_and_keeps_its_reason(tmp_path: Path) -> None:
+    write_rows(ROWS, tmp_path / "rows.json")
+    record = json.loads((tmp_path / "rows.json").read_text())[1]
+    assert record["value"] is None
+    assert record["reason"] == "one row has no pair"
+
+
+def test_nan_without_a_reason_is_refused() -> None:
+    with pytest.raises(ValueError, match="without a reason"):
+        Row(metric="iso_score", value=math.nan)
+
+
+def test_unknown_endings_and_fields_are_named(tmp_path: Path) -> None:
+    for act in (lambda: write_rows(ROWS, tmp_path / "rows.xlsx"), lambda: read_rows(tmp_path / "rows.xlsx")):
+        with pytest.raises(ValueError, match=r"\.parquet, \.json or \.jsonl"):
+            act()
+    with pytest.raises(ValueError, match="'colour'"):
+        Row.from_dict({"metric": "a", "value": 1.0, "colour": "red"})
+
+
+def test_a_column_is_an_array() -> None:
+    assert column(ROWS, "metric").tolist() == ["iso_score", "mean_cosine"]
+
+
+def test_versions_name_what_the_number_was_made_with() -> None:
+    assert all(name in current_versions() for name in ("python", "numpy", "scikit-learn", "theodolite"))

@@ -1,0 +1,204 @@
+"""Whatever holds the same vectors is the same source, and whatever holds none is an error that says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from theodolite.core.vectors import BLOCK_BYTES, array, require_finite, source, working_dtype
+
+X = np.random.default_rng(0).standard_normal((50, 6)).astype(np.float32)
+
+
+def chunks() -> Iterator[np.ndarray]:
+    yield X[:7]
+    yield X[:0].reshape(0, 6)
+    yield X[7:]
+
+
+def memmap(folder: Path) -> np.ndarray:
+    np.save(folder / "x.npy", X)
+    return np.load(folder / "x.npy", mmap_mode="r")
+
+
+def shards(folder: Path) -> Path:
+    np.save(folder / "part-0.npy", X[:20])
+    np.save(folder / "part-1.npy", X[20:])
+    return folder
+
+
+def torch_tensor(_: Path) -> Any:
+    return pytest.importorskip("torch").tensor(X, requires_grad=True)
+
+
+def pandas_frame(_: Path) -> Any:
+    return pytest.importorskip("pandas").DataFrame(X)
+
+
+def polars_frame(_: Path) -> Any:
+    return pytest.importorskip("polars").DataFrame(X)
+
+
+def pandas_lists(_: Path) -> Any:
+    return pytest.importorskip("pandas").DataFrame({"vector": list(X)})
+
+
+def polars_lists(_: Path) -> Any:
+    return pytest.importorskip("polars").DataFrame({"vector": X.tolist()})
+
+
+FORMS: dict[str, Callable[[Path], Any]] = {
+    "array": lambda _: X,
+    "fortran order": lambda _: np.asfortranarray(X),
+    "strided": lambda _: np.repeat(X, 2, axis=0)[::2],
+    "reversed twice": lambda _: X[::-1].copy()[::-1],
+    "memmap": memmap,
+    "folder": shards,
+    "folder as text": lambda folder: str(shards(folder)),
+    "list of chunks": lambda _: [X[:9], X[9:]],
+    "generator": lambda _: chunks(),
+    "function": lambda _: chunks,
+    "nested list": lambda _: X.tolist(),
+    "source": lambda _: source(X),
+    "torch": torch_tensor,
+    "pandas": pandas_frame,
+    "polars": polars_frame,
+    "pandas column of lists": pandas_lists,
+    "polars column of lists": polars_lists,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_the_same_vectors_reads_alike(form: str, tmp_path: Path) -> None:
+    np.testing.assert_array_equal(array(FORMS[form](tmp_path)), X)
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "generator"])
+def test_all_but_a_generator_can_be_read_twice_and_picked_from(form: str, tmp_path: Path) -> None:
+    opened = source(FORMS[form](tmp_path))
+    rows = np.array([0, 7, 19, 20, 49])
+    np.testing.assert_array_equal(opened.take(rows), X[rows])
+    np.testing.assert_array_equal(opened.take(rows), X[rows])
+
+
+def test_a_generator_read_twice_says_what_to_pass_instead() -> None:
+    opened = source(chunks())
+    assert not opened.replayable
+    assert sum(len(block) for block in opened.blocks()) == len(X)
+    with pytest.raises(ValueError, match="function that returns"):
+        list(opened.blocks())
+
+
+def test_blocks_are_small_whatever_the_chunks() -> None:
+    wide = np.zeros((3 * BLOCK_BYTES // 4000, 1000), np.float32)
+    tiny = [wide[i : i + 13] for i in range(0, len(wide), 13)]
+    for form in (wide, tiny, iter(tiny)):
+        sizes = [len(block) for block in source(form).blocks()]
+        assert sum(sizes) == len(wide)
+        assert max(sizes) * 4000 <= BLOCK_BYTES
+        assert len(sizes) <= 4
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (np.float16, np.float32),
+        (np.float32, np.float32),
+        (np.float64, np.float64),
+        (np.longdouble, np.float64),
+        (np.int8, np.float32),
+        (np.uint16, np.float32),
+        (np.int32, np.float64),
+        (np.int64, np.float64),
+        (np.bool_, np.float32),
+    ],
+)
+def test_each_dtype_is_read_in_a_precision_that_holds_it(given: type, kept: type) -> None:
+    values = np.array([[0, 1], [1, 1], [1, 0]]).astype(given)
+    assert array(values).dtype == kept == working_dtype(given)
+    np.testing.assert_array_equal(array(values), [[0, 1], [1, 1], [1, 0]])
+
+
+def test_bfloat16_tensors_are_read() -> None:
+    torch = pytest.importorskip("torch")
+    np.testing.assert_array_equal(array(torch.tensor([[1.5, -2.0]], dtype=torch.bfloat16)), [[1.5, -2.0]])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_the_first_entry_that_is_not_finite_is_named(bad: float) -> None:
+    broken = np.zeros((BLOCK_BYTES // 16 + 50, 4), np.float32)
+    broken[-3, 2] = bad
+    broken[-2, 1] = bad
+    for form in (broken, iter([broken[:10], broken[10:]])):
+        with pytest.raises(ValueError, match=f"row {len(broken) - 3}, column 2"):
+            array(form)
+    with pytest.raises(ValueError, match=f"row {len(broken) - 2}, column 1"):
+        source(broken).take(np.array([0, len(broken) - 2]))
+
+
+def test_a_sum_that_overflows_is_not_mistaken_for_a_bad_entry() -> None:
+    require_finite(np.full((4, 4), 3e38, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (np.zeros(5), r"reshape\(1, -1\)"),
+        (np.zeros((2, 3, 4)), r"reshape\(-1, X.shape\[-1\]\)"),
+        (np.float64(3.0), "single number"),
+        (np.zeros((0, 4)), "at least one row"),
+        (np.zeros((4, 0)), "at least one row and one column"),
+        ([], "one axis of length 0"),
+        (iter([]), "stream is empty"),
+        ([np.zeros((0, 2)), np.zeros((0, 2))], "every chunk is empty"),
+        (lambda: iter([]), "chunks are empty"),
+        ([[1.0, 2.0], [3.0]], "different length"),
+        ([np.zeros((2, 3)), np.zeros((2, 4))], "had 3 columns"),
+        (np.ma.masked_invalid([[np.nan, 1.0]]), "masked"),
+    ],
+)
+def test_wrong_shapes_say_what_is_wrong_and_what_to_do(given: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        array(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (np.zeros((2, 2), complex), "not real numbers"),
+        (np.array([["a", "b"]]), "not real numbers"),
+        (np.array([[None, 1]], dtype=object), "not real numbers"),
+        (sparse.eye_array(3), "sparse"),
+    ],
+)
+def test_what_is_no_number_is_refused(given: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        array(given)
+
+
+def test_a_text_column_of_a_frame_is_named() -> None:
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(TypeError, match="'title'"):
+        source(pandas.DataFrame({"x": [1.0, 2.0], "title": ["a", "b"]}))
+
+
+def test_missing_and_empty_folders_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="is not a folder"):
+        source(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match=r"holds no \.npy"):
+        source(tmp_path)
+
+
+def test_watching_reports_every_row_once() -> None:
+    seen: list[int] = []
+    np.testing.assert_array_equal(array(source(X).watched(seen.append)), X)
+    assert sum(seen) == len(X)
+
+
+def test_nothing_is_copied_that_need_not_be() -> None:
+    assert np.shares_memory(next(source(X).blocks()), X)
