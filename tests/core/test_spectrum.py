@@ -39,6 +39,15 @@ def test_the_smallest_gap_counts_empty_directions_once(values: list[float], d: i
     assert Spectrum(np.array(values), np.eye(d)[:, : len(values)], d).smallest_relative_gap == pytest.approx(gap)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_direction_that_a_layer_norm_empties_does_not_count(dtype: type) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((4000, 40)) * np.arange(1, 41.0) ** -0.5
+    X = (X - X.mean(1, keepdims=True)) / X.std(1, keepdims=True)
+    X = (X * rng.uniform(0.5, 1.5, 40) + rng.standard_normal(40)).astype(dtype)
+    assert spectrum(Moments.of(X)).rank == 39
+
+
 def test_a_single_or_empty_spectrum_has_no_gap() -> None:
     assert np.isnan(Spectrum(np.array([1.0]), np.eye(1), 1).smallest_relative_gap)
     assert np.isnan(Spectrum(np.zeros(3), np.eye(3), 3).smallest_relative_gap)

@@ -17,11 +17,11 @@ from theodolite.core.vectors import Floats, Source, Vectors, source
 
 Labels = NDArray[np.intp]
 
-SAMPLE = 20_000  # rows the starts are made on
+SAMPLE = 20_000  # rows Lloyd's iterations begin on
 SAMPLE_PER_CLUSTER = 100  # and at least this many for each cluster
+START = 4  # the first centres are chosen among every fourth row of the sample
 SAMPLE_BYTES = 256 * 2**20  # but no more than this in memory
 SAMPLE_PASSES = 100
-TRIAL_PASSES = 5  # passes on the sample after which the best start is chosen
 TOLERANCE = 1e-5  # a pass that lowers the inertia by a smaller share is the last
 
 
@@ -47,19 +47,19 @@ class Clusters:
         return len(self.centroids)
 
 
-def kmeans(X: Vectors, k: int, *, seed: int = 0, starts: int = 3, passes: int = 3) -> Clusters:
+def kmeans(X: Vectors, k: int, *, seed: int = 0, passes: int = 3) -> Clusters:
     """Cluster the rows around k centroids: seeded, streamed, and independent of how the rows are chunked.
 
-    Greedy k-means++ makes `starts` sets of centroids on a seeded sample (20,000 rows, or 100 for each cluster), Lloyd's
-    iterations on the sample carry the best one to convergence, and at most `passes` iterations over all rows finish it.
+    Greedy k-means++ and a local search choose centroids on a seeded sample (20,000 rows, or 100 for each cluster), Lloyd's
+    iterations on the sample carry them to convergence, and at most `passes` iterations over all rows finish them.
 
     A cluster that loses its rows starts anew at the row farthest from its centroid; one still empty after the last pass is
     dropped. Where the sample holds fewer distinct rows than k, each of them becomes a cluster. So `centroids` may have fewer than k
     rows, never more.
     """
     data = source(X)
-    if k < 1 or starts < 1 or passes < 1:
-        raise ValueError(f"k={k}, starts={starts} and passes={passes} must each be at least 1")
+    if k < 1 or passes < 1:
+        raise ValueError(f"k={k} and passes={passes} must each be at least 1")
     if not data.replayable:
         raise ValueError(
             "k-means reads its rows several times, and this stream can be read once; pass a function that returns "
@@ -68,13 +68,12 @@ def kmeans(X: Vectors, k: int, *, seed: int = 0, starts: int = 3, passes: int = 
     sample = _sample(data, k, seed=seed)
     shift = sample.mean(axis=0, dtype=np.float64)
     sample = centred(sample, shift)
-    origin = np.zeros(data.d)  # of the sample, which is centred already
-    begun = [
-        _lloyd(source(sample), origin, _plus_plus(sample, k, seed=seed, start=start), passes=TRIAL_PASSES) for start in range(starts)
-    ]
-    best = min(begun, key=lambda state: state.inertia)
-    best = _lloyd(source(sample), origin, best.centres, passes=SAMPLE_PASSES)
-    final = _lloyd(data, shift, best.centres, passes=passes)
+    # The sample is centred already, so its own shift is none.
+    centres = _start(sample[::START], k, seed=seed)
+    if len(centres) < k:
+        centres = _start(sample, k, seed=seed)
+    begun = _lloyd(source(sample), np.zeros(data.d), centres, passes=SAMPLE_PASSES)
+    final = _lloyd(data, shift, begun.centres, passes=passes)
     live = final.counts > 0
     return Clusters(
         centroids=final.centres[live] + shift,
@@ -183,28 +182,77 @@ def _sample(data: Source, k: int, *, seed: int) -> Floats:
     return picked.rows
 
 
-def _plus_plus(rows: Floats, k: int, *, seed: int, start: int) -> Doubles:
-    """Greedy k-means++: each next centre is the best of a few rows drawn by squared distance to the centres so far."""
+def _start(rows: Floats, k: int, *, seed: int) -> Doubles:
+    """k of the rows as centres, chosen at random but well; all distinct rows where there are no more than k."""
     if len(np.unique(rows[:, 0])) <= k:
         distinct = np.unique(rows, axis=0)
         if len(distinct) <= k:
             return distinct.astype(np.float64)
-    random = np.random.default_rng([seed, start])
+    random = np.random.default_rng(seed)
     squares = np.einsum("ij,ij->i", rows, rows)
-    trials = 2 + int(math.log(k))
+    chosen = _plus_plus(rows, squares, k, random)
+    if len(chosen) > 1:
+        chosen = _swapped(rows, squares, chosen, random)
+    return rows[chosen].astype(np.float64)
+
+
+def _plus_plus(rows: Floats, squares: Floats, k: int, random: np.random.Generator) -> Labels:
+    """Greedy k-means++: each next centre is the best of a few rows drawn by squared distance to the centres so far."""
     chosen = [int(random.integers(len(rows)))]
     near = _distances(rows, squares, np.array(chosen))[:, 0]
-    while len(chosen) < k and near.sum() > 0:
-        reach = np.cumsum(near, dtype=np.float64)
-        drawn = np.searchsorted(reach, random.random(trials) * reach[-1], side="right").clip(max=len(rows) - 1)
+    while len(chosen) < k and near.any():
+        drawn = _draw(near, _trials(k), random)
         options = np.minimum(near[:, None], _distances(rows, squares, drawn))
         best = int(options.sum(axis=0).argmin())
         near = options[:, best]
         chosen.append(int(drawn[best]))
-    return rows[chosen].astype(np.float64)
+    return np.array(chosen)
 
 
-def _distances(rows: Floats, squares: Floats, chosen: NDArray[np.intp]) -> Floats:
+def _swapped(rows: Floats, squares: Floats, chosen: Labels, random: np.random.Generator) -> Labels:
+    """Local search over k rounds (Lattanzi & Sohler 2019): a drawn row takes the place of a centre where that lowers the cost.
+
+    Two centres inside one cluster while two clusters share one are what k-means++ gets wrong and Lloyd's iterations cannot mend.
+    """
+    chosen = chosen.copy()
+    owner, first, second = _two_nearest(rows, squares, chosen)
+    for _ in range(len(chosen)):
+        if not first.any():
+            break
+        drawn = _draw(first, _trials(len(chosen)), random)
+        distances = _distances(rows, squares, drawn)
+        kept = np.minimum(distances, first[:, None])
+        lost = np.minimum(distances, second[:, None]) - kept  # what a row pays more if its centre is the one to go
+        costs = np.stack([np.bincount(owner, weights=column, minlength=len(chosen)) for column in lost.T])
+        costs += kept.sum(axis=0, dtype=np.float64)[:, None]
+        new, old = np.unravel_index(costs.argmin(), costs.shape)
+        if costs[new, old] < first.sum(dtype=np.float64):
+            chosen[old] = drawn[new]
+            owner, first, second = _two_nearest(rows, squares, chosen)
+    return chosen
+
+
+def _two_nearest(rows: Floats, squares: Floats, chosen: Labels) -> tuple[Labels, Floats, Floats]:
+    """The nearest of the chosen rows for each row, and the squared distances to the nearest and to the second nearest."""
+    distances = _distances(rows, squares, chosen)
+    owner = distances.argmin(axis=1)
+    each = np.arange(len(rows))
+    first = distances[each, owner]
+    distances[each, owner] = np.inf
+    return owner, first, distances.min(axis=1)
+
+
+def _draw(weights: Floats, size: int, random: np.random.Generator) -> Labels:
+    reach = np.cumsum(weights, dtype=np.float64)
+    drawn = np.searchsorted(reach, random.random(size) * reach[-1], side="right")
+    return np.minimum(drawn, len(weights) - 1)
+
+
+def _trials(k: int) -> int:
+    return 2 + int(math.log(k))
+
+
+def _distances(rows: Floats, squares: Floats, chosen: Labels) -> Floats:
     """(n, m) squared distances to m of the rows; exactly 0 for those themselves."""
     distances = rows @ rows[chosen].T
     distances *= -2

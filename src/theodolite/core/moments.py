@@ -47,6 +47,8 @@ class Moments:
     norm_squares: float
     norm_min: float
     norm_max: float
+    eps: float
+    """Rounding unit of the products in `scatter`: that of float32 where any block was float32."""
 
     @classmethod
     def of(cls, X: Vectors, *, sample: RowSample | None = None) -> Moments:
@@ -95,6 +97,7 @@ class Moments:
             norm_squares=self.norm_squares + other.norm_squares,
             norm_min=min(self.norm_min, other.norm_min),
             norm_max=max(self.norm_max, other.norm_max),
+            eps=max(self.eps, other.eps),
         )
 
     def full_scatter(self) -> Doubles:
@@ -141,13 +144,14 @@ class Moments:
     @property
     def has_spread(self) -> bool:
         """False where all rows are one point, up to the rounding that centring leaves behind."""
-        return self.trace > self.n * self.d * (np.finfo(np.float64).eps * float(np.abs(self.mean).max(initial=0.0))) ** 2
+        rounding = float(np.finfo(np.float64).eps) * float(np.abs(self.mean).max(initial=0.0))
+        return self.trace > self.n * self.d * rounding**2
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write to an `.npz` file, without pickle."""
         kept = {"scatter": self.scatter} if self.rows is None else {"rows": self.rows}
         counts = np.array([FORMAT, self.n, self.zero_rows], dtype=np.int64)
-        norms = np.array([self.norm_sum, self.norm_squares, self.norm_min, self.norm_max])
+        norms = np.array([self.norm_sum, self.norm_squares, self.norm_min, self.norm_max, self.eps])
         vectors = np.stack([self.mean, self.unit_sum, self.unit_squares])
         arrays: dict[str, Any] = {"counts": counts, "norms": norms, "vectors": vectors, **kept}
         with open(path, "wb") as file:
@@ -160,7 +164,7 @@ class Moments:
             if "counts" not in stored or int(stored["counts"][0]) != FORMAT:
                 raise ValueError(f"{path} does not hold moments in format {FORMAT}; write it with Moments.save")
             _, n, zero_rows = (int(count) for count in stored["counts"])
-            norm_sum, norm_squares, norm_min, norm_max = (float(value) for value in stored["norms"])
+            norm_sum, norm_squares, norm_min, norm_max, eps = (float(value) for value in stored["norms"])
             mean, unit_sum, unit_squares = stored["vectors"]
             return cls(
                 n=n,
@@ -174,6 +178,7 @@ class Moments:
                 norm_squares=norm_squares,
                 norm_min=norm_min,
                 norm_max=norm_max,
+                eps=eps,
             )
 
 
@@ -284,6 +289,7 @@ def _fold(total: Moments | None, group: list[BlockMoments], products: Doubles) -
         norm_squares=float(np.square(norms).sum()),
         norm_min=float(norms.min()),
         norm_max=float(norms.max()),
+        eps=max(float(np.finfo(part.products.dtype).eps) for part in group),
     )
     return merged if total is None else total | merged
 
@@ -304,4 +310,5 @@ def _of_few_rows(rows: Doubles) -> Moments:
         norm_squares=float(np.square(norms).sum()),
         norm_min=float(norms.min()),
         norm_max=float(norms.max()),
+        eps=float(np.finfo(np.float64).eps),
     )

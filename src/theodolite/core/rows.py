@@ -52,7 +52,7 @@ class Row:
         """The row `to_dict` came from."""
         unknown = set(values) - {field.name for field in fields(cls)}
         if unknown:
-            raise ValueError(f"a row has no field {sorted(unknown)[0]!r}; known: {[field.name for field in fields(cls)]}")
+            raise ValueError(f"a row has no field {min(unknown)!r}; known: {[field.name for field in fields(cls)]}")
         known = dict(values)
         if known.get("value") is None:
             known["value"] = math.nan

@@ -19,11 +19,13 @@ class Spectrum:
     values: Doubles
     vectors: Doubles
     d: int
+    eps: float = float(np.finfo(np.float64).eps)
+    """Rounding unit of the products the eigenvalues come from."""
 
     @property
     def rank(self) -> int:
         """Number of eigenvalues above rounding noise."""
-        return int(np.count_nonzero(self.values > noise_floor(self.values, self.d)))
+        return int(np.count_nonzero(self.values > noise_floor(self.values, self.d, eps=self.eps)))
 
     @property
     def smallest_relative_gap(self) -> float:
@@ -41,25 +43,30 @@ def spectrum(moments: Moments, *, centered: bool = True) -> Spectrum:
     if moments.rows is not None:
         rows = moments.rows - moments.mean if centered else moments.rows
         _, singular, vectors = np.linalg.svd(rows, full_matrices=False)
-        return Spectrum(np.square(singular), fixed_signs(vectors.T), moments.d)
+        return Spectrum(np.square(singular), fixed_signs(vectors.T), moments.d, moments.eps)
     values, vectors = np.linalg.eigh(_second_moment(moments, centered=centered))
-    return Spectrum(np.maximum(values[::-1], 0.0), fixed_signs(vectors[:, ::-1]), moments.d)
+    return Spectrum(np.maximum(values[::-1], 0.0), fixed_signs(vectors[:, ::-1]), moments.d, moments.eps)
 
 
 def eigenvalues(moments: Moments, *, centered: bool = True) -> Doubles:
     """Eigenvalues alone, descending, padded with zeros to d: a third of the cost of `spectrum`."""
     if moments.rows is not None:
         rows = moments.rows - moments.mean if centered else moments.rows
-        values = np.square(np.linalg.svd(rows, compute_uv=False))
-        return np.concatenate([values, np.zeros(moments.d - len(values))])
-    values = np.linalg.eigvalsh(_second_moment(moments, centered=centered))
-    return np.maximum(values[::-1], 0.0)
+        values: Doubles = np.zeros(moments.d)
+        values[: moments.n] = np.square(np.linalg.svd(rows, compute_uv=False))
+        return values
+    return np.asarray(np.maximum(np.linalg.eigvalsh(_second_moment(moments, centered=centered))[::-1], 0.0), dtype=np.float64)
 
 
-def noise_floor(values: Doubles, d: int) -> float:
-    """Eigenvalues at or below this cannot be told from zero: rounding of float32 input, times the size of the matrix."""
-    largest = float(values.max(initial=0.0))
-    return largest * d * float(np.finfo(np.float32).eps) ** 2 + largest * d * float(np.finfo(np.float64).eps)
+def noise_floor(values: Doubles, d: int, *, eps: float) -> float:
+    """Eigenvalues at or below this cannot be told from zero.
+
+    Products of float32 blocks leave an eigenvalue uncertain by up to about eps / 40 of the largest; products in float64 by
+    d eps, and vectors that were float32 once give an empty direction a variance of float32's eps squared.
+    """
+    single = float(np.finfo(np.float32).eps)
+    share = eps / 8 if eps >= single else d * (eps + single**2)
+    return share * float(values.max(initial=0.0))
 
 
 def fixed_signs(vectors: Doubles) -> Doubles:
@@ -71,4 +78,4 @@ def fixed_signs(vectors: Doubles) -> Doubles:
 
 def _second_moment(moments: Moments, *, centered: bool) -> Doubles:
     scatter = moments.full_scatter()
-    return scatter if centered else scatter + moments.n * np.outer(moments.mean, moments.mean)
+    return scatter if centered else scatter + np.outer(moments.mean, moments.n * moments.mean)

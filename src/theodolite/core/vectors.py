@@ -96,9 +96,7 @@ class Source:
                 yield block
                 seen(len(block))
 
-        return Source(
-            chunks, n=self.n, d=self.d, dtype=self.dtype, replayable=self.replayable, take=self._take
-        )
+        return Source(chunks, n=self.n, d=self.d, dtype=self.dtype, replayable=self.replayable, take=self._take)
 
 
 def source(X: Vectors) -> Source:

@@ -56,7 +56,8 @@ def dimension_variances(moments: Moments) -> Doubles:
     if moments.scatter is not None:
         return np.diagonal(moments.scatter).copy()
     assert moments.rows is not None
-    return np.square(moments.rows - moments.mean).sum(axis=0)
+    squares: Doubles = np.square(moments.rows - moments.mean)
+    return np.asarray(squares.sum(axis=0), dtype=np.float64)
 
 
 @metric(range="[-1/(n-1), 1]", direction="lower is isotropic", paper="Mu & Viswanath 2018", needs="sample")
@@ -89,5 +90,3 @@ def zero_rows(X: Vectors | Moments | Cloud) -> float:
     """Share of rows that are exactly zero, in [0, 1]: empty texts or failed calls."""
     moments = moments_of(X)
     return moments.zero_rows / moments.n
-
-

@@ -38,7 +38,7 @@ def intrinsic_dimension(X: Vectors | Cloud) -> float:
 def two_nn(X: Vectors | Cloud) -> TwoNN:
     """The dimension from each row's distances r1, r2 to its two nearest: P(r2 / r1 <= mu) = 1 - mu^-dimension.
 
-    Least squares of -log(1 - F) on log mu, through the origin, F the empirical distribution of mu.
+    Least squares of -log(1 - F) on log mu, through the origin, F = i / n for the i-th smallest mu.
     """
     cloud = Cloud.of(X)
     return cloud.cached("two nearest", lambda: _fit(cloud.sample))
@@ -48,12 +48,13 @@ def _fit(X: Floats) -> TwoNN:
     points = _centred(X)
     first, _ = distinct_rows(points)
     n = len(first)
+    points = points if n == len(X) else points[first]
     if n < 3:
         raise Undefined(f"two distances from each row need at least 3 distinct rows, there are {n}")
-    _, squares = nearest(points[first], 2)
+    _, squares = nearest(points, 2)
     log_ratio = np.sort(np.log(squares[:, 1] / squares[:, 0]) / 2)[: int(n * (1 - DISCARD))]
-    log_tail = -np.log1p(-np.arange(len(log_ratio)) / n)
-    if not log_ratio[-1] > 0:
+    log_tail = -np.log1p(-np.arange(1, len(log_ratio) + 1) / n)
+    if log_ratio[-1] < 256 * np.finfo(points.dtype).eps:
         raise Undefined("the two nearest of each row are equally far, as on a grid, so their ratios fit no dimension")
     return TwoNN(float(log_ratio @ log_tail / (log_ratio @ log_ratio)), n, len(X) - n)
 

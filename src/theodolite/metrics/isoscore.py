@@ -48,7 +48,7 @@ def iso_score_corrected(X: Vectors | Moments | Cloud) -> float:
     trace_of_square = free**2 / both * (square - trace**2 / free)
     squared_trace = (free * (free + 1) * trace**2 - 2 * free * square) / both
     if trace_of_square <= 0:
-        raise Undefined(f"the unbiased estimate of tr Σ² is {trace_of_square:.3g}, not positive: n={moments.n} rows are too few")
+        raise Undefined(f"the unbiased estimate of tr Σ² is {trace_of_square:.3g}, not positive: {moments.n} rows are too few")
     return _score(squared_trace / trace_of_square, moments.d)
 
 
@@ -67,7 +67,7 @@ def iso_score_star(X: Vectors | Moments | Cloud, reference: Doubles, *, zeta: fl
     """
     moments = _with_spread(moments_of(X))
     if reference.shape != (moments.d, moments.d):
-        raise ValueError(f"reference has shape {reference.shape}; C0 must be ({moments.d}, {moments.d}) as the vectors have d={moments.d}")
+        raise ValueError(f"reference has shape {reference.shape}; C0 must be ({moments.d}, {moments.d}), as the vectors are wide")
     if not 0 <= zeta <= 1:
         raise ValueError(f"zeta={zeta} must lie in [0, 1]")
     shrunk = (1 - zeta) * moments.covariance() + zeta * reference

@@ -63,13 +63,15 @@ def each_tile(points: Floats, visit: Callable[[slice, slice, Floats], Result]) -
 
 def largest_products(queries: Floats, keys: Floats, k: int, *, bias: Floats, own: Indices) -> Indices:
     """Numbers of the k keys with the largest `query . key + bias`, in no order, for each query; the key `own` is left out."""
+    step = max(8, 2**20 // len(keys))
 
     def work(start: int) -> Indices:
-        scores = queries[start : start + 256] @ keys.T + bias
-        scores[np.arange(len(scores)), own[start : start + 256]] = -np.inf
-        return np.argpartition(scores, len(keys) - k, axis=1)[:, len(keys) - k :]
+        scores = queries[start : start + step] @ keys.T
+        scores += bias
+        scores[np.arange(len(scores)), own[start : start + step]] = -np.inf
+        return np.argpartition(scores, len(keys) - k, axis=1)[:, len(keys) - k :].copy()
 
-    return np.concatenate(in_threads(work, range(0, len(queries), 256)))
+    return np.concatenate(in_threads(work, range(0, len(queries), step)))
 
 
 def squared_distances(queries: Floats, points: Floats, index: Indices) -> Doubles:

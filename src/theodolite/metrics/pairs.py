@@ -118,9 +118,10 @@ def _cosines(units: UnitRows, left: Indices, right: Indices) -> Doubles:
     def work(start: int) -> Doubles:
         gap = units.shifted[left[start : start + step]]
         gap -= units.shifted[right[start : start + step]]
-        return 1 - np.einsum("ij,ij->i", gap, gap).astype(np.float64) / 2
+        return np.asarray(1 - np.einsum("ij,ij->i", gap, gap).astype(np.float64) / 2, dtype=np.float64)
 
-    return np.clip(np.concatenate(in_threads(work, range(0, len(left), step))), -1, 1)
+    cosines: Doubles = np.concatenate(in_threads(work, range(0, len(left), step)))
+    return cosines.clip(-1, 1)
 
 
 def _order_interval(cosines: Doubles) -> tuple[Doubles, Doubles]:

@@ -44,10 +44,14 @@ class LogPartition:
         return float(min(0.0, values.min() - values.max()))
 
 
-@metric(range="(0, 1]", direction="higher is isotropic", paper="RP21 eq. 1-2; Mu & Viswanath 2018", needs="second pass", resample=False)
-def partition_isotropy(
-    X: Vectors | Cloud, *, sign: Sign = "both", centered: bool = False, unit_norm: bool = False
-) -> float:
+@metric(
+    range="(0, 1]",
+    direction="higher is isotropic",
+    paper="RP21 eq. 1-2; Mu & Viswanath 2018",
+    needs="second pass",
+    resample=False,
+)
+def partition_isotropy(X: Vectors | Cloud, *, sign: Sign = "both", centered: bool = False, unit_norm: bool = False) -> float:
     """Partition isotropy I(W) = min F / max F (Rajaee & Pilehvar 2021, eq. 2), in (0, 1]; 1 is isotropic.
 
     F(u) = sum of exp(u.x) over the rows, for the eigenvectors u of X^T X. An eigenvector has no sign but F has, so both are
@@ -58,9 +62,7 @@ def partition_isotropy(
 
 
 @metric(range="(-inf, 0]", direction="higher is isotropic", paper="RP21 eq. 1-2", needs="second pass")
-def log_partition_isotropy(
-    X: Vectors | Cloud, *, sign: Sign = "both", centered: bool = False, unit_norm: bool = False
-) -> float:
+def log_partition_isotropy(X: Vectors | Cloud, *, sign: Sign = "both", centered: bool = False, unit_norm: bool = False) -> float:
     """Natural logarithm of the partition isotropy, at most 0; 0 is isotropic. Exact where I(W) itself underflows."""
     return _log_isotropy(X, Variant(centered, unit_norm), sign)
 
@@ -150,9 +152,7 @@ def _one_pass(cloud: Cloud, variants: list[Variant]) -> dict[Variant, LogPartiti
         if totals is None:
             totals = part
         else:
-            totals = [
-                (np.logaddexp(a, c), np.logaddexp(b, e)) for (a, b), (c, e) in zip(totals, part, strict=True)
-            ]
+            totals = [(np.logaddexp(a, c), np.logaddexp(b, e)) for (a, b), (c, e) in zip(totals, part, strict=True)]
     assert totals is not None
     null = float(np.log(cloud.n)) if cloud.uncentered_spectrum.vectors.shape[1] < cloud.d else None
     return {v: LogPartition(plus, minus, null) for v, (plus, minus) in zip(named, totals, strict=True)}

@@ -31,12 +31,14 @@ def metric_agreement(X: Vectors | Cloud) -> float:
     # x_i . x_j ranks as r_j (1 - |u_i - u_j|^2 / 2), r_j the length of x_j; less 1 and over shifted vectors nothing cancels.
     length = units.norms / units.norms.mean()
     halves = np.einsum("ij,ij->i", shifted, shifted).astype(np.float64) / 2
-    keys = np.column_stack([shifted * length.astype(dtype)[:, None], -length.astype(dtype)])
+    keys = np.empty((units.m, shifted.shape[1] + 1), dtype)
+    np.multiply(shifted, length.astype(dtype)[:, None], out=keys[:, :-1])
+    keys[:, -1] = -length
     asked = np.column_stack([shifted[queries], halves[queries].astype(dtype)])
     bias = ((length - 1) - length * halves).astype(dtype)
     found = largest_products(asked, keys, table.k, bias=bias, own=queries)
     distance = squared_distances(shifted[queries], shifted, found) / 2
-    return float(np.mean(distance <= table.distance[queries, -1:] * (1 + 1e-5)))
+    return float(np.mean(distance <= table.distance[queries, -1:] * (1 + 1e-5) + table.alike))
 
 
 @metric(range="[0, 1]", direction="neither", paper="", needs="sample", resample=False)
@@ -52,7 +54,8 @@ def retrieval_stability(X: Vectors | Cloud) -> float:
     g, k = len(table.distinct), table.distinct_index.shape[1]
     if k == g - 1:
         raise Undefined(f"each of the {g} distinct directions lists all the others; there must be more than {k + 1}")
-    points = units_of(cloud).shifted[table.distinct]
+    shifted = units_of(cloud).shifted
+    points = shifted if g == table.m else shifted[table.distinct]
     queries = _queries(cloud, g, STABILITY_QUERIES)
     length = STEP * float(np.sqrt(2 * table.distinct_distance).mean())
     steps = np.random.default_rng(cloud.seed).standard_normal((len(queries), cloud.d)) * (length / np.sqrt(cloud.d))

@@ -61,9 +61,10 @@ def effective_rank(X: Vectors | Moments | Cloud) -> float:
 @metric(range="[1, d]", direction="higher is isotropic", paper="Roy & Vetterli 2007", needs="moments")
 def effective_rank_singular(X: Vectors | Moments | Cloud) -> float:
     """Effective rank as Roy & Vetterli (2007) define it, on centred singular values, in [1, d]; d is isotropic."""
+    X = X if isinstance(X, Cloud) else moments_of(X)
     values = _spread(X)
     # The root lifts rounding noise of empty directions by half its exponent: it is cut before.
-    return _exp_entropy(np.sqrt(np.where(values > noise_floor(values, len(values)), values, 0.0)))
+    return _exp_entropy(np.sqrt(np.where(values > noise_floor(values, len(values), eps=moments_of(X).eps), values, 0.0)))
 
 
 @metric(range="[1, d]", direction="higher is isotropic", paper="principal component analysis", needs="moments")
@@ -76,8 +77,9 @@ def dimensions_95(X: Vectors | Moments | Cloud) -> float:
 @metric(range="[1, inf)", direction="lower is isotropic", paper="numerical linear algebra", needs="moments", resample=False)
 def condition_number(X: Vectors | Moments | Cloud) -> float:
     """Largest over smallest covariance eigenvalue, on the rank the data has, at least 1; 1 is isotropic."""
+    X = X if isinstance(X, Cloud) else moments_of(X)
     values = _spread(X)
-    live = values[values > noise_floor(values, len(values))]
+    live = values[values > noise_floor(values, len(values), eps=moments_of(X).eps)]
     return float(live[0] / live[-1])
 
 

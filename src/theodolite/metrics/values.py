@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Sequence
 
-from theodolite.metrics import cosine, dimension, graph, isoscore, neighbours, pairs, partition, spectral, uniformity
+from theodolite.metrics import partition
 from theodolite.metrics.cloud import Cloud, Undefined
 from theodolite.metrics.registry import METRICS
-
-FAMILIES = (isoscore, partition, spectral, cosine, pairs, uniformity, dimension, neighbours, graph)
-"""Importing these fills the registry; their order is the order of a survey."""
 
 
 def metric_names(asked: Sequence[str] | None = None) -> list[str]:
@@ -31,8 +29,6 @@ def measure(cloud: Cloud, names: Sequence[str]) -> dict[str, tuple[float, str]]:
     """(value, "") or (nan, reason) of each metric: one pass for all moments, one more for all partition functions."""
     variants = {partition.VARIANTS[name] for name in names if name in partition.VARIANTS}
     if variants:
-        try:
+        with contextlib.suppress(Undefined):  # each metric meets it again below, and gives its reason
             partition.log_partitions(cloud, variants)
-        except Undefined:
-            pass  # each metric meets it again below, and gives its reason
     return {name: METRICS[name].value(cloud) for name in names}

@@ -1,0 +1,84 @@
+"""What every registered metric promises, by being registered."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import theodolite.metrics as package
+from theodolite.metrics import METRICS, Cloud, Metric
+
+RNG = np.random.default_rng(0)
+CLOUD = RNG.standard_normal((60, 6)) * np.arange(1, 7) + 0.5
+CLOUDS = {
+    "ordinary": CLOUD,
+    "one row": CLOUD[:1],
+    "two rows": CLOUD[:2],
+    "one column": CLOUD[:, :1],
+    "constant": np.full((9, 4), 0.1),
+    "zero": np.zeros((9, 4)),
+    "duplicated rows": np.repeat(CLOUD[:5], 6, axis=0),
+    "fewer rows than dimensions": RNG.standard_normal((12, 40)),
+    "some zero rows": np.concatenate([CLOUD, np.zeros((5, 6))]),
+    "integers": RNG.integers(-5, 6, (60, 6)),
+    "half precision": CLOUD.astype(np.float16),
+    "far from the origin": (CLOUD + 1000).astype(np.float32),
+}
+ALONE = {name: entry for name, entry in METRICS.items() if entry.needs not in ("pairs", "reference")}
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+@pytest.mark.parametrize("name", ALONE)
+def test_every_cloud_gives_a_number_or_a_reason(name: str, cloud: str) -> None:
+    value, reason = METRICS[name].value(Cloud(CLOUDS[cloud]))
+    assert np.isfinite(value) != bool(reason)
+    if not reason:
+        low, high = bounds(METRICS[name], CLOUDS[cloud])
+        assert low - 1e-9 <= value <= high + 1e-9
+
+
+def bounds(entry: Metric, X: np.ndarray) -> tuple[float, float]:
+    """The stated range as numbers."""
+    if entry.range.startswith("about"):
+        return -np.inf, np.inf
+    n, d = X.shape
+    known = {"inf": np.inf, "n": n, "d": d}
+    low, high = (eval(end, {}, known) for end in entry.range.strip("[]()").split(","))
+    return low, high
+
+
+# The steps of retrieval_stability are drawn by position: another order gives each row another step.
+@pytest.mark.parametrize("name", [name for name in ALONE if name != "retrieval_stability"])
+def test_row_order_changes_nothing(name: str) -> None:
+    shuffled = CLOUD[np.random.default_rng(1).permutation(len(CLOUD))]
+    assert ALONE[name].value(Cloud(shuffled))[0] == pytest.approx(ALONE[name].value(Cloud(CLOUD))[0], rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_the_input_is_left_as_it_was(name: str) -> None:
+    X = CLOUD.copy()
+    ALONE[name].value(Cloud(X))
+    np.testing.assert_array_equal(X, CLOUD)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_reader_is_told_what_the_number_means(name: str) -> None:
+    entry = METRICS[name]
+    assert entry.summary.endswith((".", ")", "sample."))
+    assert len(entry.summary) < 140
+    assert entry.range[0] in "[(a"
+    assert name in package.__all__
+    assert callable(getattr(package, name))
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_direct_call_agrees_and_warns_where_there_is_no_value(name: str) -> None:
+    function = getattr(package, name)
+    assert function(CLOUD) == pytest.approx(ALONE[name].value(Cloud(CLOUD))[0], rel=1e-12)
+    value, reason = ALONE[name].value(Cloud(CLOUDS["zero"]))
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        assert function(CLOUDS["zero"]) == pytest.approx(value, nan_ok=True)
+    assert bool(seen) == bool(reason)
