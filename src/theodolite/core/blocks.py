@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 from theodolite.core.vectors import Floats, Source
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -30,9 +32,7 @@ def map_blocks(function: Callable[[int, Floats], Result], data: Source) -> Itera
             yield work(start, raw)
         return
 
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+    with _workers(workers) as pool:
         flying: deque[Future[Result]] = deque()
         try:
             for start, raw in blocks:
@@ -46,8 +46,26 @@ def map_blocks(function: Callable[[int, Floats], Result], data: Source) -> Itera
                 future.cancel()
 
 
+def in_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """The function of every item, in order, on all cores; BLAS stays single-threaded inside each worker."""
+    todo = list(items)
+    workers = min(available_cores(), len(todo))
+    if workers <= 1:
+        return [function(item) for item in todo]
+    with _workers(workers) as pool:
+        return list(pool.map(function, todo))
+
+
 def available_cores() -> int:
     """Cores this process may use, or fewer where OMP_NUM_THREADS asks for fewer."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return max(1, min(cores, int(asked))) if asked.isdigit() else cores
+
+
+@contextmanager
+def _workers(count: int) -> Iterator[ThreadPoolExecutor]:
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(count) as pool:
+        yield pool

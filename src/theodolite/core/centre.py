@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from theodolite.core.moments import Doubles
 from theodolite.core.vectors import Floats
 

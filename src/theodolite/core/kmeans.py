@@ -54,8 +54,8 @@ def kmeans(X: Vectors, k: int, *, seed: int = 0, passes: int = 3) -> Clusters:
     iterations on the sample carry them to convergence, and at most `passes` iterations over all rows finish them.
 
     A cluster that loses its rows starts anew at the row farthest from its centroid; one still empty after the last pass is
-    dropped. Where the sample holds fewer distinct rows than k, each of them becomes a cluster. So `centroids` may have fewer than k
-    rows, never more.
+    dropped. Where the sample holds fewer distinct rows than k, each of them becomes a cluster. So `centroids` may have fewer
+    than k rows, never more.
     """
     data = source(X)
     if k < 1 or passes < 1:
@@ -212,7 +212,8 @@ def _plus_plus(rows: Floats, squares: Floats, k: int, random: np.random.Generato
 def _swapped(rows: Floats, squares: Floats, chosen: Labels, random: np.random.Generator) -> Labels:
     """Local search over k rounds (Lattanzi & Sohler 2019): a drawn row takes the place of a centre where that lowers the cost.
 
-    Two centres inside one cluster while two clusters share one are what k-means++ gets wrong and Lloyd's iterations cannot mend.
+    Two centres inside one cluster while two clusters share one are what k-means++ gets wrong and Lloyd's iterations cannot
+    mend.
     """
     chosen = chosen.copy()
     owner, first, second = _two_nearest(rows, squares, chosen)
@@ -244,7 +245,7 @@ def _two_nearest(rows: Floats, squares: Floats, chosen: Labels) -> tuple[Labels,
 
 def _draw(weights: Floats, size: int, random: np.random.Generator) -> Labels:
     reach = np.cumsum(weights, dtype=np.float64)
-    drawn = np.searchsorted(reach, random.random(size) * reach[-1], side="right")
+    drawn: Labels = np.searchsorted(reach, random.random(size) * reach[-1], side="right")
     return np.minimum(drawn, len(weights) - 1)
 
 

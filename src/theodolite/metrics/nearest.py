@@ -8,19 +8,17 @@ the rows, which do not cancel, decide among them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.blocks import available_cores
+from theodolite.core.blocks import in_threads
 from theodolite.core.moments import Doubles
 from theodolite.core.vectors import Floats
 
 Indices = NDArray[np.intp]
-Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 TILE = 1024  # rows of a tile: large enough for BLAS, and its products stay in the cache
@@ -85,19 +83,6 @@ def squared_distances(queries: Floats, points: Floats, index: Indices) -> Double
         return np.asarray(np.einsum("ijk,ijk->ij", gap, gap), dtype=np.float64)
 
     return np.concatenate(in_threads(work, range(0, q, step)))
-
-
-def in_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """The function of every item, in order, on all cores; BLAS stays single-threaded inside each worker."""
-    todo = list(items)
-    workers = min(available_cores(), len(todo))
-    if workers <= 1:
-        return [function(item) for item in todo]
-
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(function, todo))
 
 
 class _Best:

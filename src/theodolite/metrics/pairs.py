@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from theodolite.core.blocks import in_threads
 from theodolite.core.moments import Doubles
 from theodolite.core.vectors import Vectors
 from theodolite.metrics.cloud import Cloud
-from theodolite.metrics.nearest import Indices, in_threads
+from theodolite.metrics.nearest import Indices
 from theodolite.metrics.registry import metric
 from theodolite.metrics.units import UnitRows, units_of
 
