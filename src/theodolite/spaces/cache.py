@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import sys
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -88,7 +89,7 @@ def _bytes_of(path: str | os.PathLike[str]) -> int:
 
 
 def _load(entry: Path, data: Source) -> Moments | None:
-    if not entry.exists():
+    if not entry.exists() or not zipfile.is_zipfile(entry):
         return None
     try:
         moments = Moments.load(entry)

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from theodolite.core.vectors import Source
 from theodolite.spaces.columns import choose_columns, refuse_row_names
 from theodolite.spaces.files import EmptyFileError, File, file_source
-from theodolite.spaces.spool import Spool
+from theodolite.spaces.spool import Spool, parsed_rows
 
-CHUNK = 1024  # rows parsed before they are handed on
 LONGEST_CELL = 2**24
 
 
@@ -65,7 +64,7 @@ class Table:
     def chunks(self) -> Iterator[NDArray[np.float64]]:
         """The vectors in file order."""
         records = islice(self.records(), int(self.has_header), None)
-        while part := list(islice(records, CHUNK)):
+        while part := list(islice(records, parsed_rows(self.width))):
             yield np.array([self.vector(line, cells) for line, cells in part], dtype=np.float64)
 
     def vector(self, line: int, cells: list[str]) -> list[float]:

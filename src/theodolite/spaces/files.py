@@ -119,7 +119,7 @@ def _missing(path: Path) -> str:
     parent = path.parent
     if not parent.exists():
         return f"there is no folder {parent}, so no {path.name} in it; check the path"
-    close = difflib.get_close_matches(path.name, [entry.name for entry in parent.iterdir()], n=3, cutoff=0.6)
+    close = difflib.get_close_matches(path.name, [entry.name for entry in parent.iterdir()], n=3, cutoff=0.75)
     hint = f"did you mean {' or '.join(str(parent / name) for name in close)}?" if close else "check the path"
     return f"there is no file {path}; {hint}"
 

@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 from theodolite.core.vectors import Source
 from theodolite.spaces.columns import choose_columns, refuse_row_names
 from theodolite.spaces.files import EmptyFileError, File, file_source
-from theodolite.spaces.spool import Spool
-
-CHUNK = 1024
+from theodolite.spaces.spool import Spool, parsed_rows
 
 
 class Records:
@@ -91,7 +89,7 @@ class Records:
     def chunks(self) -> Iterator[NDArray[np.float64]]:
         """The vectors in file order."""
         lines = self.lines()
-        while part := list(islice(lines, CHUNK)):
+        while part := list(islice(lines, parsed_rows(self.d))):
             yield np.array([self.vector(number, record) for number, record in part], dtype=np.float64)
 
 

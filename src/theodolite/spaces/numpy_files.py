@@ -103,9 +103,9 @@ def read_layout(stream: IO[bytes], name: str) -> Layout:
         version = npy.read_magic(stream)
         header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, fortran, dtype = header(stream)
-    except EOFError as error:
-        raise EmptyFileError(f"{name} is empty; there must be at least one vector") from error
     except ValueError as error:
+        if stream.tell() == 0:
+            raise EmptyFileError(f"{name} is empty; there must be at least one vector") from None
         raise ValueError(f"{name} is not a .npy array ({error}); write it with numpy.save") from error
     return Layout(tuple(shape), bool(fortran), dtype, stream.tell())
 

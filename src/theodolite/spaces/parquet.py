@@ -30,9 +30,9 @@ def _open(file: File) -> Any:
     import pyarrow.parquet as pq
 
     try:
-        # Without buffering ahead, a file written as one row group is not read into memory at once.
+        # A small buffer, nothing ahead and no mapping: else a file of one row group is in memory as a whole.
         where: Any = str(file.local) if file.local is not None else file.open()
-        return pq.ParquetFile(where, memory_map=file.local is not None, pre_buffer=False, buffer_size=2**20)
+        return pq.ParquetFile(where, pre_buffer=False, buffer_size=2**20)
     except pa.ArrowInvalid as error:
         raise ValueError(f"{file} is not a whole Parquet file ({error}); write it again") from error
 

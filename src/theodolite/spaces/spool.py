@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+CELLS = 2**16  # numbers held as Python objects while a text is parsed: they take ten times the room of float64
+
+
+def parsed_rows(d: int) -> int:
+    """Rows of d cells to parse before they are handed on."""
+    return max(1, CELLS // max(1, d))
 
 
 class Spool:
@@ -27,19 +34,23 @@ class Spool:
         if self._kept is not None:
             yield self._kept
             return
-        file: Any = tempfile.TemporaryFile(prefix="theodolite-")  # noqa: SIM115  # lives as long as the mapping
-        rows = 0
-        for chunk in self._parse():
-            if file is not None:
-                try:
-                    file.write(np.ascontiguousarray(chunk, self._dtype).data)
-                except OSError:
-                    file = None  # no room: go on without keeping
-            rows += len(chunk)
-            yield chunk
-        if file is not None and rows:
-            file.flush()
-            self._kept = np.memmap(file, self._dtype, mode="r", shape=(rows, self._d))
+        with tempfile.TemporaryFile(prefix="theodolite-") as file:
+            rows, has_room = 0, True
+            for chunk in self._parse():
+                has_room = has_room and self._keep(chunk, file)
+                rows += len(chunk)
+                yield chunk
+            if has_room and rows:
+                file.flush()
+                # The mapping keeps the unnamed file alive after it is closed here.
+                self._kept = np.memmap(file, self._dtype, mode="r", shape=(rows, self._d))
+
+    def _keep(self, chunk: NDArray[Any], file: IO[bytes]) -> bool:
+        try:
+            file.write(np.ascontiguousarray(chunk, self._dtype).data)
+        except OSError:
+            return False
+        return True
 
     def take(self, rows: NDArray[np.intp]) -> NDArray[Any]:
         """The given rows, ascending."""

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from theodolite.core.vectors import Source
 from theodolite.spaces.delimited import is_number
 from theodolite.spaces.files import EmptyFileError, File, file_source
-from theodolite.spaces.spool import Spool
-
-CHUNK = 1024
+from theodolite.spaces.spool import Spool, parsed_rows
 
 
 class Text:
@@ -47,7 +45,7 @@ class Text:
         """The vectors in file order."""
         lines = islice(self.lines(), int(self.promised is not None), None)
         rows = 0
-        while part := list(islice(lines, CHUNK)):
+        while part := list(islice(lines, parsed_rows(self.d))):
             rows += len(part)
             yield np.array([self.vector(number, tokens) for number, tokens in part], dtype=np.float64)
         if self.promised is not None and rows != self.promised[0]:

@@ -26,10 +26,8 @@ def write_vectors(
     The file appears under its name only once it is complete and on disk; until then nothing is there, or what was there before.
     `n` is the number of rows to expect, None where it is not known.
     """
-    path = Path(path)
-    writer = WRITERS.get(path.suffix.lower())
-    if writer is None:
-        raise ValueError(f"{path.name!r} has no known ending for vectors; use {', '.join(WRITERS)}")
+    path = check_target(path, overwrite=overwrite)
+    writer = WRITERS[path.suffix.lower()]
     kind = np.dtype(dtype)
     if kind.kind != "f" or kind.itemsize > 8:
         raise ValueError(f"dtype={kind} cannot be written; use float16, float32 or float64")
@@ -40,15 +38,19 @@ def write_vectors(
     return rows
 
 
+def check_target(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
+    """The path, if vectors could be written there; known before the work rather than after it."""
+    path = Path(path)
+    if path.suffix.lower() not in WRITERS:
+        raise ValueError(f"{path.name!r} has no known ending for vectors; use {', '.join(WRITERS)}")
+    _require_free(path, overwrite=overwrite)
+    return path
+
+
 @contextmanager
 def whole_file(path: Path, *, overwrite: bool) -> Iterator[Path]:
     """A name beside `path` to write to: it takes the name `path` when all went well, and is removed when not."""
-    if path.exists() and not overwrite:
-        raise FileExistsError(f"{path} exists already; choose another name, or say overwrite=True (--overwrite)")
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give the name of a file")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into; make it first")
+    _require_free(path, overwrite=overwrite)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield partial
@@ -57,6 +59,15 @@ def whole_file(path: Path, *, overwrite: bool) -> Iterator[Path]:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _require_free(path: Path, *, overwrite: bool) -> None:
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} exists already; choose another name, or say overwrite=True (--overwrite)")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; give the name of a file")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into; make it first")
 
 
 def _checked(blocks: Blocks, d: int, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:

@@ -1,0 +1,21 @@
+"""The command line: one thin file a verb. Nothing heavy is imported before a verb runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main() -> None:
+    """Entry point of the command `theodolite`."""
+    try:
+        from theodolite.cli.app import app
+
+        arguments = sys.argv[1:]
+        if "--debug" in arguments:  # allowed anywhere, before or after the verb
+            arguments.remove("--debug")
+            os.environ["THEODOLITE_DEBUG"] = "1"
+        app(arguments, prog_name="theodolite")
+    except KeyboardInterrupt:
+        print("theodolite: interrupted", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,56 @@
+"""The verbs, gathered."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from theodolite.cli import cache, compare, demo, repair, survey
+
+EXAMPLES = """Survey embedding spaces: measure how a space is shaped, compare two, and repair one.
+
+\b
+Examples:
+  theodolite survey vectors.npy
+  theodolite compare before.npy after.npy
+  theodolite repair fit global vectors.npy --to my-repair
+  theodolite demo
+"""
+
+app = typer.Typer(
+    help=EXAMPLES,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # plain help: reads well in a pipe, and costs no import of rich
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("survey")(survey.survey_command)
+app.command("compare")(compare.compare_command)
+app.add_typer(repair.app, name="repair")
+app.add_typer(cache.app, name="cache")
+app.command("demo")(demo.demo_command)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"theodolite {version('theodolite')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[  # noqa: ARG001  # its callback does the work
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the full traceback of an error (also: THEODOLITE_DEBUG=1).")
+    ] = False,
+) -> None:
+    if debug:
+        import os
+
+        os.environ["THEODOLITE_DEBUG"] = "1"

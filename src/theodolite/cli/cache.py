@@ -1,0 +1,57 @@
+"""`theodolite cache`: where, how large, clean."""
+
+from __future__ import annotations
+
+import typer
+
+from theodolite.cli.frame import guarded
+
+app = typer.Typer(
+    help="Show or clean what is kept of files already read.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command("where")
+@guarded
+def where_command() -> None:
+    """Print the cache folder. The variable THEODOLITE_CACHE names another.
+
+    \b
+    Example:
+      theodolite cache where
+    """  # noqa: D301  # \b keeps the lines of the example apart
+    from theodolite.spaces.cache import where
+
+    print(where())
+
+
+@app.command("size")
+@guarded
+def size_command() -> None:
+    """Print how much the cache holds.
+
+    \b
+    Example:
+      theodolite cache size
+    """  # noqa: D301  # \b keeps the lines of the example apart
+    from theodolite.cli.numbers import size_of
+    from theodolite.spaces.cache import size
+
+    print(size_of(size()))
+
+
+@app.command("clean")
+@guarded
+def clean_command() -> None:
+    """Delete everything in the cache. The next survey of a file reads it in full again.
+
+    \b
+    Example:
+      theodolite cache clean
+    """  # noqa: D301  # \b keeps the lines of the example apart
+    from theodolite.cli.numbers import size_of
+    from theodolite.spaces.cache import clean
+
+    print(f"{size_of(clean())} freed")

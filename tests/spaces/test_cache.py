@@ -1,0 +1,142 @@
+"""The cache: a second reading is free as long as the file is the same, and never wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from theodolite.core.moments import Moments
+from theodolite.core.vectors import Source
+from theodolite.spaces import cache, read
+
+X = np.random.default_rng(4).normal(size=(400, 8)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("THEODOLITE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    np.save(tmp_path / "v.npy", X)
+    return tmp_path / "v.npy"
+
+
+def counted(path: Path) -> tuple[Source, list[int]]:
+    seen: list[int] = []
+    return read(path).watched(seen.append), seen
+
+
+def test_the_second_reading_touches_no_row_and_gives_the_same(file: Path) -> None:
+    data, seen = counted(file)
+    first = cache.cached_moments(file, data=data)
+    assert sum(seen) == 400
+    data, seen = counted(file)
+    second = cache.cached_moments(file, data=data)
+    assert seen == []
+    np.testing.assert_array_equal(first.full_scatter(), second.full_scatter())
+    np.testing.assert_array_equal(first.unit_sum, second.unit_sum)
+
+
+def test_a_changed_file_is_read_again(file: Path) -> None:
+    cache.cached_moments(file)
+    np.save(file, X + 1)
+    os.utime(file, ns=(1, 1))
+    np.testing.assert_array_equal(cache.cached_moments(file).mean, Moments.of(X + 1).mean)
+
+
+def test_other_columns_are_another_entry(tmp_path: Path) -> None:
+    np.savetxt(tmp_path / "v.csv", X, delimiter=",", header="a,b,c,d,e,f,g,h", comments="")
+    first = cache.cached_moments(tmp_path / "v.csv", columns=["a", "b"])
+    second = cache.cached_moments(tmp_path / "v.csv", columns=["c", "d"])
+    np.testing.assert_allclose(np.r_[first.mean, second.mean], X[:, :4].mean(axis=0), atol=1e-6)
+
+
+@pytest.mark.parametrize("rubbish", [b"", b"rubbish", b"PK\x03\x04 cut"])
+def test_a_broken_entry_is_ignored_and_written_again(file: Path, folder: Path, rubbish: bytes) -> None:
+    right = cache.cached_moments(file)
+    (entry,) = (folder / "moments").iterdir()
+    entry.write_bytes(rubbish)
+    np.testing.assert_array_equal(cache.cached_moments(file).mean, right.mean)
+    np.testing.assert_array_equal(Moments.load(entry).mean, right.mean)
+
+
+def test_a_flipped_bit_is_noticed(file: Path, folder: Path) -> None:
+    right = cache.cached_moments(file)
+    (entry,) = (folder / "moments").iterdir()
+    data = bytearray(entry.read_bytes())
+    data[len(data) // 2] ^= 1
+    entry.write_bytes(bytes(data))
+    np.testing.assert_array_equal(cache.cached_moments(file).full_scatter(), right.full_scatter())
+
+
+def test_few_rows_are_not_kept(tmp_path: Path, folder: Path) -> None:
+    np.save(tmp_path / "few.npy", X[:5])
+    cache.cached_moments(tmp_path / "few.npy")
+    assert not folder.exists()
+
+
+def test_folders_are_kept_by_all_their_shards(tmp_path: Path) -> None:
+    (tmp_path / "shards").mkdir()
+    np.save(tmp_path / "shards" / "a.npy", X)
+    assert cache.cached_moments(tmp_path / "shards").n == 400
+    np.save(tmp_path / "shards" / "b.npy", X)
+    assert cache.cached_moments(tmp_path / "shards").n == 800
+
+
+def test_clean_removes_its_own_and_nothing_else(file: Path, folder: Path) -> None:
+    assert cache.size() == 0
+    cache.cached_moments(file)
+    (folder / "mine.txt").write_text("keep")
+    held = cache.size()
+    assert held > 8 * 8 * 8
+    assert cache.clean() == held
+    assert cache.size() == 0
+    assert (folder / "mine.txt").exists()
+
+
+def test_the_oldest_go_when_it_is_full(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for i in range(3):
+        np.save(tmp_path / f"{i}.npy", X + i)
+        cache.cached_moments(tmp_path / f"{i}.npy")
+        for entry in (folder / "moments").iterdir():
+            os.utime(entry, (entry.stat().st_atime, entry.stat().st_mtime - 10))
+    one = cache.size() // 3
+    monkeypatch.setattr(cache, "LIMIT", 2 * one)
+    np.save(tmp_path / "3.npy", X + 3)
+    cache.cached_moments(tmp_path / "3.npy")
+    assert cache.size() <= 2 * one
+    data, seen = counted(tmp_path / "3.npy")
+    cache.cached_moments(tmp_path / "3.npy", data=data)
+    assert seen == []
+
+
+def test_an_unwritable_cache_costs_only_time(file: Path, folder: Path) -> None:
+    folder.write_text("a file where the folder should be")
+    assert cache.cached_moments(file).n == 400
+
+
+def test_where_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: Path) -> None:
+    assert cache.where() == folder
+    monkeypatch.delenv("THEODOLITE_CACHE")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache.where() == tmp_path / "xdg" / "theodolite"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache.where() == tmp_path / ".cache" / "theodolite"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert cache.where() == tmp_path / "Library" / "Caches" / "theodolite"
+
+
+def test_importing_makes_no_folder(tmp_path: Path) -> None:
+    environment = {**os.environ, "THEODOLITE_CACHE": str(tmp_path / "never")}
+    subprocess.run([sys.executable, "-c", "import theodolite.spaces.cache"], check=True, env=environment)
+    assert not (tmp_path / "never").exists()
