@@ -4,7 +4,7 @@ WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-PEERS := $(VENV)/.peers
+BENCH := .venv-bench
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 .PHONY: help setup check format test test-quick demo bench build clean
@@ -40,15 +40,19 @@ test-quick: setup  ## every test that takes no more than a few seconds
 demo: setup  ## survey and repair real vectors
 	$(BIN)/theodolite demo
 
-$(PEERS): $(INSTALLED) benchmarks/peers.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement benchmarks/peers.txt
+# Apart from .venv: one of the peers needs torch.
+$(BENCH)/.installed: pyproject.toml constraints.txt benchmarks/peers.txt
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --constraint constraints.txt hatchling
+	$(BENCH)/bin/python -m pip install --quiet --constraint constraints.txt --no-build-isolation \
+		--editable '.[fast]' --requirement benchmarks/peers.txt
 	@touch $@
 
-bench: $(PEERS)  ## measure against peers; ARGS="--quick" for a try, ARGS="--write" to keep the table
-	$(BIN)/python benchmarks/run.py $(ARGS)
+bench: $(BENCH)/.installed  ## measure against peers; ARGS="--quick" for a try, ARGS="--write" to keep the table
+	$(BENCH)/bin/python benchmarks/run.py $(ARGS)
 
 build: setup  ## wheel and sdist in dist/
 	$(BIN)/python -m build --no-isolation
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

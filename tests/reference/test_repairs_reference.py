@@ -32,7 +32,9 @@ def same_signs(found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) -> np.
 
 def test_whitening_up_to_the_sign_of_columns(inputs: Stored, transforms: Stored) -> None:
     repair = Whiten().fit(inputs["plaw_1500x64"])
-    np.testing.assert_allclose(same_signs(repair.kernel_, transforms["whiten_kernel"]), transforms["whiten_kernel"], rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(
+        same_signs(repair.kernel_, transforms["whiten_kernel"]), transforms["whiten_kernel"], rtol=1e-8, atol=1e-9
+    )
     np.testing.assert_allclose(-repair.mean_, transforms["whiten_bias"][0], rtol=1e-10)
     whitened = repair.transform(inputs["plaw_1500x64"])
     unit = whitened / np.linalg.norm(whitened, axis=1, keepdims=True)  # the authors scale rows to unit length after whitening

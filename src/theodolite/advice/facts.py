@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from theodolite.core.moments import Doubles
 from theodolite.metrics.cloud import Cloud
-from theodolite.metrics.cosine import dimension_contributions, dimension_variances
+from theodolite.metrics.cosine import dimension_contributions
 from theodolite.metrics.graph import components
 from theodolite.metrics.neighbours import NEAR, neighbours_of, outlying_rows
 from theodolite.metrics.registry import METRICS
@@ -40,7 +40,7 @@ class Facts:
 
     def widest(self) -> tuple[NDArray[np.intp], Doubles]:
         """The three dimensions of largest variance, and each one's share of the total."""
-        variances = dimension_variances(self.cloud.moments)
+        variances = self.cloud.moments.squared_deviations
         top = np.argsort(variances)[::-1][:3]
         return top, variances[top] / variances.sum()
 

@@ -136,6 +136,24 @@ class Moments:
         assert small is not None
         return float(np.vdot(small, small))
 
+    @cached_property
+    def squared_deviations(self) -> Doubles:
+        """(d,) summed squared distance to the mean in each dimension: the diagonal of the scatter matrix."""
+        if self.scatter is not None:
+            return np.diagonal(self.scatter).copy()
+        assert self.rows is not None
+        return np.asarray(np.square(self.rows - self.mean).sum(axis=0), dtype=np.float64)
+
+    @property
+    def directed_rows(self) -> int:
+        """Rows that are not zero, and so have a direction."""
+        return self.n - self.zero_rows
+
+    def cosine_contributions(self) -> Doubles:
+        """(d,) what each dimension adds to the mean cosine over all pairs of rows that are not zero; needs two of them."""
+        n = self.directed_rows
+        return (np.square(self.unit_sum) - self.unit_squares) / (n * (n - 1))
+
     @property
     def mean_norm(self) -> float:
         """Mean length of the rows."""

@@ -26,10 +26,9 @@ def dimension_contributions(X: Vectors | Moments | Cloud) -> Doubles:
     A few large ones among many small ones are rogue dimensions.
     """
     moments = moments_of(X)
-    live = moments.n - moments.zero_rows
-    if live < 2:
-        raise Undefined(f"a cosine needs two rows that are not zero, there are {live}")
-    return (np.square(moments.unit_sum) - moments.unit_squares) / (live * (live - 1))
+    if moments.directed_rows < 2:
+        raise Undefined(f"a cosine needs two rows that are not zero, there are {moments.directed_rows}")
+    return moments.cosine_contributions()
 
 
 @metric(range="[0, 1]", direction="lower is isotropic", paper="Timkey & van Schijndel 2021", needs="moments")
@@ -48,16 +47,7 @@ def largest_variance_ratio(X: Vectors | Moments | Cloud) -> float:
     moments = moments_of(X)
     if moments.n < 2 or not moments.has_spread:
         raise Undefined("there is no variance to compare")
-    return float(dimension_variances(moments).max()) * moments.d / moments.trace
-
-
-def dimension_variances(moments: Moments) -> Doubles:
-    """Summed squared deviation of each dimension: the diagonal of the scatter matrix."""
-    if moments.scatter is not None:
-        return np.diagonal(moments.scatter).copy()
-    assert moments.rows is not None
-    squares: Doubles = np.square(moments.rows - moments.mean)
-    return np.asarray(squares.sum(axis=0), dtype=np.float64)
+    return float(moments.squared_deviations.max()) * moments.d / moments.trace
 
 
 @metric(range="[-1/(n-1), 1]", direction="lower is isotropic", paper="Mu & Viswanath 2018", needs="sample")
