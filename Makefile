@@ -55,4 +55,4 @@ build: setup  ## wheel and sdist in dist/
 	$(BIN)/python -m build --no-isolation
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(BENCH) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis theodolite-demo

@@ -1,0 +1,67 @@
+"""K-means against scikit-learn's Lloyd with one start: time, and how good the clusters are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+
+from data import Singles, cloud_file, load
+from scale import Scale
+from table import Result
+from theodolite.core.kmeans import kmeans, nearest
+from timing import seconds, shown
+
+CLUSTERS = 27
+CHUNK = 20_000
+
+
+def inertia(X: Singles, centroids: NDArray[Any]) -> float:
+    """Summed squared distance of every row to its nearest centroid: the same exact sum for both sides."""
+    total = 0.0
+    for start in range(0, len(X), CHUNK):
+        rows = X[start : start + CHUNK]
+        gaps = rows - centroids[nearest(rows, centroids)]
+        total += float(np.sum(np.square(gaps), dtype=np.float64))
+    return total
+
+
+def measure(scale: Scale, folder: Path) -> Iterator[Result]:
+    for n in scale.kmeans:
+        X = load(cloud_file(folder, n, scale.d))
+        found: dict[str, NDArray[Any]] = {}
+
+        def ours(X: Singles = X, found: dict[str, NDArray[Any]] = found) -> None:
+            found["ours"] = kmeans(X, CLUSTERS, seed=0).centroids
+
+        def theirs(X: Singles = X, found: dict[str, NDArray[Any]] = found) -> None:
+            peer = KMeans(CLUSTERS, n_init=1, algorithm="lloyd", random_state=0).fit(X)
+            found["theirs"] = np.asarray(peer.cluster_centers_, dtype=np.float64)
+
+        mine = min(seconds(ours) for _ in range(scale.repeats))
+        peer = seconds(theirs)  # once: at full size it takes minutes, far more than its noise
+        case = f"k-means of {n:,} × {scale.d}, k = {CLUSTERS}"
+        yield Result(
+            table="kmeans",
+            case=case,
+            value=peer / mine,
+            sense="at least",
+            goal=10,
+            ours=shown(mine),
+            theirs=f"scikit-learn KMeans, lloyd, one start, {shown(peer)}",
+        )
+        good, other = inertia(X, found["ours"]), inertia(X, found["theirs"])
+        yield Result(
+            table="kmeans",
+            case=f"{case}: more inertia",
+            value=100 * (good / other - 1),
+            sense="at most",
+            goal=0.5,
+            unit="%",
+            ours=f"{good:.6g}",
+            theirs=f"{other:.6g}",
+        )

@@ -1,0 +1,41 @@
+"""Seconds of a call or of a command: the best of a few, taken in turns so that a slow moment hits both sides."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+Call = Callable[[], object]
+
+
+def seconds(call: Call) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def best_in_turns(first: Call, second: Call, *, repeats: int) -> tuple[float, float]:
+    """The shortest time of each of two calls, run alternately."""
+    pairs = [(seconds(first), seconds(second)) for _ in range(repeats)]
+    return min(pair[0] for pair in pairs), min(pair[1] for pair in pairs)
+
+
+def shown(duration: float) -> str:
+    return f"{duration * 1000:.0f} ms" if duration < 1 else f"{duration:.1f} s"
+
+
+def command(name: str) -> Path | None:
+    """A command installed beside this Python, or None."""
+    path = Path(sys.executable).parent / name
+    return path if path.exists() else None
+
+
+def run(parts: Sequence[str | Path], *, fine: tuple[int, ...] = (0,)) -> str:
+    """The output of a child process; an exit code not in `fine` is an error with what it said."""
+    done = subprocess.run([str(part) for part in parts], capture_output=True, text=True, check=False)
+    if done.returncode not in fine:
+        raise RuntimeError(f"{' '.join(map(str, parts))} ended with {done.returncode}:\n{done.stderr.strip()[-2000:]}")
+    return done.stdout

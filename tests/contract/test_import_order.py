@@ -1,0 +1,179 @@
+"""The architecture, held: imports point down the layers, heavy libraries are imported late, torch stays in its own layers."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src"
+PACKAGE = SOURCE / "theodolite"
+
+LAYERS = (
+    "core",
+    "metrics",
+    "repairs",
+    "probes",
+    "spaces",
+    "tasks",
+    "advice",
+    "models",
+    "tuning",
+    "studies",
+    "report",
+    "cli",
+)
+WITH_TORCH = {"models", "tuning"}
+TORCH = {"torch", "transformers", "sentence_transformers", "accelerate", "datasets"}
+
+LIGHT = {"numpy", "threadpoolctl"}
+"""What a module may import at its top; everything else waits inside the function that needs it."""
+LIGHT_IN = {
+    "repairs": {"sklearn"},  # estimators inherit from scikit-learn's
+    "cli": {"typer", "click"},
+    "models": TORCH,
+    "tuning": TORCH,
+}
+CORE_MAY_USE = {"numpy", "threadpoolctl"}
+CORE_EXCEPTIONS = {"core/rows.py": {"pyarrow"}}
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+@dataclass(frozen=True)
+class Import:
+    module: str
+    line: int
+    lazy: bool
+
+    @property
+    def top(self) -> str:
+        return self.module.partition(".")[0]
+
+
+def imports_of(file: Path) -> Iterator[Import]:
+    """Every import of a file, those inside functions too; relative ones with their full name."""
+    package = file.relative_to(SOURCE).parent.parts
+
+    def visit(node: ast.AST, lazy: bool) -> Iterator[Import]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import):
+                yield from (Import(alias.name, child.lineno, lazy) for alias in child.names)
+            elif isinstance(child, ast.ImportFrom):
+                base = ".".join([*package[: len(package) - child.level + 1], child.module or ""]) if child.level else child.module
+                base = (base or "").strip(".")
+                # `from theodolite import core` names a layer, `from theodolite.core import rows` a module.
+                names = [f"{base}.{alias.name}" for alias in child.names] if base == "theodolite" else [base]
+                yield from (Import(name, child.lineno, lazy) for name in names)
+            else:
+                inside = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+                yield from visit(child, lazy or inside or is_for_types_only(child))
+
+    yield from visit(ast.parse(file.read_text(encoding="utf-8")), lazy=False)
+
+
+def is_for_types_only(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def layer_of(file: Path) -> str:
+    return file.relative_to(PACKAGE).parts[0] if file.parent != PACKAGE else ""
+
+
+def name_of(file: Path) -> str:
+    return file.relative_to(PACKAGE).as_posix()
+
+
+def upward(layer: str, module: str) -> bool:
+    """Whether a module of `layer` may not import `module`."""
+    parts = module.split(".")
+    if parts[0] != "theodolite":
+        return False
+    if len(parts) == 1 or parts[1] not in LAYERS:
+        return layer != "cli"  # the package's front door stands above all layers but the command line
+    return LAYERS.index(parts[1]) > LAYERS.index(layer)
+
+
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_every_module_lies_in_a_layer(file: Path) -> None:
+    assert layer_of(file) in LAYERS or name_of(file) in {"__init__.py", "__main__.py"}
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if layer_of(file)], ids=name_of)
+def test_imports_point_down(file: Path) -> None:
+    layer = layer_of(file)
+    wrong = [f"line {each.line}: {layer} imports {each.module}" for each in imports_of(file) if upward(layer, each.module)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if layer_of(file) not in WITH_TORCH], ids=name_of)
+def test_torch_stays_in_its_layers(file: Path) -> None:
+    assert [each for each in imports_of(file) if each.top in TORCH] == []
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if layer_of(file) == "core"], ids=name_of)
+def test_core_stands_on_numpy_alone(file: Path) -> None:
+    allowed = CORE_MAY_USE | CORE_EXCEPTIONS.get(name_of(file), set()) | {"theodolite"} | sys.stdlib_module_names
+    assert [each for each in imports_of(file) if each.top not in allowed] == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_heavy_libraries_wait_for_their_use(file: Path) -> None:
+    allowed = LIGHT | LIGHT_IN.get(layer_of(file), set()) | {"theodolite"} | sys.stdlib_module_names
+    assert [each for each in imports_of(file) if not each.lazy and each.top not in allowed] == []
+
+
+def test_the_rule_bites() -> None:
+    assert upward("core", "theodolite.metrics.cloud")
+    assert upward("metrics", "theodolite.repairs")
+    assert upward("core", "theodolite")
+    assert not upward("advice", "theodolite.repairs.center")
+    assert not upward("cli", "theodolite.report")
+    assert not upward("core", "numpy.linalg")
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+WITHOUT_TORCH = f"""
+import importlib, pkgutil, sys
+
+class Forbid:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {sorted(TORCH)!r}:
+            raise ImportError(f"{{name}} is not there")
+
+sys.meta_path.insert(0, Forbid())
+"""
+
+
+def test_everything_but_the_torch_layers_runs_without_torch() -> None:
+    code = WITHOUT_TORCH + (
+        "import theodolite\n"
+        f"skipped = tuple(f'theodolite.{{layer}}' for layer in {sorted(WITH_TORCH)!r})\n"
+        "names = [m.name for m in pkgutil.walk_packages(theodolite.__path__, 'theodolite.')]\n"
+        "for name in names:\n"
+        "    if not name.startswith(skipped) and not name.endswith('__main__'):\n"
+        "        importlib.import_module(name)\n"
+        "import numpy as np\n"
+        "from theodolite.metrics.survey import survey\n"
+        "rows = survey(np.random.default_rng(0).standard_normal((64, 5)))\n"
+        "assert len(rows) > 10\n"
+        "assert 'torch' not in sys.modules\n"
+        "print(len(names))\n"
+    )
+    assert int(run(code)) > 20
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    heavy = ["scipy", "sklearn", "pyarrow", "pandas", "polars", "plotly", "rich", "typer", "numba", "torch"]
+    code = f"import sys, theodolite\nprint([name for name in {heavy!r} if name in sys.modules])"
+    assert run(code).strip() == "[]"
