@@ -25,18 +25,20 @@ def map_blocks(function: Callable[[int, Floats], Result], data: Source) -> Itera
     def work(start: int, raw: Floats) -> Result:
         return function(start, data.prepare(start, raw))
 
-    blocks = data.raw_blocks()
-    workers = available_cores()
-    if workers == 1 or (data.n is not None and data.n <= data.block_rows):
-        for start, raw in blocks:
-            yield work(start, raw)
-        return
+    single = data.n is not None and data.n <= data.block_rows
+    yield from in_order(lambda item: work(*item), data.raw_blocks(), workers=1 if single else available_cores())
 
-    with _workers(workers) as pool:
+
+def in_order(function: Callable[[Item], Result], items: Iterable[Item], *, workers: int) -> Iterator[Result]:
+    """The function of every item, in order, with no more items in flight than there are workers to take them."""
+    if workers == 1:
+        yield from map(function, items)
+        return
+    with _pool(workers) as pool:
         flying: deque[Future[Result]] = deque()
         try:
-            for start, raw in blocks:
-                flying.append(pool.submit(work, start, raw))
+            for item in items:
+                flying.append(pool.submit(function, item))
                 if len(flying) > workers:
                     yield flying.popleft().result()
             while flying:
@@ -52,7 +54,7 @@ def in_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> lis
     workers = min(available_cores(), len(todo))
     if workers <= 1:
         return [function(item) for item in todo]
-    with _workers(workers) as pool:
+    with _pool(workers) as pool:
         return list(pool.map(function, todo))
 
 
@@ -64,7 +66,7 @@ def available_cores() -> int:
 
 
 @contextmanager
-def _workers(count: int) -> Iterator[ThreadPoolExecutor]:
+def _pool(count: int) -> Iterator[ThreadPoolExecutor]:
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(count) as pool:

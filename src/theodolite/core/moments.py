@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from typing import Any
@@ -20,6 +20,7 @@ Doubles = NDArray[np.float64]
 FORMAT = 1
 LONGEST = 1e70  # traces of squares are fourth powers, and must fit float64
 SUM_RUN = 128  # rows summed in the block's own precision before float64 takes over
+_NOTHING = np.zeros((0, 0))
 GROUP = 256  # blocks whose means are kept before they are folded: bounds the memory of very long streams
 
 
@@ -212,6 +213,7 @@ class BlockMoments:
     unit_squares: Doubles
     zero_rows: int
     norms: Doubles
+    eps: float
 
     @classmethod
     def of(cls, block: Floats) -> BlockMoments:
@@ -239,6 +241,7 @@ class BlockMoments:
             unit_squares=column_sums(units),
             zero_rows=int(len(block) - live.sum()),
             norms=norms,
+            eps=float(np.finfo(products.dtype).eps),
         )
 
 
@@ -249,7 +252,7 @@ def merge_blocks(parts: Iterable[BlockMoments], d: int) -> Moments:
     products = np.zeros((d, d))
     for part in parts:
         products += part.products
-        group.append(part)
+        group.append(replace(part, products=_NOTHING))  # summed: what is left of a block is small
         if len(group) == GROUP:
             total = _fold(total, group, products)
             group, products = [], np.zeros((d, d))
@@ -307,7 +310,7 @@ def _fold(total: Moments | None, group: list[BlockMoments], products: Doubles) -
         norm_squares=float(np.square(norms).sum()),
         norm_min=float(norms.min()),
         norm_max=float(norms.max()),
-        eps=max(float(np.finfo(part.products.dtype).eps) for part in group),
+        eps=max(part.eps for part in group),
     )
     return merged if total is None else total | merged
 

@@ -61,11 +61,11 @@ def eigenvalues(moments: Moments, *, centered: bool = True) -> Doubles:
 def noise_floor(values: Doubles, d: int, *, eps: float) -> float:
     """Eigenvalues at or below this cannot be told from zero.
 
-    Products of float32 blocks leave an eigenvalue uncertain by up to about eps / 40 of the largest; products in float64 by
-    d eps, and vectors that were float32 once give an empty direction a variance of float32's eps squared.
+    Products of float32 blocks leave an eigenvalue uncertain by up to about half of eps times the largest; products in
+    float64 by d eps, and vectors that were float32 once give an empty direction a variance of float32's eps squared.
     """
     single = float(np.finfo(np.float32).eps)
-    share = eps / 8 if eps >= single else d * (eps + single**2)
+    share = 2 * eps if eps >= single else d * (eps + single**2)
     return share * float(values.max(initial=0.0))
 
 

@@ -147,8 +147,9 @@ def require_finite(block: Floats, *, first_row: int = 0) -> None:
 
 
 def _not_finite(value: Any, row: int, column: int) -> ValueError:
+    name = "NaN" if np.isnan(value) else str(value)
     return ValueError(
-        f"the vectors hold {value} at row {row}, column {column}; every entry must be finite: "
+        f"the vectors hold {name} at row {row}, column {column}; every entry must be finite: "
         "drop such rows, or find the step that made them"
     )
 

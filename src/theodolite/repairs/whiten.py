@@ -1,0 +1,104 @@
+"""Whitening: uncorrelated dimensions of unit variance, as far as the data have variance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
+
+from theodolite.core.centre import centred
+from theodolite.core.moments import Doubles, Moments
+from theodolite.core.spectrum import noise_floor, spectrum
+from theodolite.core.vectors import Floats, Source
+from theodolite.repairs.base import Affine, Repair
+from theodolite.repairs.subspace import completed
+
+
+class Whiten(ClassNamePrefixFeaturesOutMixin, Repair):  # type: ignore[misc]
+    """Centre, rotate to principal directions, scale to unit variance: (x - mean) U diag(v)^-1/2 (Su 2021). One pass, affine.
+
+    Directions whose variance is rounding noise are left out, so there may be fewer than d columns: a final LayerNorm leaves
+    one direction without variance, and scaling it up would turn rounding into a dimension. `n_components` keeps the
+    directions of most variance. `shrinkage` in [0, 1] whitens with (1 - shrinkage) S + shrinkage (tr S / d) I in place of S:
+    nothing is left out then, and small variances are scaled up less. `tolerance` leaves out directions with less than that
+    share of the largest variance; None takes the rounding of the input's own precision. Sums of products are taken in
+    float64, since float32 sums would hide the null direction.
+    """
+
+    mean_: Doubles
+    kernel_: Doubles
+    """(d, n_components_)"""
+    variances_: Doubles
+    """Variance along each direction, descending, denominator n - 1."""
+    n_components_: int
+
+    def __init__(self, n_components: int | None = None, *, shrinkage: float = 0.0, tolerance: float | None = None) -> None:
+        self.n_components = n_components
+        self.shrinkage = shrinkage
+        self.tolerance = tolerance
+
+    def _learn(self, data: Source) -> None:
+        self._check_options(data.d)
+        kinds: set[np.dtype[Any]] = set()
+        moments = Moments.of(_in_float64(data, kinds))
+        if moments.n < 2:
+            raise ValueError("whitening needs the variance of at least two rows; there is one (n_samples=1)")
+        found = spectrum(moments)
+        variances, directions = found.values / (moments.n - 1), found.vectors
+        floor = self._floor(variances, moments, max(_rounding(kind) for kind in kinds))
+        if not variances.max(initial=0.0) > floor:
+            raise ValueError("all rows are the same point, up to rounding, so there is no variance to whiten")
+        if self.shrinkage > 0:
+            directions = completed(directions)
+            padded = np.append(variances, np.zeros(data.d - len(variances)))
+            variances = (1 - self.shrinkage) * padded + self.shrinkage * padded.mean()
+        kept = int(np.count_nonzero(variances > floor))
+        kept = kept if self.n_components is None else min(kept, self.n_components)
+        self.mean_ = moments.mean
+        self.variances_ = variances[:kept]
+        self.kernel_ = directions[:, :kept] / np.sqrt(self.variances_)
+        self.n_components_ = kept
+
+    def _apply(self, block: Floats) -> Floats:
+        return centred(block, self.mean_) @ self.kernel_.astype(block.dtype)
+
+    def _affine(self) -> Affine:
+        return self.kernel_.copy(), -self.mean_ @ self.kernel_
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def _check_options(self, d: int) -> None:
+        if self.n_components is not None and not 1 <= self.n_components <= d:
+            raise ValueError(f"n_components={self.n_components} must be at least 1 and at most the dimension d={d}")
+        if not 0 <= self.shrinkage <= 1:
+            raise ValueError(f"shrinkage={self.shrinkage} must lie in [0, 1]")
+        if self.tolerance is not None and not 0 <= self.tolerance < 1:
+            raise ValueError(f"tolerance={self.tolerance} must lie in [0, 1)")
+
+    def _floor(self, variances: Doubles, moments: Moments, rounding: float) -> float:
+        """Variances up to this are left out."""
+        if self.tolerance is not None:
+            return self.tolerance * float(variances.max(initial=0.0))
+        # An entry is stored to within half of rounding * |x|: rows cannot tell smaller variances from none.
+        largest_entry = float((np.square(moments.mean) + moments.squared_deviations / moments.n).max())
+        return noise_floor(variances, moments.d, eps=moments.eps) + rounding**2 * largest_entry
+
+
+def _in_float64(data: Source, kinds: set[np.dtype[Any]]) -> Source:
+    """The same rows as float64; notes the precisions they came in."""
+
+    def chunks() -> Iterator[NDArray[Any]]:
+        for _, block in data.raw_blocks():
+            kinds.add(block.dtype)
+            yield block
+
+    return Source(chunks, n=data.n, d=data.d, dtype=np.dtype(np.float64), replayable=data.replayable)
+
+
+def _rounding(kind: np.dtype[Any]) -> float:
+    return float(np.finfo(kind).eps) if kind.kind == "f" else 0.0

@@ -1,0 +1,129 @@
+"""All-but-the-top and least-dominant removal: ranks, idempotence, orthogonality."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.decomposition import PCA
+
+from theodolite.core.moments import Moments
+from theodolite.repairs import RemoveDirections, ZeroMean, scaled_count
+from theodolite.repairs.subspace import leading_directions
+
+Array = np.ndarray[Any, Any]
+
+
+def cloud(n: int, d: int, *, seed: int = 0) -> Array:
+    random = np.random.default_rng(seed)
+    return random.standard_normal((n, d)) * np.arange(1, d + 1) + 10 * random.standard_normal(d)
+
+
+def rank(X: Array) -> int:
+    singular = np.linalg.svd(X, compute_uv=False)
+    return int((singular > 1e-9 * max(singular.max(initial=0.0), 1.0)).sum())
+
+
+shapes = {
+    "seed": st.integers(0, 1000),
+    "n": st.integers(2, 60),
+    "d": st.integers(2, 12),
+    "which": st.sampled_from(["top", "bottom"]),
+}
+
+
+@settings(deadline=None)
+@given(**shapes, share=st.floats(0, 0.999))
+def test_rank_falls_by_what_was_removed(seed: int, n: int, d: int, which: Any, share: float) -> None:
+    X = cloud(n, d, seed=seed)
+    count = int(share * d)
+    before = rank(X - X.mean(axis=0))
+    repair = RemoveDirections(count, which=which).fit(X)
+    after = rank(repair.transform(X))
+    if which == "top":
+        assert after == before - min(count, before)
+        assert repair.n_removed_ == min(count, before)
+    else:  # directions without variance go first
+        assert after == min(before, d - count)
+        assert repair.n_removed_ == count
+
+
+@settings(deadline=None)
+@given(**shapes)
+def test_removing_twice_is_removing_once(seed: int, n: int, d: int, which: Any) -> None:
+    X = cloud(n, d, seed=seed)
+    repair = RemoveDirections(d // 2, which=which).fit(X)
+    once = repair.transform(X)
+    np.testing.assert_allclose(repair.transform(once + repair.mean_), once, atol=1e-8)
+    np.testing.assert_allclose(ZeroMean().fit(once).mean_, 0, atol=1e-8)
+    matrix, _ = repair.affine()
+    np.testing.assert_allclose(matrix @ matrix, matrix, atol=1e-10)
+    assert np.trace(matrix) == pytest.approx(d - repair.n_removed_)
+
+
+@given(seed=st.integers(0, 1000), d=st.integers(2, 12), data=st.data())
+def test_top_and_bottom_share_the_space(seed: int, d: int, data: Any) -> None:
+    X = cloud(50, d, seed=seed)
+    count = data.draw(st.integers(1, d - 1))
+    top, bottom = RemoveDirections(count).fit(X), RemoveDirections(d - count, which="bottom").fit(X)
+    np.testing.assert_allclose(top.transform(X) + bottom.transform(X), X - X.mean(axis=0), atol=1e-8)
+    np.testing.assert_allclose(top.affine()[0] @ bottom.affine()[0], 0, atol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(3000, 300), (280, 300)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_fast_way_to_few_directions_is_pca(shape: tuple[int, int], dtype: type) -> None:
+    X = cloud(*shape).astype(dtype)
+    repair = RemoveDirections(12).fit(X)
+    directions = PCA(12, svd_solver="full").fit(X.astype(np.float64)).components_
+    np.testing.assert_allclose(
+        repair.basis_ @ repair.basis_.T, directions.T @ directions, atol=1e-5 if dtype == np.float32 else 1e-9
+    )
+    np.testing.assert_allclose(repair.basis_.T @ repair.basis_, np.eye(12), atol=1e-10)
+
+
+def test_new_rows_lose_the_mean_and_directions_of_the_fit() -> None:
+    X, new = cloud(200, 8), cloud(3, 8, seed=1)
+    values, vectors = np.linalg.eigh(np.cov(X.T))
+    top = vectors[:, np.argsort(-values)[:2]]
+    moved = new - X.mean(axis=0)
+    np.testing.assert_allclose(RemoveDirections(2).fit(X).transform(new), moved - moved @ top @ top.T, atol=1e-9)
+
+
+@given(seed=st.integers(0, 1000), which=st.sampled_from(["top", "bottom"]))
+def test_row_order_does_not_matter(seed: int, which: Any) -> None:
+    X = cloud(40, 6, seed=seed)
+    order = np.random.default_rng(seed).permutation(40)
+    one, other = (RemoveDirections(2, which=which).fit(rows) for rows in (X, X[order]))
+    np.testing.assert_allclose(one.affine()[0], other.affine()[0], atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_constant_data_have_no_direction(dtype: type) -> None:
+    X = np.full((500, 6), 0.1, dtype) * np.arange(1, 7, dtype=dtype)
+    repair = RemoveDirections(3).fit(X)
+    assert repair.n_removed_ == 0
+    np.testing.assert_allclose(repair.transform(X), 0, atol=1e-6)
+
+
+def test_float32_data_of_low_rank_lose_their_rank_only() -> None:
+    X = (cloud(2000, 2) @ np.random.default_rng(1).standard_normal((2, 20))).astype(np.float32)
+    assert leading_directions(Moments.of(X), 5, X.dtype).shape == (20, 2)
+
+
+def test_counts() -> None:
+    assert [scaled_count(count, 384) for count in (12, 100, 700)] == [6, 50, 350]
+    assert scaled_count(12, 768) == 12
+    assert RemoveDirections().fit(cloud(100, 40)).n_removed_ == 12
+    assert RemoveDirections().fit(cloud(100, 5)).n_removed_ == 4
+    np.testing.assert_allclose(RemoveDirections(0).fit_transform(cloud(30, 4)), ZeroMean().fit_transform(cloud(30, 4)))
+
+
+def test_too_many_directions_say_how_many_there_may_be() -> None:
+    with pytest.raises(ValueError, match=r"n_directions=12 must be .* at most d - 1 = 7.*scaled_count\(12, 8\)"):
+        RemoveDirections(12).fit(cloud(100, 8))
+    with pytest.raises(ValueError, match="which='middle'"):
+        RemoveDirections(1, which="middle").fit(cloud(100, 8))  # type: ignore[arg-type]

@@ -1,0 +1,150 @@
+"""A repair on disk: whole or absent, checked when read, replaced only when asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from theodolite.repairs import (
+    ClusterRemoveDirections,
+    RemoveDirections,
+    StoredRepairError,
+    Whiten,
+    ZeroMean,
+    load_repair,
+    save_repair,
+    store,
+)
+
+
+def cloud(seed: int = 0) -> np.ndarray[Any, Any]:
+    return (np.random.default_rng(seed).standard_normal((400, 16)) * np.arange(1, 17) + 3).astype(np.float32)
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    save_repair(RemoveDirections(2).fit(cloud()), tmp_path / "repair")
+    return tmp_path / "repair"
+
+
+def change(folder: Path, **values: Any) -> None:
+    about = json.loads((folder / store.ABOUT).read_text())
+    (folder / store.ABOUT).write_text(json.dumps({**about, **values}))
+
+
+@pytest.mark.parametrize(
+    "repair", [RemoveDirections(9, which="bottom"), Whiten(5, shrinkage=0.1), ClusterRemoveDirections(5, 3, seed=2)]
+)
+def test_options_and_bits_come_back(repair: Any, tmp_path: Path) -> None:
+    repair.fit(cloud())
+    save_repair(repair, tmp_path / "deep" / "folder")
+    loaded = load_repair(tmp_path / "deep" / "folder")
+    assert repr(loaded) == repr(repair)
+    np.testing.assert_array_equal(loaded.transform(cloud(1)), repair.transform(cloud(1)))
+    assert sorted(path.name for path in (tmp_path / "deep").iterdir()) == ["folder"]
+
+
+def test_column_names_come_back(tmp_path: Path) -> None:
+    import pandas
+
+    frame = pandas.DataFrame(cloud(), columns=[f"dim{i}" for i in range(16)])
+    repair = ZeroMean().fit(frame)
+    save_repair(repair, tmp_path / "repair")
+    loaded = load_repair(tmp_path / "repair")
+    assert list(loaded.get_feature_names_out()) == list(frame.columns)
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.transform(frame.rename(columns={"dim0": "other"}))
+
+
+def test_numpy_numbers_as_options(tmp_path: Path) -> None:
+    save_repair(RemoveDirections(np.int64(3)).fit(cloud()), tmp_path / "repair")
+    assert load_repair(tmp_path / "repair").get_params()["n_directions"] == 3
+
+
+@pytest.mark.parametrize("where", [0, 100, -1])
+def test_one_changed_byte_is_found(saved: Path, where: int) -> None:
+    content = bytearray((saved / store.ARRAYS).read_bytes())
+    content[where] ^= 1
+    (saved / store.ARRAYS).write_bytes(content)
+    with pytest.raises(StoredRepairError, match="SHA-256"):
+        load_repair(saved)
+
+
+def test_every_other_damage_is_named(saved: Path) -> None:
+    change(saved, params={"gain": 3})
+    with pytest.raises(StoredRepairError, match="gain"):
+        load_repair(saved)
+    change(saved, params={}, d=17)
+    with pytest.raises(StoredRepairError, match="d=17"):
+        load_repair(saved)
+    change(saved, repair="os.system")
+    with pytest.raises(StoredRepairError, match=r"os\.system"):
+        load_repair(saved)
+    change(saved, format=99)
+    with pytest.raises(StoredRepairError, match="format 99"):
+        load_repair(saved)
+    (saved / store.ABOUT).write_text('{"format": 1}')
+    with pytest.raises(StoredRepairError, match="lacks 'd'"):
+        load_repair(saved)
+    (saved / store.ABOUT).write_text("{")
+    with pytest.raises(StoredRepairError, match="not JSON"):
+        load_repair(saved)
+    (saved / store.ABOUT).unlink()
+    with pytest.raises(FileNotFoundError, match="no saved repair"):
+        load_repair(saved)
+
+
+def test_a_missing_file_of_arrays(saved: Path) -> None:
+    (saved / store.ARRAYS).unlink()
+    with pytest.raises(StoredRepairError, match=r"has no repair\.safetensors"):
+        load_repair(saved)
+
+
+def test_nothing_is_replaced_unasked(saved: Path, tmp_path: Path) -> None:
+    other = ZeroMean().fit(cloud())
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        save_repair(other, saved)
+    assert isinstance(load_repair(saved), RemoveDirections)
+    save_repair(other, saved, overwrite=True)
+    assert isinstance(load_repair(saved), ZeroMean)
+    assert [path.name for path in tmp_path.iterdir()] == ["repair"]
+
+
+def test_a_folder_of_other_things_is_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("all of it")
+    with pytest.raises(FileExistsError, match="holds no repair"):
+        save_repair(ZeroMean().fit(cloud()), tmp_path / "thesis", overwrite=True)
+    assert (tmp_path / "thesis" / "chapter.txt").read_text() == "all of it"
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overwrite: bool) -> None:
+    if overwrite:
+        save_repair(RemoveDirections(2).fit(cloud()), tmp_path / "repair")
+
+    def full_disk(*_: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(store, "_sync", full_disk)
+    with pytest.raises(OSError, match="no space"):
+        save_repair(ZeroMean().fit(cloud()), tmp_path / "repair", overwrite=overwrite)
+    assert [path.name for path in tmp_path.iterdir()] == (["repair"] if overwrite else [])
+    if overwrite:
+        assert isinstance(load_repair(tmp_path / "repair"), RemoveDirections)
+
+
+def test_what_is_not_fitted_or_not_ours_is_not_saved(tmp_path: Path) -> None:
+    class Mine(ZeroMean):
+        pass
+
+    with pytest.raises(NotFittedError):
+        save_repair(ZeroMean(), tmp_path / "repair")
+    with pytest.raises(TypeError, match="Mine is not one of the repairs"):
+        save_repair(Mine().fit(cloud()), tmp_path / "repair")
+    assert not (tmp_path / "repair").exists()
