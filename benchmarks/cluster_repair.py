@@ -1,4 +1,4 @@
-"""The cluster-based repair against a plain program that treats one vector at a time."""
+"""The cluster-based repair against a plain program that treats one vector at a time, as the published one does."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ CLUSTERS, DIRECTIONS = 27, 12
 
 
 def point_by_point(X: Singles, labels: NDArray[Any]) -> Singles:
-    """Per cluster: centre, PCA; then for every point, subtract its part along each of the top directions."""
+    """Per cluster: centre, an exact PCA; then for every point, subtract its part along each of the top directions."""
     repaired = np.empty_like(X)
     for cluster in np.unique(labels):
         members = np.flatnonzero(labels == cluster)
         mean = X[members].mean(axis=0)
-        directions = PCA(min(DIRECTIONS, len(members))).fit(X[members] - mean).components_
+        directions = PCA().fit(X[members] - mean).components_[:DIRECTIONS]  # asked for 12, it would be approximate
         for member in members:
             point = X[member] - mean
             parts = np.zeros_like(point)

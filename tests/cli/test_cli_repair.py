@@ -124,3 +124,26 @@ def test_the_demo_centres_real_vectors(files: Path) -> None:
     assert abs(np.load("here/zero-mean.npy").mean(axis=0)).max() < 1e-4
     assert "theodolite survey here/vectors.npy" in text
     assert "B - A" in text
+
+
+def test_weights_are_learned_from_scored_pairs() -> None:
+    rng = np.random.default_rng(1)
+    meaning = rng.normal(size=(200, 16))
+    other = 0.6 * meaning + rng.normal(size=(200, 16)) * rng.uniform(0, 1.5, (200, 1))
+    scores = np.sum(meaning * other, axis=1) / np.linalg.norm(meaning, axis=1) / np.linalg.norm(other, axis=1)
+    noise = rng.normal(size=(2, 200, 1)) * np.eye(1, 16) * 9  # one direction that says nothing about the scores
+    np.save("a.npy", meaning + noise[0])
+    np.save("b.npy", other + noise[1])
+    np.savetxt("scores.txt", scores)
+    np.save("scores.npy", scores)
+    for number, file in enumerate(("scores.txt", "scores.npy")):
+        told = done("repair", "fit", "weighted", "a.npy", "--pairs", "b.npy", "--scores", file, "--to", f"r{number}")
+        before, after = (float(part) for part in told.split("scores ")[1].split(" on")[0].split(" → "))
+        assert after > before + 0.2
+
+
+def test_pairs_without_scores_or_for_another_repair_are_refused() -> None:
+    for arguments in (["weighted", "x.npy", "--pairs", "x.npy"], ["global", "x.npy", "--pairs", "x.npy", "--scores", "x.npy"]):
+        result = run("repair", "fit", *arguments, "--to", "r")
+        assert result.exit_code == 2
+        assert "go together" in result.stderr

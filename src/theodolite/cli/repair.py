@@ -63,6 +63,10 @@ def fit_command(
     option: Annotated[
         list[str] | None, typer.Option(help="Any other setting of the repair; may be repeated.", metavar="KEY=VALUE")
     ] = None,
+    pairs: Annotated[
+        str | None, typer.Option(help="For weighted: the other side of scored pairs, row by row with PATH.", metavar="FILE")
+    ] = None,
+    scores: Annotated[str | None, typer.Option(help="For weighted: one score a pair, a line each or .npy.", metavar="FILE")] = None,
     seed: Annotated[int, typer.Option(help="Seed of k-means, where the repair has one.")] = 0,
     key: Key = None,
     columns: Columns = None,
@@ -74,6 +78,7 @@ def fit_command(
     Examples:
       theodolite repair fit global vectors.npy --to my-repair --directions 12
       theodolite repair fit cluster-based vectors.npy --to my-repair --clusters 27
+      theodolite repair fit weighted first.npy --pairs second.npy --scores scores.txt --to my-repair
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.repairs import save_repair
     from theodolite.spaces import read
@@ -81,14 +86,22 @@ def fit_command(
     kind = repair_named(name)
     asked = {"directions": directions, "clusters": clusters, "components": components}
     repair = kind(**settings_of(kind, {key: value for key, value in asked.items() if value is not None}, option or [], seed))
+    if bool(pairs) != bool(scores) or (pairs and not hasattr(repair, "fit_pairs")):
+        raise ValueError("--pairs and --scores go together, and only with the repair 'weighted'")
     refuse_existing(to, overwrite=overwrite)
     opened = read(path, key=key, columns=split(columns))
     with progress() as bars:
-        repair.fit(opened.watched(bars.rows("fitting", opened.n)))
+        watched = opened.watched(bars.rows("fitting", opened.n))
+        if pairs and scores:
+            repair.fit_pairs(watched, read(pairs, key=key, columns=split(columns)), read_scores(scores))
+        else:
+            repair.fit(watched)
     save_repair(repair, to, overwrite=overwrite)
     print(f"{name} fitted on {path} and saved to {to}")
-    if hasattr(repair, "fit_pairs"):
-        print("its weights are all 1: learning them takes scored pairs, from Python with fit_pairs")
+    if pairs:
+        print(f"Pearson of cosines with scores {repair.pearson_before_:.4f} → {repair.pearson_:.4f} on these pairs")
+    elif hasattr(repair, "fit_pairs"):
+        print("its weights are all 1, which removes whole directions: --pairs and --scores let it learn them")
     print(f"apply it with: theodolite repair apply {to} {path} --to repaired.npy")
 
 
@@ -121,6 +134,19 @@ def apply_command(
         after = Moments.of(written.watched(bars.rows("measuring", written.n)))
         before = cached_moments(path, key=key, columns=split(columns), data=opened)
     print(f"{rows:,} vectors written to {to}: {change(before, after)}")
+
+
+def read_scores(path: str) -> Any:
+    """One number a pair, from a text file with one a line or from an array."""
+    import numpy as np
+
+    from theodolite.core.vectors import array
+    from theodolite.spaces import read
+
+    values = np.load(path, allow_pickle=False) if path.endswith(".npy") else array(read(path))
+    if values.ndim > 2 or (values.ndim == 2 and values.shape[1] != 1):
+        raise ValueError(f"{path} has shape {values.shape}; scores are one number a pair")
+    return values.ravel()
 
 
 def write_repaired(repair: Any, data: Any, to: str | Path, *, overwrite: bool) -> int:

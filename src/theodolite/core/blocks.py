@@ -15,15 +15,16 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def map_blocks(function: Callable[[int, Floats], Result], data: Source) -> Iterator[Result]:
+def map_blocks(function: Callable[[int, Floats], Result], data: Source, *, check: bool = True) -> Iterator[Result]:
     """`function(first row, block)` of every block, in order, with a bounded number of blocks in flight.
 
     BLAS runs single-threaded inside each worker: the elementwise half of the work then uses all cores too, which BLAS's own
-    threads leave idle. Reading, casting and checking a block happen in the worker as well.
+    threads leave idle. Reading, casting and checking a block happen in the worker as well; a later pass over the same rows
+    need not check again.
     """
 
     def work(start: int, raw: Floats) -> Result:
-        return function(start, data.prepare(start, raw))
+        return function(start, data.prepare(start, raw, check=check))
 
     single = data.n is not None and data.n <= data.block_rows
     yield from in_order(lambda item: work(*item), data.raw_blocks(), workers=1 if single else available_cores())

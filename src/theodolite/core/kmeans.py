@@ -17,12 +17,12 @@ from theodolite.core.vectors import Floats, Source, Vectors, source
 
 Labels = NDArray[np.intp]
 
-SAMPLE = 20_000  # rows Lloyd's iterations begin on
+SAMPLE = 10_000  # rows Lloyd's iterations begin on
 SAMPLE_PER_CLUSTER = 100  # and at least this many for each cluster
 START = 4  # the first centres are chosen among every fourth row of the sample
 SAMPLE_BYTES = 256 * 2**20  # but no more than this in memory
 SAMPLE_PASSES = 100
-TOLERANCE = 1e-5  # a pass that lowers the inertia by a smaller share is the last
+TOLERANCE = 2e-4  # a pass that lowers the inertia by a smaller share is the last
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class Clusters:
 def kmeans(X: Vectors, k: int, *, seed: int = 0, passes: int = 3) -> Clusters:
     """Cluster the rows around k centroids: seeded, streamed, and independent of how the rows are chunked.
 
-    Greedy k-means++ and a local search choose centroids on a seeded sample (20,000 rows, or 100 for each cluster), Lloyd's
+    Greedy k-means++ and a local search choose centroids on a seeded sample (10,000 rows, or 100 for each cluster), Lloyd's
     iterations on the sample carry them to convergence, and at most `passes` iterations over all rows finish them.
 
     A cluster that loses its rows starts anew at the row farthest from its centroid; one still empty after the last pass is
@@ -66,17 +66,16 @@ def kmeans(X: Vectors, k: int, *, seed: int = 0, passes: int = 3) -> Clusters:
             "a fresh iterator, a list of chunks, a folder of shards or a memory-mapped array"
         )
     sample = _sample(data, k, seed=seed)
-    shift = sample.mean(axis=0, dtype=np.float64)
-    sample = centred(sample, shift)
-    # The sample is centred already, so its own shift is none.
+    shift = _shift(sample)
+    sample = sample if shift is None else centred(sample, shift)
     centres = _start(sample[::START], k, seed=seed)
     if len(centres) < k:
         centres = _start(sample, k, seed=seed)
-    begun = _lloyd(source(sample), np.zeros(data.d), centres, passes=SAMPLE_PASSES)
+    begun = _lloyd(source(sample), None, centres, passes=SAMPLE_PASSES)
     final = _lloyd(data, shift, begun.centres, passes=passes)
     live = final.counts > 0
     return Clusters(
-        centroids=final.centres[live] + shift,
+        centroids=final.centres[live] if shift is None else final.centres[live] + shift,
         counts=final.counts[live],
         inertia=final.inertia,
         n_passes=final.passes,
@@ -108,8 +107,8 @@ class _Part(NamedTuple):
     distance: float
 
 
-def _lloyd(data: Source, shift: Doubles, centres: Doubles, *, passes: int) -> _State:
-    """Lloyd's iterations over all rows of the data until one gains next to nothing."""
+def _lloyd(data: Source, shift: Doubles | None, centres: Doubles, *, passes: int) -> _State:
+    """Lloyd's iterations over all rows of the data, less `shift`, until one gains next to nothing."""
     previous = math.inf
     for done in range(1, passes + 1):
         state, moved = _iterate(data, shift, centres)
@@ -120,14 +119,18 @@ def _lloyd(data: Source, shift: Doubles, centres: Doubles, *, passes: int) -> _S
     return _State(state.centres, state.counts, state.inertia, passes, False)
 
 
-def _iterate(data: Source, shift: Doubles, centres: Doubles) -> tuple[_State, bool]:
+def _iterate(data: Source, shift: Doubles | None, centres: Doubles) -> tuple[_State, bool]:
     """One pass: assign every row, move the centres to the means. Also whether an empty cluster found a new place."""
     counts = np.zeros(len(centres), np.int64)
     sums = np.zeros(centres.shape)
     squares = 0.0
     far: list[tuple[float, Floats]] = []
     rounded = centres.astype(data.dtype)
-    for part in map_blocks(lambda _, block: _assign(centred(block, shift), rounded), data):
+
+    def work(_: int, block: Floats) -> _Part:
+        return _assign(block if shift is None else centred(block, shift), rounded)
+
+    for part in map_blocks(work, data):
         counts += part.counts
         sums += part.sums
         squares += part.squares
@@ -150,15 +153,22 @@ def _assign(rows: Floats, centres: Floats) -> _Part:
     squares = np.einsum("ij,ij->i", rows, rows)
     distance = squares - 2 * best
     farthest = int(distance.argmax())
-    members = np.zeros((len(rows), len(centres)), rows.dtype)
-    members[np.arange(len(rows)), labels] = 1  # sums by GEMM: as fast as the distances, and no loop over points
     return _Part(
         counts=np.bincount(labels, minlength=len(centres)),
-        sums=members.T @ rows,
+        sums=_sums(rows, labels, len(centres)),
         squares=float(squares.sum(dtype=np.float64)),
         farthest=rows[farthest].copy(),
         distance=float(distance[farthest]),
     )
+
+
+def _sums(rows: Floats, labels: Labels, k: int) -> Floats:
+    """(k, d) sum of the rows of each cluster, by a sparse product: a sixth of the time of a dense one."""
+    from scipy.sparse import csr_array
+
+    ends = np.arange(len(rows) + 1)
+    members = csr_array((np.ones(len(rows), rows.dtype), labels, ends), shape=(len(rows), k))
+    return np.asarray(members.T @ rows)
 
 
 def _nearest(rows: Floats, centres: Floats) -> tuple[Labels, Floats]:
@@ -180,6 +190,13 @@ def _sample(data: Source, k: int, *, seed: int) -> Floats:
         picked.add(start, block)
         start += len(block)
     return picked.rows
+
+
+def _shift(sample: Floats) -> Doubles | None:
+    """The mean to subtract, or None where the rows lie so close around the origin that their products lose nothing."""
+    mean = sample.mean(axis=0, dtype=np.float64)
+    deviation = float(sample.std(axis=0, dtype=np.float64).max())
+    return mean if float(np.abs(mean).max()) > 10 * deviation else None
 
 
 def _start(rows: Floats, k: int, *, seed: int) -> Doubles:

@@ -228,17 +228,16 @@ class BlockMoments:
         offset = column_sums(centred) / len(block)
         products = centred.T @ centred
         live = norms > 0
-        inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=live)
-        units = np.multiply(block, inverse.astype(block.dtype)[:, None], out=centred)
-        unit_sum = column_sums(units)
-        np.square(units, out=units)
+        inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=live).astype(block.dtype)
+        unit_sum = column_sums(block, inverse)
+        squares = np.square(block, out=centred)
         return cls(
             n=len(block),
             mean=shift + offset,
             offset=offset,
             products=products,
             unit_sum=unit_sum,
-            unit_squares=column_sums(units),
+            unit_squares=column_sums(squares, np.square(inverse)),
             zero_rows=int(len(block) - live.sum()),
             norms=norms,
             eps=float(np.finfo(products.dtype).eps),
@@ -263,13 +262,12 @@ def merge_blocks(parts: Iterable[BlockMoments], d: int) -> Moments:
     return total
 
 
-def column_sums(block: Floats) -> Doubles:
-    """Sum over rows, accumulated in float64 over short runs: as fast as BLAS, as exact as float64 to a few roundings."""
-    ones = np.ones(SUM_RUN, block.dtype)
+def column_sums(block: Floats, weights: Floats | None = None) -> Doubles:
+    """(Weighted) sum over rows, in float64 over short runs: as fast as BLAS, as exact as float64 to a few roundings."""
+    weights = np.ones(len(block), block.dtype) if weights is None else weights
     total = np.zeros(block.shape[1])
     for start in range(0, len(block), SUM_RUN):
-        run = block[start : start + SUM_RUN]
-        total += ones[: len(run)] @ run
+        total += weights[start : start + SUM_RUN] @ block[start : start + SUM_RUN]
     return total
 
 

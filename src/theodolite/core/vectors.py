@@ -61,10 +61,11 @@ class Source:
             yield start, block
             start += len(block)
 
-    def prepare(self, start: int, raw: NDArray[Any]) -> Floats:
+    def prepare(self, start: int, raw: NDArray[Any], *, check: bool = True) -> Floats:
         """A block as C-ordered float32 or float64, or an error that names the first row and column that is not finite."""
         block = np.ascontiguousarray(raw, dtype=self.dtype)
-        require_finite(block, first_row=start)
+        if check:
+            require_finite(block, first_row=start)
         return block
 
     def blocks(self) -> Iterator[Floats]:

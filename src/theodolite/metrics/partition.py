@@ -101,7 +101,7 @@ def log_partitions(X: Vectors | Cloud, variants: set[Variant]) -> dict[Variant, 
     """log F for several variants of one cloud, in one pass over its rows; each is computed once per cloud."""
     cloud = Cloud.of(X)
     known: dict[Variant, LogPartition] = cloud.cached("log partitions", dict)
-    missing = sorted(variants - set(known), key=repr)
+    missing = variants - set(known)
     if missing:
         known.update(_one_pass(cloud, missing))
     return known
@@ -139,23 +139,42 @@ class _Frame:
         return sums
 
 
-def _one_pass(cloud: Cloud, variants: list[Variant]) -> dict[Variant, LogPartition]:
-    frames = [_frame(cloud, kind, [v for v in variants if v.centered is kind]) for kind in (False, True)]
-    frames = [frame for frame in frames if frame.variants]
-    named = [variant for frame in frames for variant in frame.variants]
+class PartitionSums:
+    """log F of several variants of a cloud, gathered from its rows block by block; its moments must be known.
 
-    def work(_: int, block: Floats) -> list[tuple[Doubles, Doubles]]:
-        return [pair for frame in frames for pair in frame.log_sums(block)]
+    `part` may run in any thread, `add` takes its results one after the other. For callers who make the rows themselves.
+    """
 
-    totals: list[tuple[Doubles, Doubles]] | None = None
-    for part in map_blocks(work, cloud.replay()):
-        if totals is None:
-            totals = part
+    def __init__(self, cloud: Cloud, variants: set[Variant]) -> None:
+        named = sorted(variants, key=repr)
+        frames = [_frame(cloud, kind, [v for v in named if v.centered is kind]) for kind in (False, True)]
+        self._frames = [frame for frame in frames if frame.variants]
+        self._totals: list[tuple[Doubles, Doubles]] | None = None
+        self._null = float(np.log(cloud.n)) if cloud.uncentered_spectrum.vectors.shape[1] < cloud.d else None
+
+    def part(self, block: Floats) -> list[tuple[Doubles, Doubles]]:
+        """What one block of rows adds."""
+        return [pair for frame in self._frames for pair in frame.log_sums(block)]
+
+    def add(self, part: list[tuple[Doubles, Doubles]]) -> None:
+        if self._totals is None:
+            self._totals = part
         else:
-            totals = [(np.logaddexp(a, c), np.logaddexp(b, e)) for (a, b), (c, e) in zip(totals, part, strict=True)]
-    assert totals is not None
-    null = float(np.log(cloud.n)) if cloud.uncentered_spectrum.vectors.shape[1] < cloud.d else None
-    return {v: LogPartition(plus, minus, null) for v, (plus, minus) in zip(named, totals, strict=True)}
+            pairs = zip(self._totals, part, strict=True)
+            self._totals = [(np.logaddexp(a, c), np.logaddexp(b, e)) for (a, b), (c, e) in pairs]
+
+    def logs(self) -> dict[Variant, LogPartition]:
+        """log F of each variant over all rows added."""
+        assert self._totals is not None
+        named = [variant for frame in self._frames for variant in frame.variants]
+        return {v: LogPartition(plus, minus, self._null) for v, (plus, minus) in zip(named, self._totals, strict=True)}
+
+
+def _one_pass(cloud: Cloud, variants: set[Variant]) -> dict[Variant, LogPartition]:
+    sums = PartitionSums(cloud, variants)
+    for part in map_blocks(lambda _, block: sums.part(block), cloud.replay(), check=False):
+        sums.add(part)
+    return sums.logs()
 
 
 def _frame(cloud: Cloud, centered: bool, variants: list[Variant]) -> _Frame:
