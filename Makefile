@@ -17,8 +17,8 @@ setup: $(INSTALLED)  ## make .venv with the committed versions; again only when 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt hatchling
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev,demo,fast]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt hatchling torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev,demo,fast,models]'
 	@touch $@
 
 check: setup  ## lint, format, types and the import order
@@ -45,7 +45,7 @@ $(BENCH)/.installed: pyproject.toml constraints.txt benchmarks/peers.txt
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip install --quiet --constraint constraints.txt hatchling
 	$(BENCH)/bin/python -m pip install --quiet --constraint constraints.txt --no-build-isolation \
-		--editable '.[fast]' --requirement benchmarks/peers.txt
+		--editable '.[demo,fast,models]' --requirement benchmarks/peers.txt
 	@touch $@
 
 bench: $(BENCH)/.installed  ## measure against peers; ARGS="--quick" for a try, ARGS="--write" to keep the table

@@ -210,5 +210,5 @@ def test_text_that_is_no_utf8_is_told(tmp_path: Path) -> None:
 
 def test_not_a_number_is_found_by_the_gate(tmp_path: Path) -> None:
     (tmp_path / "v.jsonl").write_text(json.dumps([1.0, 2.0]) + "\n" + json.dumps([1.0, float("nan")]) + "\n")
-    with pytest.raises(ValueError, match="nan at row 1, column 1"):
+    with pytest.raises(ValueError, match="NaN at row 1, column 1"):
         array(read(tmp_path / "v.jsonl"))

@@ -6,15 +6,17 @@ from typing import Annotated
 
 import typer
 
-from theodolite.cli import cache, compare, demo, repair, survey
+from theodolite.cli import cache, compare, demo, extract, repair, survey, tune
 
-EXAMPLES = """Survey embedding spaces: measure how a space is shaped, compare two, and repair one.
+EXAMPLES = """Survey embedding spaces: measure how a space is shaped, see what fine-tuning did to it, and repair it.
 
 \b
 Examples:
   theodolite survey vectors.npy
   theodolite compare before.npy after.npy
   theodolite repair fit global vectors.npy --to my-repair
+  theodolite tune bert-base-uncased --task stsb --to tuned
+  theodolite compare bert-base-uncased tuned/model --task stsb
   theodolite demo
 """
 
@@ -28,6 +30,8 @@ app = typer.Typer(
 )
 app.command("survey")(survey.survey_command)
 app.command("compare")(compare.compare_command)
+app.command("extract")(extract.extract_command)
+app.command("tune")(tune.tune_command)
 app.add_typer(repair.app, name="repair")
 app.add_typer(cache.app, name="cache")
 app.command("demo")(demo.demo_command)

@@ -16,11 +16,34 @@ from theodolite.cli.frame import (
     Output,
     Sample,
     Seed,
+    check_output,
     guarded,
     print_json,
     progress,
+    save_rows,
     split,
     stdout,
+)
+from theodolite.cli.layers import ModelTexts, is_layered, show_change, survey_space
+from theodolite.cli.texts import (
+    BatchSize,
+    Column,
+    Data,
+    Device,
+    Encoding,
+    Kind,
+    Layers,
+    MaxLength,
+    Own,
+    ScoreRange,
+    Specials,
+    TaskName,
+    Texts,
+    Trust,
+    Unit,
+    chosen_layers,
+    chosen_task,
+    chosen_texts,
 )
 
 if TYPE_CHECKING:
@@ -51,23 +74,63 @@ def compare_command(
     as_json: AsJson = False,
     output: Output = None,
     no_cache: NoCache = False,
+    task: TaskName = None,
+    split_name: Annotated[
+        str | None, typer.Option("--split", help="Split of the task; dev or test by default.", metavar="NAME")
+    ] = None,
+    data: Data = None,
+    texts: Texts = None,
+    own: Own = None,
+    kind: Kind = None,
+    column: Column = None,
+    score_range: ScoreRange = None,
+    encoding: Encoding = None,
+    unit: Unit = None,
+    layers: Layers = "all",
+    specials: Specials = False,
+    batch_size: BatchSize = None,
+    device: Device = "auto",
+    max_length: MaxLength = None,
+    trust_remote_code: Trust = False,
 ) -> None:
     """Show how the metrics differ between two spaces.
 
-    Each difference comes with a 95 % interval from half-samples of the rows.
+    Each difference comes with a 95 % interval from half-samples of the rows. Two spaces written by extract, or two encoders that
+    read the texts of --task, are compared layer by layer (without intervals).
 
     \b
     Examples:
       theodolite compare before.npy after.npy
       theodolite compare a.npy b.npy --independent --metrics iso_score,mean_cosine
+      theodolite compare bert-base-uncased tuned/model --task stsb --unit tokens
     """  # noqa: D301  # \b keeps the lines of the example apart
-    from theodolite.cli.survey import check_output, open_cloud, save_rows
+    from theodolite.cli.survey import open_cloud
     from theodolite.cli.tables import show_comparisons, show_header
     from theodolite.metrics.compare import compare
     from theodolite.metrics.values import metric_names
 
     check_output(output)
     chosen = split(metrics)
+    declared = chosen_task(task, own, kind, column, score_range, encoding)
+    if declared is not None or texts is not None or is_layered(first):
+        source = None
+        if declared is not None or texts is not None:
+            source = ModelTexts(
+                chosen=chosen_texts(declared, split_name, data, texts, encoding, unit),
+                layers=chosen_layers(layers),
+                specials=specials,
+                batch_size=batch_size,
+                encoder={"device": device, "max_length": max_length, "trust_remote_code": trust_remote_code},
+            )
+        with progress() as bars:
+            both = [
+                source.survey(place, chosen, store=True, sample=sample, seed=seed, bootstrap=0, seen=bars)
+                if source is not None
+                else survey_space(place, chosen, sample=sample, seed=seed, bootstrap=0, seen=bars)
+                for place in (first, second)
+            ]
+        report_change(first, second, both[0], both[1], output, as_json=as_json)
+        return
     metric_names(chosen)
     with progress() as bars:
         clouds = [
@@ -83,6 +146,20 @@ def compare_command(
             show_header(console, f"{name} = {path}", cloud)
         show_comparisons(console, compared)
     save_rows(as_rows(first, second, compared), output, quiet=as_json)
+
+
+def report_change(first: str, second: str, before: list[Row], after: list[Row], output: str | None, *, as_json: bool) -> None:
+    """Two layered spaces, layer by layer."""
+    rows = [replace(row, state=row.state or "before") for row in before] + [
+        replace(row, state=row.state or "after") for row in after
+    ]
+    if as_json:
+        print_json({"a": first, "b": second, "rows": [row.to_dict() for row in rows]})
+    else:
+        console = stdout()
+        console.print(f"A = {first}\nB = {second}\neach cell: A → B", markup=False)
+        show_change(console, before, after)
+    save_rows(rows, output, quiet=as_json)
 
 
 def document(first: str, second: str, compared: list[Comparison]) -> dict[str, Any]:

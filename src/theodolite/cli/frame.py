@@ -14,6 +14,8 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from theodolite.core.rows import Row
+
 WRONG_USE = 2
 INTERRUPTED = 130
 
@@ -137,3 +139,27 @@ def _one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror.lower()}"
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def check_output(output: str | None) -> None:
+    """Refuse a name that could not be written, before the work rather than after it."""
+    from pathlib import Path
+
+    if output is None:
+        return
+    path = Path(output)
+    if path.suffix not in (".parquet", ".json", ".jsonl"):
+        raise ValueError(f"{output!r} has no known ending for rows; use .parquet, .json or .jsonl")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into; make it first")
+
+
+def save_rows(rows: list[Row], output: str | None, *, quiet: bool) -> None:
+    """Write the rows where asked, and say so on the terminal."""
+    if output is None:
+        return
+    from theodolite.core.rows import write_rows
+
+    write_rows(rows, output)
+    if not quiet:
+        print(f"\n{len(rows)} rows written to {output}")

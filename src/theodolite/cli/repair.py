@@ -66,7 +66,9 @@ def fit_command(
     pairs: Annotated[
         str | None, typer.Option(help="For weighted: the other side of scored pairs, row by row with PATH.", metavar="FILE")
     ] = None,
-    scores: Annotated[str | None, typer.Option(help="For weighted: one score a pair, a line each or .npy.", metavar="FILE")] = None,
+    scores: Annotated[
+        str | None, typer.Option(help="For weighted: one score a pair, a line each or .npy.", metavar="FILE")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of k-means, where the repair has one.")] = 0,
     key: Key = None,
     columns: Columns = None,

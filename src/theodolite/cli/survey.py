@@ -16,11 +16,36 @@ from theodolite.cli.frame import (
     Output,
     Sample,
     Seed,
+    check_output,
     guarded,
     print_json,
     progress,
+    save_rows,
     split,
     stdout,
+)
+from theodolite.cli.layers import ModelTexts, is_layered, report_layers, survey_space
+from theodolite.cli.texts import (
+    BatchSize,
+    Column,
+    Data,
+    Device,
+    Dtype,
+    Encoding,
+    Kind,
+    Layers,
+    MaxLength,
+    Own,
+    Revision,
+    ScoreRange,
+    Specials,
+    TaskName,
+    Texts,
+    Trust,
+    Unit,
+    chosen_layers,
+    chosen_task,
+    chosen_texts,
 )
 
 if TYPE_CHECKING:
@@ -70,28 +95,81 @@ def survey_command(
     no_findings: Annotated[bool, typer.Option("--no-findings", help="Leave out the findings.")] = False,
     no_cache: NoCache = False,
     list_metrics: Annotated[bool, typer.Option("--list-metrics", help="List all metrics and leave.")] = False,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Instead of files: an encoder, by hub id or folder.", metavar="MODEL")
+    ] = None,
+    task: TaskName = None,
+    split_name: Annotated[
+        str | None, typer.Option("--split", help="Split of the task; dev or test by default.", metavar="NAME")
+    ] = None,
+    data: Data = None,
+    texts: Texts = None,
+    own: Own = None,
+    kind: Kind = None,
+    column: Column = None,
+    score_range: ScoreRange = None,
+    encoding: Encoding = None,
+    unit: Unit = None,
+    layers: Layers = "all",
+    specials: Specials = False,
+    no_store: Annotated[
+        bool, typer.Option("--no-store", help="Keep no vectors: moments as they come, and a second encoding for I(W).")
+    ] = False,
+    batch_size: BatchSize = None,
+    device: Device = "auto",
+    dtype: Dtype = "float32",
+    max_length: MaxLength = None,
+    revision: Revision = None,
+    trust_remote_code: Trust = False,
 ) -> None:
     """Measure how a space is shaped, and say what is wrong with it.
 
-    Reads .npy, .npz, .safetensors, .parquet, .csv, .tsv, .jsonl, .txt and .vec files, and folders of them.
+    Reads .npy, .npz, .safetensors, .parquet, .csv, .tsv, .jsonl, .txt and .vec files, folders of them, and spaces written by
+    extract. With --model, an encoder reads the texts of a task, and every layer is measured.
 
     \b
     Examples:
       theodolite survey vectors.npy
       theodolite survey table.parquet --columns embedding --bootstrap 200
       theodolite survey layer-*.npy --metrics iso_score,mean_cosine --json
+      theodolite survey -m bert-base-uncased --task stsb --unit tokens --no-store
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.cli.tables import show_findings, show_header, show_metrics, show_rows
 
     if list_metrics:
         show_metrics(stdout())
         return
-    if not paths:
-        raise ValueError("give at least one file of vectors: theodolite survey vectors.npy")
+    if bool(paths) == bool(model):
+        raise ValueError("give files of vectors (theodolite survey vectors.npy) or an encoder (--model with --task), one of them")
     check_output(output)
     chosen = split(metrics)
+    if model:
+        declared = chosen_task(task, own, kind, column, score_range, encoding)
+        source = ModelTexts(
+            chosen=chosen_texts(declared, split_name, data, texts, encoding, unit),
+            layers=chosen_layers(layers),
+            specials=specials,
+            batch_size=batch_size,
+            encoder={
+                "device": device,
+                "dtype": dtype,
+                "max_length": max_length,
+                "revision": revision,
+                "trust_remote_code": trust_remote_code,
+            },
+        )
+        with progress() as bars:
+            rows = source.survey(model, chosen, store=not no_store, sample=sample, seed=seed, bootstrap=bootstrap, seen=bars)
+        report_layers(f"{model}, {source.chosen.name}", rows, output, as_json=as_json)
+        return
     done = []
+    assert paths is not None
     for path in paths:
+        if is_layered(path):
+            with progress() as bars:
+                rows = survey_space(path, chosen, sample=sample, seed=seed, bootstrap=bootstrap, seen=bars)
+            report_layers(path, rows, output, as_json=as_json)
+            continue
         found = survey_file(
             path,
             split(columns),
@@ -112,6 +190,8 @@ def survey_command(
             show_findings(console, found.findings)
             if path != paths[-1]:
                 console.print()
+    if not done:
+        return
     if as_json:
         print_json({"surveys": [one.document() for one in done]})
     save_rows([row for one in done for row in one.rows], output, quiet=as_json)
@@ -160,27 +240,3 @@ def open_cloud(
     if cache:
         cloud.moments = cached_moments(path, key=key, columns=columns, data=cloud.source)
     return cloud
-
-
-def check_output(output: str | None) -> None:
-    """Refuse a name that could not be written, before the work rather than after it."""
-    from pathlib import Path
-
-    if output is None:
-        return
-    path = Path(output)
-    if path.suffix not in (".parquet", ".json", ".jsonl"):
-        raise ValueError(f"{output!r} has no known ending for rows; use .parquet, .json or .jsonl")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into; make it first")
-
-
-def save_rows(rows: list[Row], output: str | None, *, quiet: bool) -> None:
-    """Write the rows where asked, and say so on the terminal."""
-    if output is None:
-        return
-    from theodolite.core.rows import write_rows
-
-    write_rows(rows, output)
-    if not quiet:
-        print(f"\n{len(rows)} rows written to {output}")

@@ -44,7 +44,7 @@ def show_rows(console: Console, rows: Sequence[Row]) -> None:
         "isotropic",
         *(["meaning"] if wide else []),
     ]
-    table = _table(headings, right={"value"})
+    table = plain_table(headings, right={"value"})
     for _, family in groupby(rows, key=lambda row: METRICS[row.metric].function.__module__):
         for row in family:
             entry = METRICS[row.metric]
@@ -52,7 +52,7 @@ def show_rows(console: Console, rows: Sequence[Row]) -> None:
             table.add_row(*cells, _brief(entry.range), direction(entry.direction), *([entry.summary] if wide else []))
         table.add_section()
     console.print(table)
-    _show_reasons(console, [(row.metric, row.reason) for row in rows])
+    show_reasons(console, [(row.metric, row.reason) for row in rows])
 
 
 def show_findings(console: Console, found: Sequence[Any]) -> None:
@@ -79,13 +79,13 @@ def show_findings(console: Console, found: Sequence[Any]) -> None:
 
 def show_comparisons(console: Console, compared: Sequence[Comparison]) -> None:
     """Metric, both values, the difference and its interval; a star where the interval leaves out zero."""
-    table = _table(["metric", "A", "B", "B - A", "95 % interval", ""], right={"A", "B", "B - A"})
+    table = plain_table(["metric", "A", "B", "B - A", "95 % interval", ""], right={"A", "B", "B - A"})
     for one in compared:
         values = [number(one.before.value), number(one.after.value), number(one.difference)]
         table.add_row(one.metric, *values, interval(one.low, one.high), "*" if one.is_clear else "")
     console.print(table)
-    _show_reasons(console, [(f"{one.metric} of A", one.before.reason) for one in compared])
-    _show_reasons(console, [(f"{one.metric} of B", one.after.reason) for one in compared])
+    show_reasons(console, [(f"{one.metric} of A", one.before.reason) for one in compared])
+    show_reasons(console, [(f"{one.metric} of B", one.after.reason) for one in compared])
     if any(one.low is not None for one in compared):
         rows = "paired rows" if compared[0].paired else "independent rows"
         console.print(f"* the interval of the difference leaves out 0 ({rows})", style="dim", markup=False)
@@ -110,7 +110,7 @@ def short_name(path: str) -> str:
     return os.path.basename(path.rstrip("/")) or path  # noqa: PTH119  # a URL is no path
 
 
-def _show_reasons(console: Console, named: Sequence[tuple[str, str]]) -> None:
+def show_reasons(console: Console, named: Sequence[tuple[str, str]]) -> None:
     """Why values are missing: each reason once, with the metrics it holds for."""
     from rich.text import Text
 
@@ -133,7 +133,7 @@ def _families() -> Iterator[tuple[str, list[Any]]]:
         yield title, list(entries)
 
 
-def _table(headings: Sequence[str], *, right: set[str]) -> Table:
+def plain_table(headings: Sequence[str], *, right: set[str]) -> Table:
     from rich import box
     from rich.table import Table
 

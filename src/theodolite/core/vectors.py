@@ -258,6 +258,8 @@ def _from_stream(stream: Iterator[Any]) -> Source:
 def _from_folder(folder: Path) -> Source:
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is not a folder of .npy shards; open single files with theodolite.spaces.read")
+    if (folder / "space.json").exists():
+        raise ValueError(f"{folder} is a space with layers; open it with theodolite.spaces.Space.open and take one of them")
     shards = sorted(folder.glob("*.npy"))
     if not shards:
         raise FileNotFoundError(f"{folder} holds no .npy shard")

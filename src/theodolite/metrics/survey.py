@@ -36,7 +36,8 @@ def survey(
     names = metric_names(metrics)
     measured = measure(cloud, names)
     strayed = deviations(cloud, names, count=bootstrap, seed=cloud.seed, progress=progress) if bootstrap else {}
-    versions = current_versions()
+    fields = {"versions": current_versions(), **(about or {})}
+    said = str(fields.pop("setting", ""))
     rows = []
     for name, (value, reason) in measured.items():
         low, high = interval(value, strayed.get(name), level=level)
@@ -50,14 +51,13 @@ def survey(
                 n=cloud.n,
                 d=cloud.d,
                 seed=cloud.seed,
-                setting=_setting(cloud, name, bootstrap if low is not None else 0),
-                versions=versions,
-                **dict(about or {}),
+                setting=" ".join(filter(None, [said, *_setting(cloud, name, bootstrap if low is not None else 0)])),
+                **fields,
             )
         )
     return rows
 
 
-def _setting(cloud: Cloud, name: str, bootstrap: int) -> str:
-    parts = [f"sample={cloud.sample_size}"] if METRICS[name].needs == "sample" and cloud.is_sampled else []
-    return " ".join(parts + ([f"half-samples={bootstrap}"] if bootstrap else []))
+def _setting(cloud: Cloud, name: str, bootstrap: int) -> list[str]:
+    sampled = METRICS[name].needs == "sample" and cloud.is_sampled
+    return [f"sample={cloud.sample_size}"] * sampled + [f"half-samples={bootstrap}"] * bool(bootstrap)

@@ -16,6 +16,7 @@ from theodolite.spaces.jsonl import read_jsonl
 from theodolite.spaces.numpy_files import read_npy, read_npz
 from theodolite.spaces.parquet import read_parquet
 from theodolite.spaces.safetensors_files import read_safetensors
+from theodolite.spaces.space_folder import is_space, read_space
 from theodolite.spaces.text import read_text
 
 PLAIN: dict[str, Callable[[File], Source]] = {".npy": read_npy, ".txt": read_text, ".vec": read_text}
@@ -32,11 +33,15 @@ ENDINGS = (*PLAIN, *KEYED, *TABLES)
 def read(path: str | os.PathLike[str], *, key: str | None = None, columns: Sequence[str] | None = None) -> Source:
     """Open a file of vectors, or a folder of shards, of any format in `ENDINGS`.
 
-    `key` names the array of an `.npz` or `.safetensors` file that holds several. `columns` chooses the columns of a table: names,
+    `key` names the array of an `.npz` or `.safetensors` file that holds several, or the layer of a space. `columns` chooses the columns of a table: names,
     ranges `first:last`, patterns `dim_*`, or one column of lists. Local `.npy` and `.safetensors` files are memory-mapped; all
     others are read in blocks. A URL such as `s3://…` is opened through fsspec.
     """
     file = locate(path)
+    if file.local is not None and is_space(file.local):
+        if columns is not None:
+            raise ValueError(f"columns= chooses columns of tables; {file} is a space, whose layers key= (--key) chooses")
+        return read_space(file.local, key=key)
     return _read_folder(file, key, columns) if file.is_folder else _read_file(file, key, columns)
 
 
@@ -74,7 +79,9 @@ def _read_folder(folder: File, key: str | None, columns: Sequence[str] | None) -
 
 
 def shard_files(folder: File) -> list[File]:
-    """The files of one format that a folder holds, in natural order."""
+    """The files of one format that a folder holds, in natural order; of a space its layers."""
+    if folder.local is not None and is_space(folder.local):
+        return [File(str(path), path) for path in sorted(folder.local.glob("layer-*.npy"))]
     files = [file for file in folder.entries() if file.ending in ENDINGS]
     endings = sorted({file.ending for file in files})
     if len(endings) > 1:  # a README.txt or LICENSE.txt among shards is prose

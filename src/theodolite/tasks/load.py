@@ -9,6 +9,7 @@ from pathlib import Path
 
 from theodolite.tasks.conll import read_conll
 from theodolite.tasks.conllu import read_conllu
+from theodolite.tasks.demo import EMBEDDED, read_embedded
 from theodolite.tasks.errors import DataError, close_to, listed
 from theodolite.tasks.examples import Examples
 from theodolite.tasks.glue import read_cola, read_glue
@@ -30,6 +31,7 @@ READERS: dict[Format, Callable[[Task, str, Sequence[Path]], Examples]] = {
     "table": read_table,
     "jsonl": read_jsonl,
     "conll": read_conll,
+    "embedded": read_embedded,
 }
 """A reader for each format."""
 
@@ -45,12 +47,14 @@ def load_task(
     """The examples of a split: from the release's own files in the folder `data`, otherwise from the hub.
 
     `data` is the task's folder or the one that holds it (`stsb/`, `rte/`, …). `empty_nodes` counts the empty nodes of a treebank
-    as words. A task made by `own_task` knows its files.
+    as words. A task made by `own_task` knows its files, those of the demo's tasks come inside the package.
     """
     chosen = find_task(task)
     if split not in chosen.splits:
         known = list(chosen.splits)
         raise DataError(f"task {chosen.name!r} has no split {split!r}; it has {listed(known)}{close_to(split, known)}")
+    if data is None and chosen.layout.format == "embedded":
+        data = EMBEDDED
     local = data is not None or not chosen.layout.folders
     if empty_nodes and not (local and chosen.layout.format in ("conllu", "streusle")):
         raise DataError(f"empty_nodes=True is for treebanks read from files; {chosen.name!r} here is none: leave it out")

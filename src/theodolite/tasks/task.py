@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["similarity", "classification", "pair_classification", "tagging", "word_pairs"]
-Format: TypeAlias = Literal["sts", "glue", "cola", "trec", "conllu", "streusle", "table", "jsonl", "conll"]
+Format: TypeAlias = Literal["sts", "glue", "cola", "trec", "conllu", "streusle", "table", "jsonl", "conll", "embedded"]
 
 
 @dataclass(frozen=True, kw_only=True)

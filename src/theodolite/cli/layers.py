@@ -1,0 +1,146 @@
+"""Spaces with several layers on the command line: measured layer by layer, and held against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from theodolite.cli.frame import print_json, save_rows, stdout
+from theodolite.cli.numbers import number
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from theodolite.cli.texts import Chosen
+    from theodolite.core.rows import Row
+
+METRICS = ("iso_score", "mean_cosine", "effective_rank", "ev_1", "log_partition_isotropy", "log_partition_isotropy_unit_norm")
+"""What is measured of every layer unless asked otherwise: each says one thing of the papers."""
+
+HEADS = {
+    "iso_score": "IsoScore",
+    "mean_cosine": "cosine",
+    "effective_rank": "eff. rank",
+    "ev_1": "EV 1",
+    "log_partition_isotropy": "log I",
+    "log_partition_isotropy_unit_norm": "log I unit",
+}
+
+
+@dataclass(frozen=True)
+class ModelTexts:
+    """Texts for an encoder to read, and how."""
+
+    chosen: Chosen
+    layers: Any
+    specials: bool
+    batch_size: int | None
+    encoder: Mapping[str, Any]
+    """Options for loading the encoder."""
+
+    def survey(
+        self, model: str, metrics: Sequence[str] | None, *, store: bool, sample: int, seed: int, bootstrap: int, seen: Any
+    ) -> list[Row]:
+        """Rows of every layer of a model on these texts; without `store` no vectors are kept."""
+        from theodolite.cli.extract import load_encoder
+        from theodolite.models.extract import extract
+        from theodolite.models.stream import survey_layers
+
+        encoder = load_encoder(model, **self.encoder)
+        reading: dict[str, Any] = {
+            "unit": self.chosen.unit,
+            "layers": self.layers,
+            "specials": self.specials,
+            "batch_size": self.batch_size or "auto",
+            "progress": seen.steps(f"encoding {self.chosen.name}"),
+        }
+        if store:
+            space = extract(encoder, self.chosen.texts, **reading)
+            return survey_layered(space, metrics, sample=sample, seed=seed, bootstrap=bootstrap, seen=seen)
+        if bootstrap:
+            raise ValueError("--bootstrap draws from the vectors, which --no-store does not keep; leave one of them out")
+        return survey_layers(encoder, self.chosen.texts, metrics or METRICS, sample=sample, seed=seed, **reading)
+
+
+def is_layered(path: str) -> bool:
+    """Whether a path is a space written by `extract`."""
+    from theodolite.spaces import is_space
+
+    return is_space(path)
+
+
+def survey_space(path: str, metrics: Sequence[str] | None, *, sample: int, seed: int, bootstrap: int, seen: Any) -> list[Row]:
+    """Rows of every layer of a space on disk."""
+    from theodolite.spaces import Space
+
+    return survey_layered(Space.open(path), metrics, sample=sample, seed=seed, bootstrap=bootstrap, seen=seen)
+
+
+def survey_layered(space: Any, metrics: Sequence[str] | None, *, sample: int, seed: int, bootstrap: int, seen: Any) -> list[Row]:
+    """Rows of every layer of a space."""
+    from theodolite.metrics.cloud import Cloud
+    from theodolite.metrics.survey import survey
+
+    rows: list[Row] = []
+    tick = seen.steps("measuring layers")
+    for number_, layer in enumerate(space.layers):
+        cloud = Cloud(space[layer], sample=sample, seed=seed)
+        rows += survey(cloud, metrics or METRICS, bootstrap=bootstrap, about=space.about(layer))
+        tick(number_ + 1, len(space.layers))
+    return rows
+
+
+def report_layers(title: str, rows: list[Row], output: str | None, *, as_json: bool) -> None:
+    """The rows of a layered space: a table, or JSON, and the file where one is asked for."""
+    if as_json:
+        print_json({"space": title, "rows": [row.to_dict() for row in rows]})
+    else:
+        console = stdout()
+        setting = next((row.setting for row in rows if row.setting), "")
+        console.print(f"{title}: {rows[0].n:,} × {rows[0].d} {setting}", markup=False)
+        show_layers(console, rows)
+    save_rows(rows, output, quiet=as_json)
+
+
+def show_layers(console: Console, rows: Sequence[Row]) -> None:
+    """One line a layer, one column a metric."""
+    from theodolite.cli.tables import plain_table, show_reasons
+
+    names = list(dict.fromkeys(row.metric for row in rows))
+    table = plain_table(["layer", *(HEADS.get(name, name) for name in names)], right={"layer", *(HEADS.get(n, n) for n in names)})
+    values = {(row.layer, row.metric): row for row in rows}
+    for layer in dict.fromkeys(row.layer for row in rows):
+        table.add_row(str(layer), *(number(values[layer, name].value) for name in names))
+    console.print(table)
+    show_reasons(console, [(row.metric, row.reason) for row in rows])
+
+
+def show_change(console: Console, before: Sequence[Row], after: Sequence[Row]) -> None:
+    """One line a layer: each metric of A, an arrow, and of B."""
+    from theodolite.cli.tables import plain_table
+
+    names = [name for name in dict.fromkeys(row.metric for row in before) if any(row.metric == name for row in after)]
+    heads = [HEADS.get(name, name) for name in names]
+    table = plain_table(["layer", *heads], right={"layer", *heads})
+    old, new = ({(row.layer, row.metric): row.value for row in rows} for rows in (before, after))
+    layers = [layer for layer in dict.fromkeys(row.layer for row in before) if any(key[0] == layer for key in new)]
+    for layer in layers:
+        cells = [f"{_short(old[layer, name])} → {_short(new[layer, name])}" for name in names]
+        table.add_row(str(layer), *cells)
+    console.print(table)
+
+
+def show_steps(console: Console, rows: Sequence[Row]) -> None:
+    """What a tracker saw of every layer at the first and the last step."""
+    tracked = [row for row in rows if row.layer is not None and not row.label and row.metric in METRICS]
+    if not tracked:
+        return
+    steps = sorted({row.step for row in tracked if row.step is not None})
+    first, last = ([row for row in tracked if row.step == step] for step in (steps[0], steps[-1]))
+    console.print(f"geometry on a fixed sample, step {steps[0]} → {steps[-1]}:", markup=False)
+    show_change(console, first, last)
+
+
+def _short(value: float) -> str:
+    return "–" if value != value else f"{value:.2g}" if abs(value) < 1 else f"{value:.3g}"
