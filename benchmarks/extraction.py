@@ -22,6 +22,7 @@ WORDS = (
     "doctor village child mountain paper question answer winter train story of in on under near with without before after walks "
     "writes finds sells paints carries opens remembers measures follows and but because while"
 )
+FEW, MANY = 4_000, 16_000
 MEASURES = ("iso_score", "log_partition_isotropy", "ev_1", "mean_cosine")
 
 
@@ -33,11 +34,9 @@ def texts(count: int) -> list[str]:
 
 def measure(scale: Scale, folder: Path) -> Iterator[Result]:
     del folder
-    for count in scale.texts:
-        yield speed(count, scale.repeats)
-    smallest = peak(min(scale.stream))
-    for count in scale.stream[1:]:
-        yield flat(count, peak(count), min(scale.stream), smallest)
+    few, many = (min(count, max(scale.survey)) for count in (FEW, MANY))
+    yield speed(few, scale.repeats)
+    yield flat(many, peak(many), few, peak(few))
 
 
 def speed(count: int, repeats: int) -> Result:

@@ -24,3 +24,12 @@ def reference(data: Path) -> Path:
     if not folder.is_dir():
         pytest.skip("there are no reference values beside THEODOLITE_DATA")
     return folder
+
+
+@pytest.fixture(scope="session")
+def models() -> Path:
+    """The folder of real encoders named by THEODOLITE_MODELS."""
+    folder = Path(os.environ.get("THEODOLITE_MODELS", ""))
+    if not os.environ.get("THEODOLITE_MODELS") or not folder.is_dir():
+        pytest.skip("THEODOLITE_MODELS does not name a folder of encoders")
+    return folder

