@@ -20,6 +20,8 @@ TABLES = {
     "memory": "memory",
     "repair": "cluster_repair",
     "kmeans": "kmeans",
+    "extraction": "extraction",
+    "tracking": "tracking",
 }
 HERE = Path(__file__).parent
 

@@ -22,7 +22,8 @@ class Result:
     case: str
     value: float
     sense: Literal["at most", "at least"]
-    goal: float
+    goal: float = math.nan
+    """nan where the number is told without a goal."""
     unit: str = "×"
     ours: str = ""
     theirs: str = ""
@@ -32,12 +33,15 @@ class Result:
     def verdict(self) -> str:
         if math.isnan(self.value):
             return "not run"
+        if math.isnan(self.goal):
+            return "no goal"
         met = self.value <= self.goal if self.sense == "at most" else self.value >= self.goal
         return "met" if met else "MISSED"
 
     def to_dict(self) -> dict[str, Any]:
         value = None if math.isnan(self.value) else self.value
-        return {**asdict(self), "value": value, "verdict": self.verdict}
+        goal = None if math.isnan(self.goal) else self.goal
+        return {**asdict(self), "value": value, "goal": goal, "verdict": self.verdict}
 
 
 def markdown(results: Iterable[Result]) -> str:
@@ -47,7 +51,7 @@ def markdown(results: Iterable[Result]) -> str:
     for result in results:
         bound = "≤" if result.sense == "at most" else "≥"
         value = "—" if math.isnan(result.value) else f"{result.value:.3g} {result.unit}"
-        goal = f"{bound} {result.goal:g} {result.unit}"
+        goal = "—" if math.isnan(result.goal) else f"{bound} {result.goal:g} {result.unit}"
         rows.append([result.case, result.ours, result.theirs, value, goal, result.verdict, result.note])
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 

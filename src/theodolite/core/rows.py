@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -59,6 +60,7 @@ class Row:
         return cls(**known)
 
 
+@functools.cache
 def current_versions() -> str:
     """The versions a number was made with, in one short line."""
     names = ("theodolite", "numpy", "scipy", "scikit-learn")

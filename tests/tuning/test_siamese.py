@@ -1,0 +1,99 @@
+"""Siamese training: one encoder for both sides, cosine against the score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the extra models is not installed")
+pytest.importorskip("sentence_transformers", reason="the extra models is not installed")
+pytest.importorskip("accelerate", reason="the extra models is not installed")
+pytest.importorskip("datasets", reason="the extra models is not installed")
+
+from safetensors.torch import load_file  # noqa: E402
+from sentence_transformers import SentenceTransformer  # noqa: E402
+from transformers import AutoModel, AutoTokenizer  # noqa: E402
+
+from theodolite.tasks import load_task, score  # noqa: E402
+from theodolite.tuning import tune  # noqa: E402
+from theodolite.tuning.siamese import cosines, sentence_model  # noqa: E402
+
+Quick = Callable[..., Any]
+
+
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
+def test_similarity_is_learnt(quick: Quick, alike: Any, family: str, request: pytest.FixtureRequest) -> None:
+    tuned = tune(quick(alike, model=request.getfixturevalue(family), epochs=6))
+    losses = [row.value for row in tuned.rows if row.metric == "train_loss"]
+    assert losses[-1] < 0.5 * losses[0]
+    assert tuned.after > max(0.5, tuned.before)
+
+
+def test_both_sides_have_the_same_weights(quick: Quick, alike: Any) -> None:
+    model = sentence_model(quick(alike))
+    assert len([part for part in model.modules() if type(part).__name__ == "BertModel"]) == 1
+    dev = load_task(alike, "dev")
+    swapped = type(dev)(**{**vars(dev), "texts": dev.second, "second": dev.texts})
+    np.testing.assert_allclose(cosines(model, dev, 16), cosines(model, swapped, 16), atol=1e-6)
+
+
+def test_the_loss_is_the_squared_error_of_the_cosine(quick: Quick, alike: Any, tmp_path: Path) -> None:
+    from theodolite.tuning.siamese import Siamese
+    from theodolite.tuning.splits import load_splits
+
+    settings = quick(alike)
+    splits = load_splits(settings, None)
+    job = Siamese(settings, splits, tmp_path)
+    model = job.model.eval()
+    features = [model.tokenize(list(side)) for side in (splits.dev.texts, splits.dev.second)]
+    with torch.no_grad():
+        loss = job.trainer.loss(features, torch.tensor(splits.dev.unit_scores()))
+    wanted = np.mean((cosines(model, splits.dev, 16) - splits.dev.unit_scores()) ** 2)
+    assert float(loss) == pytest.approx(wanted, abs=1e-5)
+    assert splits.dev.unit_scores().max() == 1.0 and splits.dev.unit_scores().min() == 0.2
+
+
+def test_both_libraries_load_what_is_saved(quick: Quick, alike: Any) -> None:
+    tuned = tune(quick(alike, epochs=2))
+    dev = load_task(alike, "dev")
+    model = SentenceTransformer(str(tuned.folder), device="cpu")
+    assert score("spearman", dev.scores, cosines(model, dev, 16))[0] == pytest.approx(tuned.after, abs=1e-6)
+    encoder, tokenizer = AutoModel.from_pretrained(tuned.folder).eval(), AutoTokenizer.from_pretrained(tuned.folder)
+    coded = tokenizer(list(dev.texts), padding=True, return_tensors="pt")
+    with torch.no_grad():
+        states = encoder(**coded).last_hidden_state
+    mask = coded["attention_mask"][..., None]
+    means = (states * mask).sum(1) / mask.sum(1)
+    np.testing.assert_allclose(model.encode(list(dev.texts)), means.numpy(), atol=1e-5)
+
+
+def test_frozen_layers_stay_and_the_rest_moves(quick: Quick, alike: Any, tiny_bert: str) -> None:
+    before = load_file(Path(tiny_bert) / "model.safetensors")
+    after = load_file(tune(quick(alike, epochs=1, strategy="frozen:1")).folder / "model.safetensors")
+    for name, tensor in before.items():
+        stays = name.startswith(("embeddings", "encoder.layer.0.", "pooler"))
+        assert torch.equal(tensor, after[name]) == stays, name
+
+
+def test_lora_is_merged_into_a_plain_encoder(quick: Quick, alike: Any, tiny_bert: str) -> None:
+    pytest.importorskip("peft", reason="peft is not installed")
+    tuned = tune(quick(alike, epochs=4, strategy="lora"))
+    before, after = load_file(Path(tiny_bert) / "model.safetensors"), load_file(tuned.folder / "model.safetensors")
+    assert set(before) == set(after)
+    changed = {name for name in before if not torch.allclose(before[name], after[name], atol=1e-7)}
+    assert changed and all(name.endswith("weight") and ".layer." in name and "LayerNorm" not in name for name in changed)
+    model = SentenceTransformer(str(tuned.folder), device="cpu")
+    dev = load_task(alike, "dev")
+    assert score("spearman", dev.scores, cosines(model, dev, 16))[0] == pytest.approx(tuned.after, abs=1e-3)
+
+
+def test_early_stopping_by_rank_correlation(quick: Quick, alike: Any) -> None:
+    tuned = tune(quick(alike, epochs=10, validation=0.3, patience=1))
+    scores = {row.step: row.value for row in tuned.rows if row.split == "validation" and row.metric == "spearman"}
+    best = max(scores, key=lambda step: (scores[step], -step))
+    assert tuned.best_epoch == best / min(scores)
+    assert len(scores) <= 10
