@@ -119,10 +119,25 @@ def test_an_unknown_model_is_one_line(here: Path) -> None:
 def test_the_command_itself_runs_offline_with_warnings_as_errors(tiny: Tiny, here: Path) -> None:
     """A process of its own, in which every attempt to connect ends the test."""
     (here / "sitecustomize.py").write_text(
-        "import socket\ndef refuse(self, address):\n    raise SystemExit(f'connected to {address}')\nsocket.socket.connect = refuse\n"
+        "import socket\n"
+        "def refuse(self, address):\n"
+        "    raise SystemExit(f'connected to {address}')\n"
+        "socket.socket.connect = refuse\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(here), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-W", "error", "-m", "theodolite", "survey", "-m", str(tiny("bert")), "--texts", "texts.txt", "--json"]
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        "-m",
+        "theodolite",
+        "survey",
+        "-m",
+        str(tiny("bert")),
+        "--texts",
+        "texts.txt",
+        "--json",
+    ]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert result.returncode == 0, result.stderr
     assert len(json.loads(result.stdout)["rows"]) == 4 * 6

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 TASKS = ("demo-pairs", "demo-topics")
 EPOCHS = 4
+LEARNING_RATE = 1e-4  # a few hundred sentences give few steps
 DIRECTIONS = 6  # the papers' 12 of 768, for 384 dimensions
 CLUSTERS = 5  # a few hundred sentences do not fill the papers' 27
 
@@ -69,7 +70,14 @@ def fine_tune(task: str, folder: Path) -> Tuned:
 
     name = preset_for(find_task(task).kind)
     settings = preset(
-        name, task=task, model=demo_folder(), output=tuned_folder(folder, task), epochs=EPOCHS, validation=0.0, patience=None
+        name,
+        task=task,
+        model=demo_folder(),
+        output=tuned_folder(folder, task),
+        epochs=EPOCHS,
+        learning_rate=LEARNING_RATE,
+        validation=0.0,
+        patience=None,
     )
     with progress() as bars:
         return tune(settings, overwrite=True, progress=bars.steps(f"fine-tuning on {task}"))
@@ -121,19 +129,25 @@ def show_repairs(console: Any, folder: Path) -> list[Row]:
         "global": RemoveDirections(DIRECTIONS),
         "cluster-based": ClusterRemoveDirections(CLUSTERS, DIRECTIONS),
     }
-    table = plain_table(["Spearman on demo-pairs", "none", *repairs], right={"none", *repairs})
+    scores: dict[str, dict[str, float]] = {}
     rows = []
     for state, model in (("as it comes", "demo"), ("fine-tuned", str(tuned_folder(folder, "demo-pairs") / "model"))):
         space = extract(load_encoder(model), examples, unit="mean", layers="last")
         side = space.rows["side"]
         first, second = (space[-1][[i for i, each in enumerate(side) if each == wanted]] for wanted in (0, 1))
-        found = repaired_scores(first, second, examples.scores, repairs)
-        table.add_row(state, *(number(value) for value in found.values()))
-        rows += [
-            Row(metric="spearman", value=value, setting=f"repair={name}", state=state, task="demo-pairs", split="dev",
-                model=model, n=len(examples), versions=current_versions())
-            for name, value in found.items()
-        ]  # fmt: skip
+        scores[state] = repaired_scores(first, second, examples.scores, repairs)
+        about = {
+            "state": state,
+            "model": model,
+            "task": "demo-pairs",
+            "split": "dev",
+            "n": len(examples),
+            "versions": current_versions(),
+        }
+        rows += [Row(metric="spearman", value=v, setting=f"repair={name}", **about) for name, v in scores[state].items()]
+    table = plain_table(["Spearman after repair", *scores], right=set(scores))
+    for name in ("none", *repairs):
+        table.add_row(name, *(number(found[name]) for found in scores.values()))
     console.print()
     console.print(table)
     return rows

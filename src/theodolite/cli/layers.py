@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 METRICS = ("iso_score", "mean_cosine", "effective_rank", "ev_1", "log_partition_isotropy", "log_partition_isotropy_unit_norm")
 """What is measured of every layer unless asked otherwise: each says one thing of the papers."""
 
+CELL = 18
+"""Width of a cell with two numbers and an arrow."""
+
 HEADS = {
     "iso_score": "IsoScore",
     "mean_cosine": "cosine",
@@ -121,14 +124,16 @@ def show_change(console: Console, before: Sequence[Row], after: Sequence[Row]) -
     from theodolite.cli.tables import plain_table
 
     names = [name for name in dict.fromkeys(row.metric for row in before) if any(row.metric == name for row in after)]
-    heads = [HEADS.get(name, name) for name in names]
-    table = plain_table(["layer", *heads], right={"layer", *heads})
     old, new = ({(row.layer, row.metric): row.value for row in rows} for rows in (before, after))
     layers = [layer for layer in dict.fromkeys(row.layer for row in before) if any(key[0] == layer for key in new)]
-    for layer in layers:
-        cells = [f"{_short(old[layer, name])} → {_short(new[layer, name])}" for name in names]
-        table.add_row(str(layer), *cells)
-    console.print(table)
+    fitting = max(1, (console.width - len("layer ")) // CELL)
+    for start in range(0, len(names), fitting):  # as many metrics side by side as the terminal has room for
+        shown = names[start : start + fitting]
+        heads = [HEADS.get(name, name) for name in shown]
+        table = plain_table(["layer", *heads], right={"layer", *heads})
+        for layer in layers:
+            table.add_row(str(layer), *(f"{_short(old[layer, name])} → {_short(new[layer, name])}" for name in shown))
+        console.print(table)
 
 
 def show_steps(console: Console, rows: Sequence[Row]) -> None:
