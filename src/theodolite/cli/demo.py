@@ -136,7 +136,7 @@ def show_repairs(console: Any, folder: Path) -> list[Row]:
         side = space.rows["side"]
         first, second = (space[-1][[i for i, each in enumerate(side) if each == wanted]] for wanted in (0, 1))
         scores[state] = repaired_scores(first, second, examples.scores, repairs)
-        about = {
+        about: dict[str, Any] = {
             "state": state,
             "model": model,
             "task": "demo-pairs",
