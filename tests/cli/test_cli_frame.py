@@ -81,13 +81,19 @@ def test_wrong_use_is_code_2(arguments: list[str]) -> None:
     assert result.stdout == ""
 
 
+def heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_an_interruption_is_code_130_and_one_line(tmp_path: Path) -> None:
     # A pipe that nobody writes to holds the verb in the middle of reading.
     pipe = tmp_path / "slow.txt"
     os.mkfifo(pipe)
     command = [sys.executable, "-m", "theodolite", "survey", str(pipe)]
     # The pipe opens for writing once the verb has opened it for reading.
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process, pipe.open("w"):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    # A shell that runs the tests in the background has its children ignore the signal: this one must not.
+    with subprocess.Popen(command, preexec_fn=heed_interrupts, **pipes) as process, pipe.open("w"):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
     assert process.returncode == 130

@@ -102,7 +102,7 @@ def test_every_metric_is_listed() -> None:
 def test_survey_needs_a_file() -> None:
     result = CliRunner().invoke(app, ["survey"])
     assert result.exit_code == 2
-    assert "at least one file" in result.stderr
+    assert "give files of vectors" in result.stderr
 
 
 def test_findings_end_the_survey_worst_first() -> None:

@@ -80,7 +80,7 @@ def fit_command(
     Examples:
       theodolite repair fit global vectors.npy --to my-repair --directions 12
       theodolite repair fit cluster-based vectors.npy --to my-repair --clusters 27
-      theodolite repair fit weighted first.npy --pairs second.npy --scores scores.txt --to my-repair
+      theodolite repair fit weighted a.npy --pairs b.npy --scores s.txt --to r
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.repairs import save_repair
     from theodolite.spaces import read
