@@ -131,7 +131,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytes
     def full_disk(*_: Any) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(store, "_sync", full_disk)
+    monkeypatch.setattr(store, "sync", full_disk)
     with pytest.raises(OSError, match="no space"):
         save_repair(ZeroMean().fit(cloud()), tmp_path / "repair", overwrite=overwrite)
     assert [path.name for path in tmp_path.iterdir()] == (["repair"] if overwrite else [])

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from theodolite.core import durable
 from theodolite.core.vectors import array
-from theodolite.spaces import Origin, Space, SpaceWriter, durable, is_space, row_table
+from theodolite.spaces import Origin, Space, SpaceWriter, is_space, row_table
 from theodolite.spaces.lock import BusyError, Lock
 from theodolite.spaces.space_folder import FORMAT, StoredSpaceError, read_space, write_about
 
@@ -541,7 +542,7 @@ with SpaceWriter(folder, layers=layers, n=n, d=d, rows=rows, origin=origin, fing
     if place in ("write_about", "replace_folder"):
         setattr(store, place, die)
     if place == "rename":
-        from theodolite.spaces import durable
+        from theodolite.core import durable
         durable.sync = die
     writer.finish()
 """

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from theodolite.core.durable import replace_folder, sync
 from theodolite.repairs.base import Repair, learned
 from theodolite.repairs.registry import REPAIRS
 
@@ -57,8 +58,8 @@ def save_repair(repair: Repair, folder: str | os.PathLike[str], *, overwrite: bo
         partial.chmod(0o777 & ~_umask())  # mkdtemp makes folders that only their owner can read
         _write(partial / ARRAYS, content)
         _write(partial / ABOUT, text.encode())
-        _sync(partial)
-        _put_in_place(partial, target)
+        sync(partial)
+        replace_folder(partial, target)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
@@ -122,35 +123,11 @@ def _require_free(target: Path, *, overwrite: bool) -> None:
         raise FileExistsError(f"{target} exists and holds no repair, so it is not replaced; choose another folder")
 
 
-def _put_in_place(partial: Path, target: Path) -> None:
-    old = partial.with_name(f"{partial.name}.old")
-    replaced = target.exists()
-    if replaced:
-        target.rename(old)
-    try:
-        partial.rename(target)
-    except OSError:
-        if replaced:
-            old.rename(target)
-        raise
-    _sync(target.parent)
-    if replaced:
-        shutil.rmtree(old)
-
-
 def _write(path: Path, content: bytes) -> None:
     with open(path, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _umask() -> int:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from theodolite.core.blocks import in_threads
+from theodolite.core.durable import sha256_of
 from theodolite.core.rows import current_versions
 from theodolite.core.vectors import Floats, Source
-from theodolite.spaces.durable import sha256_of
 from theodolite.spaces.files import File
 from theodolite.spaces.numpy_files import mapped_source, read_layout
 from theodolite.spaces.row_table import Rows, StoredRows

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from theodolite.core.durable import replace_folder, sha256_of, sync, undo_half_replacement
 from theodolite.spaces import journal
-from theodolite.spaces.durable import replace_folder, sha256_of, sync, undo_half_replacement
 from theodolite.spaces.layer_file import LayerFile, Runs, runs_of
 from theodolite.spaces.lock import Lock
 from theodolite.spaces.row_table import checked_rows, write_row_table
