@@ -110,7 +110,7 @@ def test_wrong_use_is_one_line_that_says_what_to_do(arguments: list[str], said: 
     assert not Path("space").exists()
 
 
-def test_an_unknown_model_is_one_line(here: Path) -> None:
+def test_an_unknown_model_is_one_line(cache_layout: object) -> None:
     result = CliRunner().invoke(app, ["survey", "-m", "no/such-model", "--texts", "texts.txt"])
     assert result.exit_code == 2
     assert "no/such-model" in result.stderr

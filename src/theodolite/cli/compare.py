@@ -24,7 +24,7 @@ from theodolite.cli.frame import (
     split,
     stdout,
 )
-from theodolite.cli.layers import ModelTexts, is_layered, show_change, survey_space
+from theodolite.cli.layers import ModelTexts, is_layered, show_change, survey_layered
 from theodolite.cli.texts import (
     BatchSize,
     Column,
@@ -113,6 +113,8 @@ def compare_command(
     chosen = split(metrics)
     declared = chosen_task(task, own, kind, column, score_range, encoding)
     if declared is not None or texts is not None or is_layered(first):
+        from theodolite.spaces import Space
+
         source = None
         if declared is not None or texts is not None:
             source = ModelTexts(
@@ -123,13 +125,9 @@ def compare_command(
                 encoder={"device": device, "max_length": max_length, "trust_remote_code": trust_remote_code},
             )
         with progress() as bars:
-            both = [
-                source.survey(place, chosen, store=True, sample=sample, seed=seed, bootstrap=0, seen=bars)
-                if source is not None
-                else survey_space(place, chosen, sample=sample, seed=seed, bootstrap=0, seen=bars)
-                for place in (first, second)
-            ]
-        report_change(first, second, both[0], both[1], output, as_json=as_json)
+            spaces = [source.space(place, bars) if source is not None else Space.open(place) for place in (first, second)]
+            before, after = (survey_layered(space, chosen, sample=sample, seed=seed, bootstrap=0, seen=bars) for space in spaces)
+        report_change(first, second, before, after, output, as_json=as_json)
         return
     metric_names(chosen)
     with progress() as bars:

@@ -90,16 +90,14 @@ def tuned_folder(folder: Path, task: str) -> Path:
 
 def show_before_and_after(console: Any, task: str, tuned: Tuned) -> list[Row]:
     """Score and every layer's shape, before and after; returns the rows."""
-    from theodolite.cli.layers import ModelTexts, show_change
+    from theodolite.cli.layers import ModelTexts, show_change, survey_layered
     from theodolite.cli.numbers import number
     from theodolite.cli.texts import chosen_texts
 
     texts = ModelTexts(chosen_texts(task, None, None, None, None, None), "all", False, None, {})
     with progress() as bars:
-        before, after = (
-            texts.survey(model, None, store=True, sample=10_000, seed=0, bootstrap=0, seen=bars)
-            for model in ("demo", str(tuned.folder))
-        )
+        spaces = [texts.space(model, bars) for model in ("demo", str(tuned.folder))]
+        before, after = (survey_layered(space, None, sample=10_000, seed=0, bootstrap=0, seen=bars) for space in spaces)
     score = next(row for row in tuned.rows if row.state == "fine-tuned" and row.layer is None)
     console.print(
         f"\n{task} (dev): {score.metric} {number(tuned.before)} → {number(tuned.after)} after {tuned.steps} steps\n"

@@ -42,28 +42,29 @@ class ModelTexts:
     encoder: Mapping[str, Any]
     """Options for loading the encoder."""
 
-    def survey(
-        self, model: str, metrics: Sequence[str] | None, *, store: bool, sample: int, seed: int, bootstrap: int, seen: Any
-    ) -> list[Row]:
-        """Rows of every layer of a model on these texts; without `store` no vectors are kept."""
+    def space(self, model: str, seen: Any) -> Any:
+        """The vectors of every asked layer of a model, in memory."""
         from theodolite.cli.extract import load_encoder
         from theodolite.models.extract import extract
+
+        return extract(load_encoder(model, **self.encoder), self.chosen.texts, **self._reading(seen))
+
+    def streamed(self, model: str, metrics: Sequence[str] | None, *, sample: int, seed: int, seen: Any) -> list[Row]:
+        """Rows of every asked layer, measured as the vectors go by."""
+        from theodolite.cli.extract import load_encoder
         from theodolite.models.stream import survey_layers
 
         encoder = load_encoder(model, **self.encoder)
-        reading: dict[str, Any] = {
+        return survey_layers(encoder, self.chosen.texts, metrics or METRICS, sample=sample, seed=seed, **self._reading(seen))
+
+    def _reading(self, seen: Any) -> dict[str, Any]:
+        return {
             "unit": self.chosen.unit,
             "layers": self.layers,
             "specials": self.specials,
             "batch_size": self.batch_size or "auto",
             "progress": seen.steps(f"encoding {self.chosen.name}"),
         }
-        if store:
-            space = extract(encoder, self.chosen.texts, **reading)
-            return survey_layered(space, metrics, sample=sample, seed=seed, bootstrap=bootstrap, seen=seen)
-        if bootstrap:
-            raise ValueError("--bootstrap draws from the vectors, which --no-store does not keep; leave one of them out")
-        return survey_layers(encoder, self.chosen.texts, metrics or METRICS, sample=sample, seed=seed, **reading)
 
 
 def is_layered(path: str) -> bool:
@@ -73,11 +74,14 @@ def is_layered(path: str) -> bool:
     return is_space(path)
 
 
-def survey_space(path: str, metrics: Sequence[str] | None, *, sample: int, seed: int, bootstrap: int, seen: Any) -> list[Row]:
-    """Rows of every layer of a space on disk."""
-    from theodolite.spaces import Space
+def last_findings(space: Any, *, sample: int, seed: int) -> list[Any]:
+    """What a whole survey of the last layer, the one that is usually shipped, finds."""
+    from theodolite.advice.findings import findings
+    from theodolite.metrics.cloud import Cloud
+    from theodolite.metrics.survey import survey
 
-    return survey_layered(Space.open(path), metrics, sample=sample, seed=seed, bootstrap=bootstrap, seen=seen)
+    cloud = Cloud(space[-1], sample=sample, seed=seed)
+    return list(findings(cloud, survey(cloud)))
 
 
 def survey_layered(space: Any, metrics: Sequence[str] | None, *, sample: int, seed: int, bootstrap: int, seen: Any) -> list[Row]:
@@ -94,15 +98,22 @@ def survey_layered(space: Any, metrics: Sequence[str] | None, *, sample: int, se
     return rows
 
 
-def report_layers(title: str, rows: list[Row], output: str | None, *, as_json: bool) -> None:
-    """The rows of a layered space: a table, or JSON, and the file where one is asked for."""
+def report_layers(title: str, rows: list[Row], found: Sequence[Any], output: str | None, *, as_json: bool) -> None:
+    """The rows of a layered space: a table and the findings on its last layer, or JSON, and the file where one is asked for."""
+    from dataclasses import asdict
+
     if as_json:
-        print_json({"space": title, "rows": [row.to_dict() for row in rows]})
+        print_json({"space": title, "rows": [row.to_dict() for row in rows], "findings": [asdict(one) for one in found]})
     else:
+        from theodolite.cli.tables import show_findings
+
         console = stdout()
         setting = next((row.setting for row in rows if row.setting), "")
         console.print(f"{title}: {rows[0].n:,} × {rows[0].d} {setting}", markup=False)
         show_layers(console, rows)
+        if found:
+            console.print("\nthe last layer:", markup=False)
+            show_findings(console, found)
     save_rows(rows, output, quiet=as_json)
 
 

@@ -24,7 +24,7 @@ from theodolite.cli.frame import (
     split,
     stdout,
 )
-from theodolite.cli.layers import ModelTexts, is_layered, report_layers, survey_space
+from theodolite.cli.layers import ModelTexts, is_layered, last_findings, report_layers, survey_layered
 from theodolite.cli.texts import (
     BatchSize,
     Column,
@@ -49,7 +49,7 @@ from theodolite.cli.texts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from theodolite.core.rows import Row
     from theodolite.metrics.cloud import Cloud
@@ -158,18 +158,39 @@ def survey_command(
                 "trust_remote_code": trust_remote_code,
             },
         )
-        with progress() as bars:
-            rows = source.survey(model, chosen, store=not no_store, sample=sample, seed=seed, bootstrap=bootstrap, seen=bars)
-        report_layers(f"{model}, {source.chosen.name}", rows, output, as_json=as_json)
+        survey_layers_of(
+            f"{model}, {source.chosen.name}",
+            lambda bars: source.space(model, bars),
+            chosen,
+            output,
+            sample=sample,
+            seed=seed,
+            bootstrap=bootstrap,
+            with_findings=not no_findings,
+            as_json=as_json,
+            streamed=(lambda bars: source.streamed(model, chosen, sample=sample, seed=seed, seen=bars)) if no_store else None,
+        )
+        return
+    assert paths is not None
+    if any(map(is_layered, paths)):
+        if len(paths) > 1:
+            raise ValueError("survey one space at a time; compare holds two against each other")
+        from theodolite.spaces import Space
+
+        survey_layers_of(
+            paths[0],
+            lambda _: Space.open(paths[0]),
+            chosen,
+            output,
+            sample=sample,
+            seed=seed,
+            bootstrap=bootstrap,
+            with_findings=not no_findings,
+            as_json=as_json,
+        )
         return
     done = []
-    assert paths is not None
     for path in paths:
-        if is_layered(path):
-            with progress() as bars:
-                rows = survey_space(path, chosen, sample=sample, seed=seed, bootstrap=bootstrap, seen=bars)
-            report_layers(path, rows, output, as_json=as_json)
-            continue
         found = survey_file(
             path,
             split(columns),
@@ -190,11 +211,36 @@ def survey_command(
             show_findings(console, found.findings)
             if path != paths[-1]:
                 console.print()
-    if not done:
-        return
     if as_json:
         print_json({"surveys": [one.document() for one in done]})
     save_rows([row for one in done for row in one.rows], output, quiet=as_json)
+
+
+def survey_layers_of(
+    title: str,
+    make: Callable[[Any], Any],
+    metrics: Sequence[str] | None,
+    output: str | None,
+    *,
+    sample: int,
+    seed: int,
+    bootstrap: int,
+    with_findings: bool,
+    as_json: bool,
+    streamed: Callable[[Any], list[Row]] | None = None,
+) -> None:
+    """Measure every layer of a space, or of what goes by, and report it."""
+    if streamed is not None and bootstrap:
+        raise ValueError("--bootstrap draws from the vectors, which --no-store does not keep; leave one of them out")
+    found: list[Any] = []
+    with progress() as bars:
+        if streamed is not None:
+            rows = streamed(bars)
+        else:
+            space = make(bars)
+            rows = survey_layered(space, metrics, sample=sample, seed=seed, bootstrap=bootstrap, seen=bars)
+            found = last_findings(space, sample=sample, seed=seed) if with_findings else []
+    report_layers(title, rows, found, output, as_json=as_json)
 
 
 def survey_file(
