@@ -15,6 +15,8 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from theodolite.core.durable import sync
+
 MARKER = "whole.json"
 
 
@@ -22,16 +24,16 @@ def seal(folder: Path, **facts: Any) -> None:
     """Write every file of the checkpoint through to the disk, then the marker, itself whole or absent."""
     sizes = {}
     for path in sorted(folder.rglob("*")):
-        _sync(path)
+        sync(path)
         if path.is_file():
             sizes[path.relative_to(folder).as_posix()] = path.stat().st_size
-    _sync(folder)
+    sync(folder)
     partial = folder / f".{MARKER}.partial"
     partial.write_text(json.dumps({"sizes": sizes, **facts}), encoding="utf-8")
-    _sync(partial)
+    sync(partial)
     os.replace(partial, folder / MARKER)
-    _sync(folder)
-    _sync(folder.parent)
+    sync(folder)
+    sync(folder.parent)
 
 
 def facts_of(folder: Path) -> dict[str, Any] | None:
@@ -99,11 +101,3 @@ class WholeCheckpoints(TrainerCallback):
         for other in numbered(folder):
             if other not in (current, best):
                 remove(other)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
