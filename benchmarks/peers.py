@@ -22,7 +22,7 @@ def measure(scale: Scale, folder: Path) -> Iterator[Result]:
         yield isoscore(cloud_file(folder, n, scale.d), n, scale)
     for n in scale.audit:
         path = cloud_file(folder, n, scale.d)
-        sampled = "it compares up to 100,000 rows with each other, ours 10,000" if n > 10_000 else ""
+        sampled = "it compares all rows with each other, ours a sample of 10,000" if n > 10_000 else ""
         # vecscope ends with 1 where it finds fault with the vectors.
         yield audit(path, n, scale, "vecscope", ["audit", path], fine=(0, 1), note=sampled)
         yield audit(path, n, scale, "spectralyte", ["audit", path], note="two metrics, no neighbours")
