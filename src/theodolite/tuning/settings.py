@@ -10,11 +10,23 @@ from typing import Any, Literal, TypeAlias
 
 from theodolite.tasks.load import find_task
 from theodolite.tasks.task import Task
+from theodolite.tuning.layer_settings import LayerSettings
 
 Pooling: TypeAlias = Literal["mean", "cls"]
 Schedule: TypeAlias = Literal["linear", "constant"]
 When: TypeAlias = Literal["epoch"] | int | tuple[int, ...]
+Method: TypeAlias = Literal["plain", "isolayer", "isobn", "cosreg", "istar"]
 
+METHODS = {
+    "plain": "nothing but the task",
+    "isolayer": "a plain run, then an Isotropy Layer between its frozen encoder and head (IL23)",
+    "isobn": "isotropic batch normalisation before the head (Zhou et al. 2021)",
+    "cosreg": "the batch's mean cosine as a penalty (Gao et al. 2019)",
+    "istar": "1 - IsoScore* of the batch as a penalty (I-STAR, Rudman & Eickhoff 2023)",
+}
+"""What acts on the space while it is fine-tuned, or after."""
+
+BY_METHOD = ("method", "strength", "published", "layer")
 STRATEGIES = "full, frozen:N (embeddings and the first N layers stay), head (the encoder stays) or lora"
 
 
@@ -30,6 +42,10 @@ class TuneSettings:
     is kept, and `patience` epochs without a better one end the run. `train_rows` caps the training rows. `save_steps` adds
     checkpoints inside epochs. `track` is when the geometry is measured ("epoch", every n steps, or named steps; step 0 always),
     None for never; `track_texts` on how many texts (None: 256, or fewer where they would cost more than 5 % of the training).
+
+    `method` acts on the vectors that the head takes; tasks on words and Siamese runs have none. `strength` is the penalty's
+    weight, γ of cosreg or λ of istar (None: 1). `published` is IsoBN as its authors' program behaves. `layer` says how an
+    Isotropy Layer is trained (None: as by default).
     """
 
     task: str | Task
@@ -59,6 +75,10 @@ class TuneSettings:
     device: Literal["auto", "cpu"] = "auto"
     revision: str | None = None
     trust_remote_code: bool = False
+    method: Method = "plain"
+    strength: float | None = None
+    published: bool = False
+    layer: LayerSettings | None = None
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "max_length", "train_rows", "patience", "save_steps", "track_texts"):
@@ -74,6 +94,7 @@ class TuneSettings:
             raise ValueError(f"patience={self.patience} needs rows to judge by: set validation, such as 0.3 for a 70/30 split")
         find_task(self.task)
         self._check_strategy()
+        self._check_method()
         for name, known in (("schedule", ("linear", "constant")), ("pooling", (None, "mean", "cls"))):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name}={getattr(self, name)!r} must be one of {known}")
@@ -85,6 +106,27 @@ class TuneSettings:
             raise ValueError(
                 "strategy='head' trains nothing in a Siamese run, which has no head; use 'full', 'frozen:N' or 'lora'"
             )
+
+    def _check_method(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"method={self.method!r} must be one of {', '.join(METHODS)}")
+        for name, given, methods in (
+            ("strength", self.strength is not None, ("cosreg", "istar")),
+            ("published", self.published, ("isobn",)),
+            ("layer", self.layer is not None, ("isolayer",)),
+        ):
+            if given and self.method not in methods:
+                raise ValueError(f"{name} is for method {' or '.join(methods)}, not {self.method!r}")
+        if self.method == "plain":
+            return
+        if self.is_siamese or self.declared.on_words:
+            why = "a Siamese run has no head" if self.is_siamese else "a task on words has many vectors a text"
+            way = "; siamese=False (--preset il23) puts both texts in one sequence" if self.is_siamese else ""
+            raise ValueError(f"method={self.method!r} needs one vector a text between encoder and head, and {why}{way}")
+        if self.method != "isolayer" and self.batch_size < 2:
+            raise ValueError(f"method={self.method!r} compares the rows of a batch: batch_size={self.batch_size} must be at least 2")
+        if self.method == "isolayer" and not self.validation:
+            raise ValueError("method='isolayer' is stopped by rows held out: set validation, such as 0.3 for a 70/30 split")
 
     @property
     def declared(self) -> Task:
@@ -107,7 +149,11 @@ class TuneSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: what has to agree for a run to be continued. `output` may move."""
-        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "output"}
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("output", *BY_METHOD)}
+        # Runs from before there were methods are plain runs still.
+        values |= {name: getattr(self, name) for name in BY_METHOD if getattr(self, name) != getattr(type(self), name)}
+        if self.method == "isolayer":
+            values["layer"] = asdict(self.layer or LayerSettings())
         if isinstance(self.task, Task):
             values["task"] = {**asdict(self.task), "layout": repr(self.task.layout)}
         return values

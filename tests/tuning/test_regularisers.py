@@ -1,0 +1,107 @@
+"""Cosine regularisation and I-STAR: the metrics they go down on, and that going down works."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the extra models is not installed")
+
+from theodolite.metrics.cosine import mean_cosine  # noqa: E402
+from theodolite.metrics.isoscore import iso_score, iso_score_star  # noqa: E402
+from theodolite.tuning.regularisers import CosineRegulariser, IStar, cosine_regularisation  # noqa: E402
+
+
+def cloud(n: int = 60, d: int = 8, seed: int = 0) -> torch.Tensor:
+    random = torch.Generator().manual_seed(seed)
+    return torch.randn(n, d, generator=random, dtype=torch.float64) * torch.arange(1, d + 1) + 2
+
+
+def test_the_cosine_penalty_is_gamma_times_the_mean_over_all_pairs() -> None:
+    X = cloud()
+    U = X / X.norm(dim=1, keepdim=True)
+    cosines = U @ U.T
+    obvious = (cosines.sum() - cosines.trace()) / (60 * 59)
+    assert float(cosine_regularisation(X)) == pytest.approx(float(obvious), rel=1e-12)
+    assert float(cosine_regularisation(X)) == pytest.approx(mean_cosine(X.numpy()), rel=1e-12)
+    assert float(CosineRegulariser(gamma=0.3)(X)) == pytest.approx(0.3 * float(obvious), rel=1e-12)
+
+
+def test_the_extremes_of_the_cosine() -> None:
+    same = torch.ones(5, 3) * torch.arange(1, 6).unsqueeze(1)
+    assert float(cosine_regularisation(same)) == pytest.approx(1)
+    assert float(cosine_regularisation(torch.tensor([[1.0, 0], [-2.0, 0]]))) == pytest.approx(-1)
+    assert float(cosine_regularisation(torch.eye(4))) == pytest.approx(0)
+
+
+def test_zero_rows_are_left_out_with_a_finite_gradient() -> None:
+    X = torch.cat([cloud(9), torch.zeros(2, 8, dtype=torch.float64)]).requires_grad_()
+    value = cosine_regularisation(X)
+    assert value.item() == pytest.approx(float(cosine_regularisation(cloud(9))), rel=1e-12)
+    value.backward()
+    assert X.grad.isfinite().all()
+    assert torch.equal(X.grad[9:], torch.zeros(2, 8, dtype=torch.float64))
+
+
+def test_gradcheck_of_the_cosine() -> None:
+    assert torch.autograd.gradcheck(cosine_regularisation, cloud(5, 4).requires_grad_())
+
+
+@pytest.mark.parametrize("X", [torch.ones(1, 4), torch.zeros(5, 4)])
+def test_a_batch_without_pairs_is_an_error(X: torch.Tensor) -> None:
+    with pytest.raises(ValueError, match="has no pair"):
+        cosine_regularisation(X)
+
+
+def test_istar_is_one_minus_the_score_with_the_samples_covariance() -> None:
+    X, sample = cloud(20), cloud(500, seed=1)
+    istar = IStar(8, strength=2.5).double()
+    istar.refresh(sample)
+    C0 = torch.cov(sample.T)
+    torch.testing.assert_close(istar.reference, C0)
+    assert float(istar(X)) == pytest.approx(2.5 * (1 - iso_score_star(X.numpy(), C0.numpy(), zeta=0.2)), rel=1e-12)
+
+
+def test_a_sample_may_be_a_tensor_of_any_precision_or_an_array() -> None:
+    sample = cloud(300)
+    references = []
+    for given in (sample, sample.numpy(), sample.float(), sample.bfloat16()):
+        istar = IStar(8)
+        istar.refresh(given)
+        references.append(istar.reference)
+    for reference in references[1:]:
+        torch.testing.assert_close(reference, references[0], rtol=0.05, atol=0.2)
+    assert torch.equal(references[0], references[1])
+
+
+def test_a_new_sample_replaces_the_old_and_is_saved() -> None:
+    istar = IStar(8)
+    istar.refresh(cloud(300, seed=1))
+    istar.refresh(cloud(300, seed=2))
+    again = IStar(8)
+    again.load_state_dict(istar.state_dict())
+    assert float(again(cloud(20))) == float(istar(cloud(20)))
+    torch.testing.assert_close(again.reference, torch.cov(cloud(300, seed=2).T).float())
+
+
+def test_going_down_raises_isotropy_and_a_negative_strength_lowers_it() -> None:
+    def trained(strength: float) -> float:
+        X = cloud(100).requires_grad_()
+        istar = IStar(8, strength=strength)
+        descent = torch.optim.Adam([X], lr=0.1)
+        for _ in range(60):
+            istar.refresh(X)
+            descent.zero_grad()
+            istar(X).backward()
+            descent.step()
+        return float(iso_score(X.detach().numpy()))
+
+    assert trained(-1.0) < iso_score(cloud(100).numpy()) - 0.05 < trained(1.0) - 0.1
+
+
+def test_istar_says_what_it_misses() -> None:
+    with pytest.raises(ValueError, match="call refresh"):
+        IStar(8)(cloud(20))
+    with pytest.raises(ValueError, match="the sample has 5 dimensions; this I-STAR takes 8"):
+        IStar(8).refresh(cloud(20, 5))
+    with pytest.raises(ValueError, match="zeta=-1"):
+        IStar(8, zeta=-1)
