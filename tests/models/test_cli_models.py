@@ -67,7 +67,8 @@ def test_from_a_model_to_its_tuned_space(family: str, tiny: Tiny) -> None:
     assert "accuracy" in said
     rows = read_rows("run/rows.parquet")
     assert {row.state for row in rows} >= {"pre-trained", "fine-tuned"}
-    assert {row.layer for row in rows if row.metric == "iso_score"} == {0, 1, 2, 3}
+    # The tracker's are by layer; those of the vectors that the head takes name none.
+    assert {row.layer for row in rows if row.metric == "iso_score"} == {0, 1, 2, 3, None}
     change = done("compare", model, "run/model", *own, "--metrics", "iso_score,mean_cosine", "--output", "change.jsonl")
     assert change.count("→") > 8
     assert len(read_rows("change.jsonl")) == 2 * 4 * 2

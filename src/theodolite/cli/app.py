@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from theodolite.cli import cache, compare, demo, extract, repair, survey, tune
+from theodolite.cli import cache, compare, demo, extract, probe, repair, survey, tune
 
 EXAMPLES = """Survey embedding spaces: measure how a space is shaped, see what fine-tuning did to it, and repair it.
 
@@ -14,6 +14,7 @@ EXAMPLES = """Survey embedding spaces: measure how a space is shaped, see what f
 Examples:
   theodolite survey vectors.npy
   theodolite compare before.npy after.npy
+  theodolite probe vectors.npy --labels tags.txt
   theodolite repair fit global vectors.npy --to my-repair
   theodolite tune bert-base-uncased --task stsb --to tuned
   theodolite compare bert-base-uncased tuned/model --task stsb
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 app.command("survey")(survey.survey_command)
 app.command("compare")(compare.compare_command)
+app.command("probe")(probe.probe_command)
 app.command("extract")(extract.extract_command)
 app.command("tune")(tune.tune_command)
 app.add_typer(repair.app, name="repair")

@@ -63,7 +63,7 @@ def demo_command(
 
 def fine_tune(task: str, folder: Path) -> Tuned:
     """The demo's encoder, tuned on one of the demo's tasks."""
-    from theodolite.cli.tune import preset_for
+    from theodolite.cli.tune_wish import preset_for
     from theodolite.models.demo import demo_folder
     from theodolite.tasks.load import find_task
     from theodolite.tuning import preset, tune

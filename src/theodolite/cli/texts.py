@@ -92,7 +92,7 @@ def chosen_task(
     if not kind:
         raise ValueError("--own needs --kind: similarity, classification, pair_classification, tagging or word_pairs")
     files: dict[str, list[str]] = {}
-    for split, file in _pairs("--own", own):
+    for split, file in pairs_of("--own", own):
         files.setdefault(split, []).append(file)
     ends = [float(end) for end in parts_of(score_range) or []]
     if score_range and len(ends) != 2:
@@ -100,7 +100,7 @@ def chosen_task(
     return own_task(
         files,
         kind,  # type: ignore[arg-type]  # own_task checks it, with a message
-        columns=dict(_pairs("--column", column or [])),
+        columns=dict(pairs_of("--column", column or [])),
         score_range=(ends[0], ends[1]) if ends else None,
         encoding=encoding or "utf-8",
     )
@@ -155,7 +155,8 @@ def read_lines(path: str, encoding: str) -> list[str]:
     return lines
 
 
-def _pairs(option: str, given: list[str]) -> list[tuple[str, str]]:
+def pairs_of(option: str, given: list[str]) -> list[tuple[str, str]]:
+    """(name, value) of every NAME=VALUE that an option was given."""
     found = []
     for text in given:
         name, equals, value = text.partition("=")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from theodolite.tuning.alarm import Alarm, CollapseWarning
+    from theodolite.tuning.classifier import TunedClassifier
+    from theodolite.tuning.layer_settings import LayerSettings
     from theodolite.tuning.run import Tuned
     from theodolite.tuning.settings import PRESETS, TuneSettings, preset
     from theodolite.tuning.tracking import GeometryCallback, GeometryTracker
@@ -18,8 +20,10 @@ _HOME = {
     "CollapseWarning": "alarm",
     "GeometryCallback": "tracking",
     "GeometryTracker": "tracking",
+    "LayerSettings": "layer_settings",
     "TuneSettings": "settings",
     "Tuned": "run",
+    "TunedClassifier": "classifier",
     "preset": "settings",
     "tune": "training",
 }
@@ -31,8 +35,10 @@ __all__ = [
     "CollapseWarning",
     "GeometryCallback",
     "GeometryTracker",
+    "LayerSettings",
     "TuneSettings",
     "Tuned",
+    "TunedClassifier",
     "preset",
     "tune",
 ]

@@ -12,22 +12,16 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
 from torch import nn
 
 from theodolite.models.encoder import Encoder, evaluating
 from theodolite.models.extra import quietly
-from theodolite.models.locate import find
 from theodolite.tuning.batches import collate, text_items
 from theodolite.tuning.frozen_features import BATCH
 from theodolite.tuning.heads import LinearHead
 from theodolite.tuning.insert import Inserted, insert
-from theodolite.tuning.isobn import IsoBN
-from theodolite.tuning.isotropy_layer import IsotropyLayer
+from theodolite.tuning.layer_folder import on_cpu, read_layer, write_layer
 from theodolite.tuning.place import At
-
-LAYERS: dict[str, type[nn.Module]] = {"IsotropyLayer": IsotropyLayer, "IsoBN": IsoBN}
-"""What can be saved between encoder and head, by name."""
 
 
 @dataclass(eq=False)
@@ -56,6 +50,8 @@ class TunedClassifier:
         trust_remote_code: bool = False,
     ) -> TunedClassifier:
         """Read a folder, or a hub id, that `save_pretrained` wrote; `device` is "auto", "cpu", "cuda:1", ..."""
+        from safetensors.torch import load_file
+
         place = _local(folder, revision)
         for name in ("head.json", "head.safetensors"):
             if not (place / name).is_file():
@@ -72,11 +68,9 @@ class TunedClassifier:
         model.head.load_state_dict(weights)
         model.eval()
         found = cls(model, encoder.tokenizer, about, encoder.max_length)
-        if (place / "layer.json").is_file():
-            told = json.loads((place / "layer.json").read_text(encoding="utf-8"))
-            layer = LAYERS[told["kind"]](**told["settings"])
-            layer.load_state_dict(load_file(place / "layer.safetensors"))
-            found.insert(layer.eval(), at=told["at"])
+        stored = read_layer(place)
+        if stored is not None:
+            found.insert(stored[0].eval(), at=stored[1])
         return found
 
     def insert(self, layer: nn.Module, *, at: At = "before_pooler") -> Inserted:
@@ -129,6 +123,8 @@ class TunedClassifier:
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write the folder: encoder and tokenizer as transformers does, `head.*`, and `layer.*` where there is a layer."""
+        from safetensors.torch import save_file
+
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         encoder: Any = self.model.encoder
@@ -138,37 +134,22 @@ class TunedClassifier:
         layer = self.put.layer if self.put is not None else None
         if self.put is not None:
             self.put.remove()
-        head = _on_cpu(self.model.head)
+        head = on_cpu(self.model.head)
         if layer is not None:
             self.insert(layer, at=self.at)
         save_file(head, place / "head.safetensors")
-        _write_json(place / "head.json", {**self.about, "max_length": self.max_length})
+        told = {**self.about, "max_length": self.max_length}
+        (place / "head.json").write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         if layer is not None:
-            save_file(_on_cpu(layer), place / "layer.safetensors")
-            _write_json(place / "layer.json", {"kind": type(layer).__name__, "settings": settings_of(layer), "at": self.at})
-
-
-def settings_of(layer: nn.Module) -> dict[str, Any]:
-    """What the layer's constructor was given."""
-    if isinstance(layer, IsotropyLayer):
-        return layer.settings
-    if isinstance(layer, IsoBN):
-        return {name: getattr(layer, name) for name in ("d", "momentum", "beta", "eps", "published")}
-    raise ValueError(f"a {type(layer).__name__} cannot be saved with a classifier; only {', '.join(LAYERS)} can")
-
-
-def _on_cpu(module: nn.Module) -> dict[str, torch.Tensor]:
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
+            write_layer(place, layer, self.at)
 
 
 def _local(folder: str | os.PathLike[str], revision: str | None) -> Path:
-    if Path(folder).is_dir():
-        return Path(folder)
-    find(folder, revision=revision)  # one sentence where the name cannot be one of the hub's
+    place = Path(folder).expanduser()
+    if place.is_dir():
+        return place
+    if isinstance(folder, os.PathLike) or folder.startswith((".", "~", "/")) or folder.count("/") > 1:
+        raise FileNotFoundError(f"there is no folder {place}; give a folder that save_pretrained wrote, or its id on the hub")
     from huggingface_hub import snapshot_download
 
-    return Path(snapshot_download(os.fspath(folder), revision=revision))
-
-
-def _write_json(path: Path, values: dict[str, Any]) -> None:
-    path.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return Path(snapshot_download(folder, revision=revision))

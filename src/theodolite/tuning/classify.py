@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from transformers import Trainer, TrainingArguments
+from torch import nn
+from transformers import TrainingArguments
 
+from theodolite.models.encoder import evaluating
 from theodolite.tasks.examples import Examples
 from theodolite.tasks.scores import score
 from theodolite.tuning.batches import IGNORED, Item, collate, text_items, word_items
+from theodolite.tuning.classifier import TunedClassifier
 from theodolite.tuning.encoders import load_encoder
+from theodolite.tuning.frozen_features import embed
 from theodolite.tuning.heads import LinearHead
+from theodolite.tuning.insert import insert
+from theodolite.tuning.isobn import IsoBN
+from theodolite.tuning.methods import HeadTrainer, Refresh, add_method
 from theodolite.tuning.settings import TuneSettings
 from theodolite.tuning.splits import Splits
 from theodolite.tuning.strategies import apply_strategy
-from theodolite.tuning.trainers import FiniteLoss, arguments
-
-
-class HeadTrainer(FiniteLoss, Trainer):
-    """Transformers' trainer."""
+from theodolite.tuning.trainers import arguments
 
 
 class Classify:
@@ -48,12 +51,13 @@ class Classify:
             slots=2 if task.kind == "word_pairs" else 1,
             regression=self.regression,
         )
+        self.put = add_method(self.model, settings)
         self.trainer: Any = self._trainer(splits, folder)
 
     def _trainer(self, splits: Splits, folder: Path) -> HeadTrainer:
         train = self.items(splits.train)
         metric = f"eval_{splits.dev.task.score}" if splits.validation is not None else None
-        return HeadTrainer(
+        trainer = HeadTrainer(
             model=self.model,
             args=TrainingArguments(**arguments(self.settings, folder, rows=len(train), metric=metric)),
             train_dataset=train,
@@ -61,6 +65,10 @@ class Classify:
             data_collator=partial(collate, pad=self.pad, regression=self.regression),
             compute_metrics=lambda output: {splits.dev.task.score: self._score(output)[0]},
         )
+        trainer.put = self.put
+        if self.put is not None and self.settings.method == "istar":
+            trainer.add_callback(Refresh(self.put, train, pad=self.pad, seed=self.settings.seed))
+        return trainer
 
     def items(self, examples: Examples) -> list[Item]:
         """The examples as the head sees them."""
@@ -82,21 +90,32 @@ class Classify:
         truth, answers = answered(output.label_ids, output.predictions)
         return score(self.settings.declared.score, truth, answers)
 
-    def save(self, folder: Path) -> None:
-        """The encoder for AutoModel, the tokenizer, and the head as `head.safetensors` with `head.json`."""
-        from safetensors.torch import save_file
+    def vectors(self, examples: Examples) -> NDArray[Any] | None:
+        """What the head takes of each text now (n, d), method included; None for tasks on words."""
+        if examples.task.on_words:
+            return None
+        put = self.put or insert(self.model, nn.Identity())
+        try:
+            X = embed(put, self.items(examples), pad=self.pad, regression=self.regression).vectors
+            with torch.no_grad(), evaluating(self.model):
+                found: NDArray[Any] = put.layer(X).float().cpu().numpy()
+        finally:
+            if self.put is None:
+                put.remove()
+        return found
 
+    def save(self, folder: Path) -> None:
+        """The encoder for AutoModel, the tokenizer, the head as `head.*`, and IsoBN as `layer.*`: a `TunedClassifier`."""
+        layer = self.put.remove() if self.put is not None else None
         self._plain()
-        self.encoder.save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
-        save_file(
-            {name: tensor.contiguous() for name, tensor in self.model.head.state_dict().items()}, folder / "head.safetensors"
-        )
         task = self.settings.declared
         about = {"task": task.name, "kind": task.kind, "labels": list(self.labels), "pooling": self.settings.pooled}
         if task.on_words:
             about["pooling"] = "words"
-        (folder / "head.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        made = TunedClassifier(self.model, self.tokenizer, about, self.max_length)
+        if isinstance(layer, IsoBN):
+            made.insert(layer, at="after_pooler")
+        made.save_pretrained(folder)
 
 
 def answered(labels: NDArray[Any], logits: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -36,9 +36,9 @@ class LayerSettings:
     initial: Literal["first", "ones"] = "first"
     detach: bool = True
     update: Literal["after", "before"] = "after"
-    learning_rate: float = 1e-3
-    batch_size: int = 32
-    epochs: int = 50
+    learning_rate: float = 1e-4
+    batch_size: int = 128
+    epochs: int = 100
     patience: int = 10
 
     def __post_init__(self) -> None:

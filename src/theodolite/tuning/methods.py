@@ -50,7 +50,8 @@ class HeadTrainer(FiniteLoss, Trainer):
 
     put: Inserted | None = None
 
-    def compute_loss(self, model: Any, inputs: Any, return_outputs: bool = False, **options: Any) -> Any:
+    def compute_loss(self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None) -> Any:
+        options = {"num_items_in_batch": num_items_in_batch}
         if self.put is None or not isinstance(self.put.layer, Penalised) or not model.training:
             return super().compute_loss(model, inputs, return_outputs=return_outputs, **options)
         with self.put.outputs() as seen:

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from theodolite.core.rows import Row, read_rows, write_rows
+from theodolite.tasks.load import find_task
+from theodolite.tasks.task import Task
+from theodolite.tuning.layer_settings import LayerSettings
 from theodolite.tuning.settings import TuneSettings
 
 
@@ -85,6 +88,30 @@ class Run:
         facts = json.loads((self.folder / "done.json").read_text(encoding="utf-8"))
         values: dict[str, Any] = {name: float("nan") if value is None else value for name, value in facts.items()}
         return Tuned(folder=self.model, rows=tuple(read_rows(self.folder / "rows.parquet")), **values)
+
+
+def settings_of_run(
+    folder: str | os.PathLike[str], *, output: str | os.PathLike[str], task: str | Task | None = None, **changes: Any
+) -> TuneSettings:
+    """The settings of the run in a folder, for another one in `output` with what is to differ.
+
+    A task of one's own is not in the folder: it has to be given.
+    """
+    path = Path(folder) / "settings.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} holds no run: there is no {path.name} in it")
+    known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if isinstance(known["task"], dict):
+        if not isinstance(task, Task):
+            raise ValueError(f"{folder} is a run on a task of one's own ({known['task']['name']}); name its files again")
+        known["task"] = task
+    elif task is not None and find_task(task).name != find_task(known["task"]).name:
+        raise ValueError(f"{folder} is a run on the task {known['task']!r}, not {find_task(task).name!r}")
+    for name in ("report_to", "track"):
+        known[name] = tuple(known[name]) if isinstance(known[name], list) else known[name]
+    if known.get("layer") is not None:
+        known["layer"] = LayerSettings(**known["layer"])
+    return TuneSettings(**{**known, **changes}, output=os.fspath(output))
 
 
 def _plain(settings: TuneSettings) -> dict[str, Any]:

@@ -124,7 +124,7 @@ class TuneSettings:
             way = "; siamese=False (--preset il23) puts both texts in one sequence" if self.is_siamese else ""
             raise ValueError(f"method={self.method!r} needs one vector a text between encoder and head, and {why}{way}")
         if self.method != "isolayer" and self.batch_size < 2:
-            raise ValueError(f"method={self.method!r} compares the rows of a batch: batch_size={self.batch_size} must be at least 2")
+            raise ValueError(f"batch_size={self.batch_size} must be at least 2: {self.method} compares the rows of a batch")
         if self.method == "isolayer" and not self.validation:
             raise ValueError("method='isolayer' is stopped by rows held out: set validation, such as 0.3 for a 70/30 split")
 

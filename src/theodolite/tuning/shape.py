@@ -13,13 +13,13 @@ from theodolite.metrics.cloud import Cloud
 from theodolite.metrics.spectral import explained_variance_curve
 from theodolite.metrics.survey import survey
 
-METRICS = ("iso_score", "iso_score_corrected", "mean_cosine")
+METRICS = ("iso_score", "iso_score_corrected")
 CURVE = 20
 """Directions of the curve of explained variance (IL23, figure 2)."""
 
 
 def shape_rows(X: NDArray[Any], about: Mapping[str, Any]) -> list[Row]:
-    """IsoScore plain and corrected, mean cosine, and EV 1 to 20, uncentred, of vectors (n, d); `about` fills further fields."""
+    """IsoScore plain and corrected, and EV 1 to 20, uncentred, of vectors (n, d); `about` fills further fields."""
     n, d = X.shape
     if not np.isfinite(X).all():
         reason = "the vectors are not finite: the training has diverged"

@@ -70,6 +70,9 @@ class Siamese:
         """Rank (or other) correlation of the cosines with the scores."""
         return score(examples.task.score, examples.unit_scores(), cosines(self.model, examples, 2 * self.settings.batch_size))
 
+    def vectors(self, examples: Examples) -> None:
+        """There is no head that would take any."""
+
     def save(self, folder: Path) -> None:
         """A folder that SentenceTransformer and AutoModel load alike."""
         self._plain()

@@ -112,12 +112,13 @@ def train_layer(
     if len(train) < settings.batch_size:
         raise ValueError(f"there are {len(train)} rows to train the layer on, fewer than one batch of {settings.batch_size}")
     put.model.eval()
-    run = _Running(put, train, validation, score, settings, torch.Generator().manual_seed(seed), progress)
+    freeze(put.model, head=settings.trains == "layer")
+    learning = [parameter for parameter in put.model.parameters() if parameter.requires_grad]
+    run = _Running(put, train, validation, score, settings, torch.Generator().manual_seed(seed), learning, progress)
     start = time.perf_counter()
     if settings.trains == "alternate":
         _alternate(run)
     else:
-        freeze(put.model, head=settings.trains == "layer")
         run.train("layer" if settings.trains == "layer" else "layer and head", run.joint())
     run.restore()
     assert run.best is not None
@@ -147,18 +148,20 @@ class _Running:
     score: Score
     settings: LayerSettings
     random: torch.Generator
+    learning: list[nn.Parameter]
+    """Whatever trains at some time."""
     progress: Callable[[int, int], None] | None
     epochs: list[Epoch] = field(default_factory=list)
     best: Epoch | None = None
     steps: int = 0
-    _weights: dict[str, torch.Tensor] = field(default_factory=dict)
+    _weights: list[torch.Tensor] = field(default_factory=list)
 
     def joint(self) -> nn.Module:
         return JointLoss(Balance(**self.settings.of_balance()), corrected=self.settings.corrected)
 
     def train(self, what: str, loss: Loss) -> None:
         """Passes until the validation score has not risen for `patience` of them; the best of all weights are remembered."""
-        parameters = [parameter for parameter in self.put.model.parameters() if parameter.requires_grad]
+        parameters = [parameter for parameter in self.learning if parameter.requires_grad]
         optimizer = torch.optim.AdamW(parameters, lr=self.settings.learning_rate, weight_decay=0.0)
         waited, best = 0, None
         for number in range(1, self.settings.epochs + 1):
@@ -170,7 +173,7 @@ class _Running:
             else:
                 waited += 1
             if self.best is None or epoch.rank > self.best.rank:
-                self.best, self._weights = epoch, {name: p.detach().clone() for name, p in self._all_parts()}
+                self.best, self._weights = epoch, [parameter.detach().clone() for parameter in self.learning]
             if self.progress is not None:
                 self.progress(number, self.settings.epochs)
             if waited >= self.settings.patience:
@@ -179,13 +182,8 @@ class _Running:
     def restore(self) -> None:
         """Back to the best weights."""
         with torch.no_grad():
-            for name, parameter in self._all_parts():
-                parameter.copy_(self._weights[name])
-
-    def _all_parts(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """Whatever may train in any phase."""
-        wanted = {name for name, parameter in self.put.model.named_parameters() if parameter.requires_grad} | set(self._weights)
-        return ((name, parameter) for name, parameter in self.put.model.named_parameters() if name in wanted)
+            for parameter, weights in zip(self.learning, self._weights, strict=True):
+                parameter.copy_(weights)
 
     def _pass(self, optimizer: torch.optim.Optimizer, loss: Loss) -> tuple[float, float]:
         sums, device = [0.0, 0.0], self.validation.vectors.device

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from transformers import EarlyStoppingCallback, PrinterCallback, TrainerCallback, TrainerState
 
@@ -32,6 +33,9 @@ class Job(Protocol):
 
     def score(self, examples: Examples) -> tuple[float, str]:
         """The main score of the model as it is now, or nan and why."""
+
+    def vectors(self, examples: Examples) -> NDArray[Any] | None:
+        """The vectors (n, d) that the head takes of each text now; None where there is no such vector."""
 
     def save(self, folder: Path) -> None:
         """Write the encoder so that the libraries load it, and the head beside it."""

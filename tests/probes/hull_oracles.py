@@ -1,0 +1,87 @@
+"""Slow and obvious versions of hull geometry: a linear program, all faces, and the greedy merging written down as it is told."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from scipy.optimize import linprog
+
+
+def share_a_point(A: np.ndarray, B: np.ndarray) -> bool:
+    """Whether two hulls meet: convex weights of A and of B that make the same point, or none."""
+    if (A.min(axis=0) > B.max(axis=0)).any() or (B.min(axis=0) > A.max(axis=0)).any():
+        return False  # not even the boxes around them meet
+    columns = np.concatenate([A, -B]).T
+    sums = np.repeat([[1.0, 0.0], [0.0, 1.0]], [len(A), len(B)], axis=0).T
+    found = linprog(
+        np.zeros(len(A) + len(B)),
+        A_eq=np.vstack([columns, sums]),
+        b_eq=np.r_[np.zeros(A.shape[1]), 1.0, 1.0],
+        method="highs",
+    )
+    assert found.status in (0, 2), found.message  # solved, or infeasible
+    return bool(found.status == 0)
+
+
+def distance_by_faces(A: np.ndarray, B: np.ndarray) -> float:
+    """The distance of two small hulls: the least over all pairs of simplices, of which some pair holds the nearest points."""
+    d = A.shape[1]
+    least = np.inf
+    for own, other in itertools.product(faces(len(A), d), faces(len(B), d)):
+        if len(own) + len(other) <= d + 2:
+            least = min(least, simplex_distance(A[list(own)], B[list(other)]))
+    return float(least)
+
+
+def faces(n: int, d: int) -> list[tuple[int, ...]]:
+    return [rows for size in range(1, min(n, d + 1) + 1) for rows in itertools.combinations(range(n), size)]
+
+
+def simplex_distance(A: np.ndarray, B: np.ndarray) -> float:
+    """The distance of the flats through two sets of points where their nearest points lie inside; infinite where not."""
+    moves = np.concatenate([A[1:] - A[0], B[0] - B[1:]]).T
+    between = A[0] - B[0]
+    weights = np.linalg.lstsq(moves, -between, rcond=None)[0] if moves.size else np.zeros(0)
+    own, other = weights[: len(A) - 1], weights[len(A) - 1 :]
+    inside = min(1 - own.sum(), 1 - other.sum(), *own, *other) >= -1e-12
+    return float(np.linalg.norm(between + moves @ weights)) if inside else np.inf
+
+
+def greedy_partition(X: np.ndarray, y: np.ndarray) -> list[frozenset[int]]:
+    """The clusters of DirectProbe, one merge at a time: the closest centroids of one label, unless the hull runs into another's.
+
+    A refused pair stays refused, and so do all that contain it.
+    """
+    clusters = [frozenset([row]) for row in range(len(X))]
+    refused: list[tuple[frozenset[int], frozenset[int]]] = []
+    while True:
+        pair = closest_pair(X, y, clusters, refused)
+        if pair is None:
+            return clusters
+        merged = pair[0] | pair[1]
+        label = y[min(merged)]
+        if any(y[min(other)] != label and share_a_point(X[sorted(merged)], X[sorted(other)]) for other in clusters):
+            refused.append(pair)
+        else:
+            clusters = [cluster for cluster in clusters if cluster not in pair] + [merged]
+
+
+def closest_pair(
+    X: np.ndarray, y: np.ndarray, clusters: list[frozenset[int]], refused: list[tuple[frozenset[int], frozenset[int]]]
+) -> tuple[frozenset[int], frozenset[int]] | None:
+    best, found = np.inf, None
+    centres = [X[sorted(cluster)].mean(axis=0) for cluster in clusters]
+    for i, j in itertools.combinations(range(len(clusters)), 2):
+        one, two = clusters[i], clusters[j]
+        if y[min(one)] != y[min(two)]:
+            continue
+        apart = float(np.linalg.norm(centres[i] - centres[j]))
+        if apart < best and not any((a <= one and b <= two) or (a <= two and b <= one) for a, b in refused):
+            best, found = apart, (one, two)
+    return found
+
+
+def as_partition(clusters: np.ndarray) -> set[frozenset[int]]:
+    """Cluster numbers as sets of rows: the same however the clusters are numbered."""
+    return {frozenset(np.flatnonzero(clusters == each).tolist()) for each in np.unique(clusters)}
