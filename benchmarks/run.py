@@ -22,6 +22,10 @@ TABLES = {
     "kmeans": "kmeans",
     "extraction": "extraction",
     "tracking": "tracking",
+    "direct": "direct_probe",
+    "grid": "probe_grid",
+    "loss": "isoscore_loss",
+    "layer": "isotropy_layer",
 }
 HERE = Path(__file__).parent
 

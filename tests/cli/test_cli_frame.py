@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from theodolite.cli.app import app
 
 VERBS = [[], ["survey"], ["compare"], ["repair"], ["repair", "fit"], ["repair", "apply"], ["repair", "list"], ["cache"]]
-VERBS += [["cache", "where"], ["cache", "size"], ["cache", "clean"], ["demo"]]
+VERBS += [["cache", "where"], ["cache", "size"], ["cache", "clean"], ["demo"], ["probe"]]
 
 
 @pytest.fixture(autouse=True)

@@ -1,11 +1,18 @@
-"""Slow and obvious versions of hull geometry: a linear program, all faces, and the greedy merging written down as it is told."""
+"""Labelled clouds, and slow and obvious hull geometry: a linear program, all faces, and the greedy merging as it is told."""
 
 from __future__ import annotations
 
 import itertools
 
 import numpy as np
-from scipy.optimize import linprog
+from scipy.optimize import linprog, minimize
+
+
+def cloud(n: int, d: int, labels: int, *, apart: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Unit Gaussians around random centres; with `apart` near 0 they lie in one heap."""
+    random = np.random.default_rng(seed)
+    y = np.r_[np.arange(labels), random.integers(0, labels, n - labels)]
+    return random.standard_normal((n, d)) + apart * random.standard_normal((labels, d))[y], y
 
 
 def share_a_point(A: np.ndarray, B: np.ndarray) -> bool:
@@ -20,8 +27,18 @@ def share_a_point(A: np.ndarray, B: np.ndarray) -> bool:
         b_eq=np.r_[np.zeros(A.shape[1]), 1.0, 1.0],
         method="highs",
     )
-    assert found.status in (0, 2), found.message  # solved, or infeasible
+    if found.status not in (0, 2):  # neither solved nor infeasible: HiGHS lost its way, which it tells
+        return widest_slab(A, B) <= 1e-9
     return bool(found.status == 0)
+
+
+def widest_slab(A: np.ndarray, B: np.ndarray) -> float:
+    """Half the widest slab between two sets, its normal in the unit cube; 0 where there is none: always solvable."""
+    rows = np.block([[-A, np.ones((len(A), 2))], [B, -np.ones((len(B), 1)), np.ones((len(B), 1))]])
+    bounds = [(-1, 1)] * A.shape[1] + [(None, None), (0, None)]
+    found = linprog(np.r_[np.zeros(A.shape[1] + 1), -1.0], A_ub=rows, b_ub=np.zeros(len(rows)), bounds=bounds, method="highs")
+    assert found.status == 0, found.message
+    return float(found.x[-1])
 
 
 def distance_by_faces(A: np.ndarray, B: np.ndarray) -> float:
@@ -48,6 +65,22 @@ def simplex_distance(A: np.ndarray, B: np.ndarray) -> float:
     return float(np.linalg.norm(between + moves @ weights)) if inside else np.inf
 
 
+def distance_by_program(A: np.ndarray, B: np.ndarray) -> float:
+    """The distance of two points of the hulls that a general solver of quadratic programs takes for the nearest."""
+    signed = np.concatenate([A, -B])
+    sums = np.repeat([[1.0, 0.0], [0.0, 1.0]], [len(A), len(B)], axis=0).T
+    found = minimize(
+        lambda w: 0.5 * float(np.sum((w @ signed) ** 2)),
+        np.r_[np.full(len(A), 1 / len(A)), np.full(len(B), 1 / len(B))],
+        jac=lambda w: signed @ (w @ signed),
+        bounds=[(0, 1)] * len(signed),
+        constraints={"type": "eq", "fun": lambda w: sums @ w - 1, "jac": lambda w: sums},
+        method="SLSQP",
+        options={"ftol": 1e-15, "maxiter": 500},
+    )
+    return float(np.linalg.norm(found.x @ signed))
+
+
 def greedy_partition(X: np.ndarray, y: np.ndarray) -> list[frozenset[int]]:
     """The clusters of DirectProbe, one merge at a time: the closest centroids of one label, unless the hull runs into another's.
 
@@ -70,16 +103,16 @@ def greedy_partition(X: np.ndarray, y: np.ndarray) -> list[frozenset[int]]:
 def closest_pair(
     X: np.ndarray, y: np.ndarray, clusters: list[frozenset[int]], refused: list[tuple[frozenset[int], frozenset[int]]]
 ) -> tuple[frozenset[int], frozenset[int]] | None:
-    best, found = np.inf, None
-    centres = [X[sorted(cluster)].mean(axis=0) for cluster in clusters]
-    for i, j in itertools.combinations(range(len(clusters)), 2):
-        one, two = clusters[i], clusters[j]
-        if y[min(one)] != y[min(two)]:
-            continue
-        apart = float(np.linalg.norm(centres[i] - centres[j]))
-        if apart < best and not any((a <= one and b <= two) or (a <= two and b <= one) for a, b in refused):
-            best, found = apart, (one, two)
-    return found
+    centres = np.stack([X[sorted(cluster)].mean(axis=0) for cluster in clusters])
+    labels = np.array([y[min(cluster)] for cluster in clusters])
+    one, two = np.triu_indices(len(clusters), 1)
+    kin = labels[one] == labels[two]
+    one, two = one[kin], two[kin]
+    for place in np.argsort(np.linalg.norm(centres[one] - centres[two], axis=1), kind="stable"):
+        P, Q = clusters[one[place]], clusters[two[place]]
+        if not any((a <= P and b <= Q) or (a <= Q and b <= P) for a, b in refused):
+            return P, Q
+    return None
 
 
 def as_partition(clusters: np.ndarray) -> set[frozenset[int]]:

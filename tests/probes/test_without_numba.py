@@ -24,7 +24,7 @@ class Forbid:
 
 sys.meta_path.insert(0, Forbid())
 import numpy as np
-from theodolite.probes.corral import settle, settle_arrays
+from theodolite.probes.active_set import settle, settle_arrays
 from theodolite.probes.direct import DirectProbe
 from theodolite.probes.hulls import hull_gap
 
@@ -73,7 +73,9 @@ def test_gaps_of_every_kind(tmp_path: Path) -> None:
         "below": (random.standard_normal((170, 200)), random.standard_normal((170, 200))),
         "beyond": (random.standard_normal((240, 200)), random.standard_normal((240, 200))),
     }
-    found = without_numba(tmp_path, {f"{name} {side}": X for name, pair in sets.items() for side, X in zip("AB", pair, strict=True)})
+    found = without_numba(
+        tmp_path, {f"{name} {side}": X for name, pair in sets.items() for side, X in zip("AB", pair, strict=True)}
+    )
     for name, (A, B) in sets.items():
         gap = hull_gap(A, B)
         same_bounds(np.array([[gap.lower], [gap.upper]]), found[f"{name} gap"][:, None])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from theodolite.probes.rows import HeldOut
     from theodolite.probes.score import ProbeScore
 
+WORTH_ASKING = 2000
+"""Rows below which a run is over before an estimate of it would be."""
 LONG = 30.0
 """Seconds from which on a run is announced."""
 CLASSIFIERS = ("none", "linear", "mlp")
@@ -165,9 +168,15 @@ def given_clusters(path: str | None, given: Given) -> NDArray[Any] | None:
 
 def check_budget(given: Given, settings: Settings) -> None:
     """Say how long all layers will take, where that is long; an error where it is longer than the budget."""
-    from theodolite.probes.direct import estimate_cost
+    from theodolite.probes.direct import NoSpread
+    from theodolite.probes.estimate import estimate_cost
 
-    seconds = sum(estimate_cost(given.train.take(layer), given.train.y).seconds for layer in given.train.layers)
+    if settings.budget is None and len(given.train.y) < WORTH_ASKING:
+        return
+    seconds = 0.0
+    for layer in given.train.layers:
+        with suppress(NoSpread):  # such a layer is left out, and said so, when it is its turn
+            seconds += estimate_cost(given.train.take(layer), given.train.y).seconds
     told = f"about {seconds:.0f} s for {len(given.train.layers)} layer(s) of {len(given.train.y):,} rows"
     if settings.budget is not None and seconds > settings.budget:
         raise ValueError(
@@ -181,9 +190,16 @@ def check_budget(given: Given, settings: Settings) -> None:
 def probe_layers(
     given: Given, settings: Settings, outputs: Outputs, clusters: NDArray[Any] | None, seen: Any
 ) -> Iterator[Probed]:
-    """Each layer in turn."""
+    """Each layer in turn; one without any spread, such as the [CLS] vectors of layer 0, is named and left out."""
+    from theodolite.probes.direct import NoSpread
+
     for layer in given.train.layers:
-        yield _probe_layer(layer, given, settings, outputs, clusters, seen)
+        try:
+            yield _probe_layer(layer, given, settings, outputs, clusters, seen)
+        except NoSpread as error:  # noqa: PERF203
+            if len(given.train.layers) == 1:
+                raise
+            print(f"theodolite: layer {layer} is left out: {error}", file=sys.stderr)
 
 
 def _probe_layer(

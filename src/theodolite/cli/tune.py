@@ -95,6 +95,9 @@ def tune_command(
             help="When to measure the geometry: epoch (default), every N steps, steps with commas, or never.", metavar="WHEN"
         ),
     ] = None,
+    track_hulls: Annotated[
+        bool, typer.Option("--track-hulls", help="Measure the distances between the labels' convex hulls too.")
+    ] = False,
     stop_on_collapse: Annotated[bool, typer.Option("--stop-on-collapse", help="Stop when the space collapses.")] = False,
     resume: Annotated[bool, typer.Option("--resume/--no-resume", help="Go on with a run that was cut off.")] = True,
     report_to: Annotated[str | None, typer.Option(help="Dashboards: tensorboard, wandb.", metavar="LIST")] = None,
@@ -129,6 +132,7 @@ def tune_command(
         "train_rows": train_rows,
         "max_length": max_length,
         "revision": revision,
+        "track_hulls": track_hulls or None,
         "stop_on_collapse": stop_on_collapse or None,
         "report_to": tuple(split(report_to) or ()) or None,
         "trust_remote_code": trust_remote_code or None,

@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from theodolite.probes.classifier import ClassifierProbe
     from theodolite.probes.cka import cka
+    from theodolite.probes.classifier import ClassifierProbe
     from theodolite.probes.control import ControlTask, selectivity
     from theodolite.probes.description_length import description_length
     from theodolite.probes.direct import DirectProbe

@@ -1,8 +1,8 @@
 """Planes between clusters in high dimensions, where one plane keeps a cluster apart from many others at once.
 
-A cluster that a plane separates from all points of another label overlaps none of that label's clusters, whatever they are. Planes
-are remembered and tried again on what the cluster grows into; only where they fail is a new one sought, against all rivals that
-are left together, and only where there is none are the rivals halved.
+A cluster that a plane separates from all points of another label overlaps none of that label's clusters, whatever they are.
+Planes are remembered and tried again on what the cluster grows into; only where they fail is a new one sought, against all
+rivals that are left together, and only where there is none are the rivals halved.
 """
 
 from __future__ import annotations
@@ -90,7 +90,16 @@ class Borders:
                 yield self.planes[node, foe]
 
     def _part(self, points: Floats, rivals: _Rivals, foe: int, start: Floats | None) -> int:
-        """Seek a plane against all rivals together; where there is none, against each half of them."""
+        """Seek a plane against all rivals together; where there is none, against each half of them.
+
+        A rival that holds most of the points goes first and alone: where there is an overlap it is nearly always with that one.
+        """
+        if len(rivals.nodes) > 1 and rivals.giant():
+            for part in rivals.giant_and_rest():
+                rival = self._part(points, part, foe, start)
+                if rival >= 0:
+                    return rival
+            return -1
         plane = parting_plane(points, rivals.points(), self.touching, start)
         if plane is not None:
             self.found[foe] = plane
@@ -123,6 +132,15 @@ class _Rivals:
     def only(self, kept: NDArray[np.bool_]) -> _Rivals:
         places = np.flatnonzero(kept)
         return _Rivals(self.forest, self.nodes[places], [self.rows[place] for place in places])
+
+    def giant(self) -> bool:
+        """Whether one cluster holds more than half of the points."""
+        sizes = self.forest.size[self.nodes]
+        return bool(2 * sizes.max() > sizes.sum())
+
+    def giant_and_rest(self) -> tuple[_Rivals, _Rivals]:
+        largest = np.arange(len(self.nodes)) == int(self.forest.size[self.nodes].argmax())
+        return self.only(largest), self.only(~largest)
 
     def halves(self) -> tuple[_Rivals, _Rivals]:
         """Two halves that lie apart: cut across the line from the middle to the farthest centre; the fuller half first."""

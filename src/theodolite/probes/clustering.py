@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.probes.borders import Borders
 from theodolite.probes.hulls import solve_gap
+from theodolite.probes.merging import Forest, advance, closest, cut, faults, members, merge, refuse, run_blind, standing
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -47,12 +49,10 @@ class Merger:
 
     def run(self, progress: Progress | None = None) -> Ints:
         """Merge until no pair is left; the cluster of each point."""
-        from theodolite.probes.merging import standing
-
         n = len(self.forest.points)
         while self._go_on():
             if progress is not None:
-                progress(int(self.forest.count[0]) - n, n)
+                progress(int(self.forest.used[0]) - n, n)
         owners = np.array([standing(self.forest, point) for point in range(n)])
         return np.asarray(np.unique(owners, return_inverse=True)[1], dtype=np.int64)
 
@@ -61,23 +61,12 @@ class Merger:
 
     def _walk(self) -> bool:
         """Merge or refuse one pair after the other, a chunk of them; whether there is more to do."""
-        from theodolite.probes.merging import advance, merge, refuse
-
-        refused = int(self.forest.count[1])
+        if self.borders is not None:
+            return self._pace()
+        refused = int(self.forest.used[1])
         taken = 0
         while taken < CHUNK:
             self._make_room()
-            if self.borders is not None:
-                one, two, rival = self.borders.propose()
-                if one < 0:
-                    return False
-                node = -1 if rival >= 0 else merge(self.forest, one, two)
-                if rival >= 0:
-                    refuse(self.forest, one, two)
-                else:
-                    self.borders.inherit(node, one, two)
-                taken += 1
-                continue
             done, one, two, undecided = advance(self.forest, CHUNK - taken, self.touching, ROUNDS)
             taken += done
             if one == -1:
@@ -85,16 +74,31 @@ class Merger:
             if one >= 0:
                 (refuse if self._any_overlaps((one, two), undecided) else merge)(self.forest, one, two)
                 taken += 1
-        if int(self.forest.count[1]) == refused:
+        if int(self.forest.used[1]) == refused:
             self.ahead = 2 * CHUNK
+        return True
+
+    def _pace(self) -> bool:
+        """As `_walk`, where every step is dear: as soon as a few have gone well, leap again."""
+        assert self.borders is not None
+        streak = 0
+        while streak < 3:
+            self._make_room()
+            one, two, rival = self.borders.propose()
+            if one < 0:
+                return False
+            if rival >= 0:
+                refuse(self.forest, one, two)
+                return True
+            self.borders.inherit(merge(self.forest, one, two), one, two)
+            streak += 1
+        self.ahead = 4
         return True
 
     def _leap(self) -> bool:
         """Merge blindly, find the first merge that should not have been, and refuse it; whether there is more to do."""
-        from theodolite.probes.merging import closest, refuse, run_blind
-
         self._make_room()
-        base, made, saved = int(self.forest.count[0]), 0, []
+        base, made, saved = int(self.forest.used[0]), 0, []
         stride = self.ahead
         while stride > 0:
             # Faults come late, so the states to come back to lie closer and closer together.
@@ -137,23 +141,17 @@ class Merger:
 
     def _faulty(self, base: int, merges: int) -> bool:
         """Whether, after so many of the blind merges, a cluster made by them overlaps one of another label."""
-        from theodolite.probes.merging import cut, faults
-
         alive = cut(self.forest, base + merges)
         if self.borders is not None:
             return self.borders.faulty(alive, base)
-        node, rival, pairs = faults(self.forest, alive, base, self.touching, ROUNDS)
+        node, _, pairs = faults(self.forest, alive, base, self.touching, ROUNDS)
         return bool(node >= 0) or any(self._overlap(int(one), int(two)) for one, two in pairs)
 
     def _any_overlaps(self, clusters: tuple[int, int], rivals: Ints) -> bool:
-        from theodolite.probes.merging import members
-
         own = self.forest.points[np.concatenate([members(self.forest, node) for node in clusters])]
         return any(self._rows_overlap(own, members(self.forest, int(rival))) for rival in rivals)
 
     def _overlap(self, one: int, two: int) -> bool:
-        from theodolite.probes.merging import members
-
         if (one, two) not in self.decided:
             own = self.forest.points[members(self.forest, one)]
             self.decided[one, two] = self._rows_overlap(own, members(self.forest, two))
@@ -163,7 +161,7 @@ class Merger:
         return solve_gap(own, self.forest.points[rows], touching=self.touching, decide=True).overlap
 
     def _make_room(self) -> None:
-        if int(self.forest.count[1]) + CHUNK >= len(self.forest.refused):
+        if int(self.forest.used[1]) + CHUNK >= len(self.forest.refused):
             refused = np.concatenate([self.forest.refused, np.zeros_like(self.forest.refused)])
             self.forest = self.forest._replace(refused=refused)
             if self.borders is not None:
@@ -173,22 +171,20 @@ class Merger:
 ROUNDS = 40
 """Rounds of a solve inside the merging; what is undecided then gets the slower, surer solvers."""
 
-_CHANGING = ("parent", "alive", "mate", "square", "stale", "count")
+_CHANGING = ("parent", "alive", "mate", "square", "stale", "used")
 
 
-def _snapshot(forest):  # type: ignore[no-untyped-def]
+def _snapshot(forest: Forest) -> list[NDArray[Any]]:
     return [getattr(forest, name).copy() for name in _CHANGING]
 
 
-def _restore(forest, saved) -> None:  # type: ignore[no-untyped-def]
+def _restore(forest: Forest, saved: list[NDArray[Any]]) -> None:
     for name, values in zip(_CHANGING, saved, strict=True):
         getattr(forest, name)[:] = values
 
 
-def new_forest(X: Floats, y: Ints, foes: NDArray[np.bool_]):  # type: ignore[no-untyped-def]
+def new_forest(X: Floats, y: Ints, foes: NDArray[np.bool_]) -> Forest:
     """Every point a cluster of its own, with its closest mate."""
-    from theodolite.probes.merging import Forest
-
     n, d = X.shape
     nodes = 2 * n
     points = np.arange(nodes) < n
@@ -209,7 +205,7 @@ def new_forest(X: Floats, y: Ints, foes: NDArray[np.bool_]):  # type: ignore[no-
         square=np.concatenate([square, np.full(n, np.inf)]),
         stale=np.zeros(nodes, dtype=np.bool_),
         refused=np.zeros((max(n, 2 * CHUNK), 2), dtype=np.int64),
-        count=np.array([n, 0]),
+        used=np.array([n, 0]),
         grain=grain,
     )
 

@@ -23,15 +23,19 @@ LabelDistance: TypeAlias = Literal["mean", "minimum"]
 PAIR = np.dtype([("i", np.int64), ("j", np.int64), ("lower", np.float64), ("upper", np.float64)])
 
 
+class NoSpread(ValueError):
+    """All rows are the same point, as the [CLS] vectors of an encoder's layer 0 are."""
+
+
 class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Clusters of same-label points whose convex hulls are disjoint from those of every other label, found greedily and exactly.
 
-    As many clusters as labels: the labels are linearly separable, pair by pair. The distance between two hulls is twice the margin
-    of the widest separation, and comes with certified bounds. No randomness: ties go by index.
+    As many clusters as labels: the labels are linearly separable, pair by pair. The distance between two hulls is twice the
+    margin of the widest separation, and comes with certified bounds. No randomness: ties go by index.
 
-    `label_distance` says how cluster pairs make the distance of two labels: their mean (published) or their minimum. Clusters of fewer
-    than `min_cluster_size` points are left out of the distances (the published program drops those up to 5). `n_jobs` pairs are
-    solved at a time, in threads; `progress` is called with (stage, done, total), and may raise to cancel.
+    `label_distance` says how cluster pairs make the distance of two labels: their mean (published) or their minimum. Clusters of
+    fewer than `min_cluster_size` points are left out of the distances (the published program drops those up to 5). `n_jobs`
+    pairs are solved at a time, in threads; `progress` is called with (stage, done, total), and may raise to cancel.
 
     >>> probe = DirectProbe().fit([[0.0], [1.0], [4.0], [6.0]], ["low", "low", "high", "high"])
     >>> probe.verdict()
@@ -70,23 +74,26 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         steps; hulls that overlap have distance 0 then, and `n_overlaps_` counts them.
         """
         self._check_options()
-        X = np.asarray(array(X), dtype=np.float64)
-        codes, self.classes_ = label_codes(X, y)
-        self.n_features_in_ = X.shape[1]
-        self._origin = X.mean(axis=0)
-        X = X - self._origin
-        self._touching = TOUCHING * max(float(np.sqrt(np.einsum("ij,ij->i", X, X).max())), 1e-300)
+        given = np.asarray(array(X), dtype=np.float64)
+        codes, self.classes_ = label_codes(given, y)
+        self.n_features_in_ = given.shape[1]
+        self._origin = given.mean(axis=0)
+        rows = given - self._origin
+        reach = float(np.sqrt(np.einsum("ij,ij->i", rows, rows).max()))
+        if reach <= TOUCHING * float(np.linalg.norm(self._origin)) or reach == 0:
+            raise NoSpread(f"all {len(rows):,} rows are the same point within rounding; no labels can be told apart there")
+        self._touching = TOUCHING * reach
         # A cluster's rows lie together: every hull is one slice.
         order = np.lexsort((np.arange(len(codes)), codes))
         if clusters is None:
             from theodolite.probes.fitting import find_clusters
 
-            found, known = find_clusters(X[order], codes[order], self._touching, self.tolerance, self.n_jobs, self.progress)
+            found, known = find_clusters(rows[order], codes[order], self._touching, self.tolerance, self.n_jobs, self.progress)
         else:
-            given = given_clusters(clusters, codes, self.classes_)
-            order = np.lexsort((np.arange(len(codes)), given, codes))
-            found, known = given[order], {}
-        self._take(X[order], codes[order], found, order)
+            named = given_clusters(clusters, codes, self.classes_)
+            order = np.lexsort((np.arange(len(codes)), named, codes))
+            found, known = named[order], {}
+        self._take(rows[order], codes[order], found, order)
         self._measure(known)
         return self
 
@@ -220,10 +227,10 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self, "clusters_")
-        X = np.asarray(array(X), dtype=np.float64)
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(f"X has {X.shape[1]} columns; the probe was fitted on {self.n_features_in_}")
-        return np.ascontiguousarray(X - self._origin)
+        rows = np.asarray(array(X), dtype=np.float64)
+        if rows.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has {rows.shape[1]} columns; the probe was fitted on {self.n_features_in_}")
+        return np.ascontiguousarray(rows - self._origin)
 
     def verdict(self) -> str:
         """What was found, in words."""

@@ -33,13 +33,13 @@ class Cost:
 def estimate_cost(X: ArrayLike, y: ArrayLike, *, seed: int = 0) -> Cost:
     """About what `DirectProbe().fit(X, y)` will take, from two small runs on stratified samples, grown by a power of n.
 
-    Separable labels cost about as n; a cloud whose labels must be split as up to the cube. More rows can turn the first into the second,
-    so this is a guide, not a promise.
+    Separable labels cost about as n; a cloud whose labels must be split as up to the cube. More rows can turn the first into the
+    second, so this is a guide, not a promise.
     """
     rows = array(X)
     codes, classes = label_codes(rows, y)
     n, d = rows.shape
-    sizes = [size for size in (max(SMALL, 2 * len(classes)), max(LARGE, 4 * len(classes))) if size < n] or [n]
+    sizes = [size for size in (max(SMALL, 2 * len(classes)), max(LARGE, 4 * len(classes))) if size < n] or [n]  # small: run it
     DirectProbe().fit(rows[: min(n, 50)], np.arange(min(n, 50)) % 2)  # kernels compile on first use, which is no measure
     spent, linear = [], True
     for size in sizes:

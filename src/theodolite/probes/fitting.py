@@ -22,8 +22,8 @@ def find_clusters(
 ) -> tuple[Ints, Bounds]:
     """The cluster of each row, and the bounds of the distance of each pair of whole labels; rows must be grouped by label.
 
-    Overlap only grows, so labels whose whole hulls are disjoint from all others are one cluster each, and only the groups of labels
-    that overlap one another need merging.
+    Overlap only grows, so labels whose whole hulls are disjoint from all others are one cluster each, and only the groups of
+    labels that overlap one another need merging.
     """
     known = label_gaps(X, codes, touching, tolerance, n_jobs, progress)
     labels = int(codes.max()) + 1
@@ -54,9 +54,7 @@ def find_clusters(
     return clusters, known
 
 
-def label_gaps(
-    X: Floats, codes: Ints, touching: float, tolerance: float, n_jobs: int | None, progress: Stage | None
-) -> Bounds:
+def label_gaps(X: Floats, codes: Ints, touching: float, tolerance: float, n_jobs: int | None, progress: Stage | None) -> Bounds:
     """The bounds of the distance of the whole hulls of every pair of labels."""
     starts = np.searchsorted(codes, np.arange(int(codes.max()) + 2))
     pairs = [(one, two) for one in range(len(starts) - 1) for two in range(one + 1, len(starts) - 1)]

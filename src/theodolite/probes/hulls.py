@@ -1,7 +1,8 @@
 """Convex hulls of points: are two disjoint, how far apart, and where is the proof.
 
-Every answer carries its certificate. Disjoint: a plane with all of one set on one side and all of the other on the other. Overlapping:
-a point that is a convex combination of both. The distance lies between what the plane shows and what two points of the hulls show.
+Every answer carries its certificate. Disjoint: a plane with all of one set on one side and all of the other on the other.
+Overlapping: a point that is a convex combination of both. The distance lies between what the plane shows and what two points of
+the hulls show.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from theodolite.core.vectors import array
 Floats = NDArray[np.float64]
 
 TOUCHING = 1e-7
-"""Hulls closer than this share of the scale (the largest distance of a point from the middle) touch, and touching is overlap."""
+"""Hulls closer than this share of the scale (the largest distance of a point from the middle) touch: that is overlap."""
 
 
 @dataclass(frozen=True, eq=False)
 class HullGap:
     """The distance between two hulls, in [`lower`, `upper`]; `overlap` where it is zero within `touching`.
 
-    The plane {x : normal . x = offset} lies halfway between the hulls; `normal` points from B to A and has length 1 (0 where they
-    overlap). `near_a` and `near_b` are the nearest points found, convex combinations of the rows with `weights_a` and `weights_b`.
+    The plane {x : normal . x = offset} lies halfway between the hulls; `normal` points from B to A and has length 1 (0 where
+    they overlap). `near_a` and `near_b` are the nearest points found, convex combinations of the rows with `weights_a` and
+    `weights_b`.
     """
 
     lower: float
@@ -92,13 +94,14 @@ def solve_gap(
 
     direction = A.mean(axis=0) - B.mean(axis=0) if start is None else start
     rounds = 200 if A.shape[1] <= 64 else 60
-    verdict, lower, upper, normal, _, rows, weights = nearest(
+    verdict, lower, _, normal, _, rows, weights = nearest(
         A, B, direction, touching, tolerance, 0.0 if decide else np.inf, rounds, 4, A.shape[1] > 64
     )
     weights_a, weights_b = spread(rows, weights, len(A), len(B))
     if verdict == UNDECIDED:
-        best = _Best(lower, upper, normal, weights_a, weights_b)
-        # Least squares on a few points is quick and sharp; with the hundreds that carry weight in high dimensions it takes too long.
+        # The working set's own upper bound may be that of an earlier round: what counts is what these weights show.
+        best = _Best(lower, float(np.linalg.norm(weights_a @ A - weights_b @ B)), normal, weights_a, weights_b)
+        # Least squares on a few points is quick and sharp; with the hundreds that carry weight in high dimensions it is slow.
         for solver in (_refined, _newton) if np.count_nonzero(weights) <= 100 else (_newton,):
             if not best.settles(touching, np.inf if decide else tolerance):
                 best = solver(A, B, best, touching, np.inf if decide else tolerance)
@@ -144,7 +147,7 @@ def gap_bounds(A: Floats, B: Floats, touching: float, tolerance: float) -> tuple
 
 
 def parting_plane(A: Floats, B: Floats, touching: float, start: Floats | None) -> Floats | None:
-    """The normal of a plane that separates two sets strictly, or None where their hulls overlap; `start` is a plane that nearly does."""
+    """The normal of a plane that separates two sets strictly, or None where their hulls overlap; `start` nearly does."""
     if start is not None and len(A) + len(B) > A.shape[1]:
         from theodolite.probes.newton import newton_verdict
 

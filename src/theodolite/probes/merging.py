@@ -20,7 +20,7 @@ Flags = NDArray[np.bool_]
 
 
 class Forest(NamedTuple):
-    """Clusters as they merge; arrays over nodes have room for 2n of them, `count[0]` are in use, `count[1]` pairs are refused."""
+    """Clusters as they merge; arrays over nodes have room for 2n of them, `used` says how many are."""
 
     points: Floats  # (n, d)
     label: Ints
@@ -36,7 +36,7 @@ class Forest(NamedTuple):
     square: Floats  # squared distance to it, or a lower bound where stale
     stale: Flags
     refused: Ints  # (room, 2)
-    count: Ints
+    used: Ints  # nodes in use, pairs refused
     grain: float  # squared distances closer than this are equal: ties go by index, not by rounding
 
 
@@ -69,7 +69,7 @@ def standing(forest: Forest, node: int) -> int:
 
 def _squares(table: Floats, rows: Ints, point: Floats) -> Floats:
     apart = table[rows] - point
-    return np.einsum("ij,ij->i", apart, apart)
+    return np.asarray(np.einsum("ij,ij->i", apart, apart))
 
 
 @compiled_or(_squares)
@@ -94,7 +94,7 @@ def squares_to(forest: Forest, others: Ints, centre: Floats) -> Floats:
 @compiled
 def kin_of(forest: Forest, node: int) -> Ints:
     """The other clusters with the label of a cluster."""
-    used = forest.count[0]
+    used = forest.used[0]
     same = forest.alive[:used] & (forest.label[:used] == forest.label[node])
     same[node] = False
     return np.flatnonzero(same)
@@ -103,8 +103,8 @@ def kin_of(forest: Forest, node: int) -> Ints:
 @compiled
 def banned(forest: Forest, node: int, kin: Ints) -> Flags:
     """Which of a cluster's kin it may not merge with."""
-    marks = np.zeros(forest.count[0], dtype=np.bool_)
-    for entry in range(forest.count[1]):
+    marks = np.zeros(forest.used[0], dtype=np.bool_)
+    for entry in range(forest.used[1]):
         one, two = standing(forest, forest.refused[entry, 0]), standing(forest, forest.refused[entry, 1])
         if one == node:
             marks[two] = True
@@ -131,20 +131,20 @@ def refresh(forest: Forest, node: int) -> None:
 def closest(forest: Forest) -> int:
     """The cluster whose mate is closest of all, ties by index; -1 where no pair is left."""
     while True:
-        node = np.argmin(forest.square[: forest.count[0]])
+        node = np.argmin(forest.square[: forest.used[0]])
         if forest.square[node] == np.inf:
             return -1
         if not forest.stale[node]:
             return int(node)
-        refresh(forest, node)
+        refresh(forest, int(node))
 
 
 @compiled
 def refuse(forest: Forest, one: int, two: int) -> None:
     """Never merge these two, nor what they become."""
-    forest.refused[forest.count[1], 0] = one
-    forest.refused[forest.count[1], 1] = two
-    forest.count[1] += 1
+    forest.refused[forest.used[1], 0] = one
+    forest.refused[forest.used[1], 1] = two
+    forest.used[1] += 1
     for node, mate in ((one, two), (two, one)):
         if forest.mate[node] == mate:
             forest.stale[node] = True
@@ -153,8 +153,8 @@ def refuse(forest: Forest, one: int, two: int) -> None:
 @compiled
 def merge(forest: Forest, one: int, two: int) -> int:
     """Make two clusters one; the new node."""
-    node = forest.count[0]
-    forest.count[0] += 1
+    node = forest.used[0]
+    forest.used[0] += 1
     size = forest.size[one] + forest.size[two]
     forest.centre[node] = (forest.size[one] * forest.centre[one] + forest.size[two] * forest.centre[two]) / size
     forest.size[node], forest.label[node] = size, forest.label[one]
@@ -191,12 +191,14 @@ def merge(forest: Forest, one: int, two: int) -> int:
 @compiled
 def rivals_of(forest: Forest, node_label: int) -> Ints:
     """The clusters of the labels that a label's hull overlaps."""
-    used = forest.count[0]
+    used = forest.used[0]
     return np.flatnonzero(forest.alive[:used] & forest.foes[node_label][forest.label[:used]])
 
 
 @compiled
-def clash(forest: Forest, own: Ints, centre: Floats, radius: float, rivals: Ints, touching: float, rounds: int) -> tuple[int, Ints]:
+def clash(
+    forest: Forest, own: Ints, centre: Floats, radius: float, rivals: Ints, touching: float, rounds: int
+) -> tuple[int, Ints]:
     """The first rival whose hull overlaps that of the points `own`, or -1; and the rivals that stayed undecided.
 
     Cheapest first: spheres, then the plane between the centres, then a solve that starts from it.
@@ -212,10 +214,7 @@ def clash(forest: Forest, own: Ints, centre: Floats, radius: float, rivals: Ints
         rival = rivals[place]
         direction = centre - forest.centre[rival]
         reach = (P @ direction).min()
-        if forest.size[rival] == 1:
-            Q = forest.points[rival : rival + 1]
-        else:
-            Q = forest.points[members(forest, rival)]
+        Q = forest.points[members(forest, rival)]
         if reach - (Q @ direction).max() > touching * distance[place]:
             continue
         verdict = nearest(P, Q, direction, touching, 1e-6, 0.0, rounds, 4, blocks)[0]
@@ -244,9 +243,9 @@ def propose(forest: Forest, touching: float, rounds: int) -> tuple[int, int, int
 
 @compiled
 def advance(forest: Forest, steps: int, touching: float, rounds: int) -> tuple[int, int, int, Ints]:
-    """Merge or refuse up to `steps` closest pairs, one after the other; what stopped it: done, the pair, its undecided rivals."""
+    """Merge or refuse up to `steps` closest pairs, one after the other: steps done, and the pair and rivals that stopped it."""
     for step in range(steps):
-        if forest.count[1] == len(forest.refused):
+        if forest.used[1] == len(forest.refused):
             return step, -2, -2, np.empty(0, dtype=np.int64)
         one, two, rival, undecided = propose(forest, touching, rounds)
         if one < 0 or (rival < 0 and len(undecided) > 0):
@@ -269,7 +268,7 @@ def cut(forest: Forest, nodes: int) -> Flags:
 
 @compiled
 def faults(forest: Forest, alive: Flags, base: int, touching: float, rounds: int) -> tuple[int, int, Ints]:
-    """The first cluster made since node `base` that overlaps one of another label, with it (-1: none); and the undecided pairs."""
+    """The first cluster made since node `base` that overlaps one of another label, and which (-1: none); the undecided pairs."""
     pairs = np.empty((16, 2), dtype=np.int64)
     unsure = 0
     # The latest clusters are the largest: what is wrong shows there first.

@@ -1,8 +1,8 @@
-"""Are two large hulls apart? A squared-hinge separator by Newton steps, its ridge shrinking until one certificate or the other holds.
+"""Are two large hulls apart? A squared-hinge separator by Newton steps, its ridge shrinking until a certificate holds.
 
-For a ridge r the slacks of the best separator are weights of two points, one in each hull, whose difference is r times its normal.
-Where the hulls overlap that difference vanishes with the ridge; where they do not, the normal tends to the widest separation.
-Each step solves one d x d system, so thousands of points near the limit cost what a few matrix products cost.
+For a ridge r the slacks of the best separator are weights of two points, one in each hull, whose difference is r times its
+normal. Where the hulls overlap that difference vanishes with the ridge; where they do not, the normal tends to the widest
+separation. Each step solves one d x d system, so thousands of points near the limit cost what a few matrix products cost.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class SquaredHinge:
         self.products = np.zeros((rows.shape[1], rows.shape[1]))
 
     def aim(self, normal: Floats, n_a: int) -> bool:
-        """Start from a plane with this normal, halfway, with the closer half of the points inside its margin; whether it parts them."""
+        """Start from a plane with this normal, the closer half of the points inside its margin; whether it parts them at all."""
         length = float(np.linalg.norm(normal))
         if length == 0:
             return False

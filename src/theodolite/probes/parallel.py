@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -48,10 +49,16 @@ def in_parallel(
         running = Parallel(n_jobs=jobs, prefer="threads", return_as="generator", batch_size=_batch(len(tasks)))(
             delayed(function)(task) for task in tasks
         )
-        for result in running:
-            results.append(result)
-            if progress is not None:
-                progress(len(results), total)
+        try:
+            for result in running:
+                results.append(result)
+                if progress is not None:
+                    progress(len(results), total)
+        except BaseException:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # that work was given up is what was asked for
+                running.close()
+            raise
     return results
 
 

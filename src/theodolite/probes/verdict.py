@@ -16,16 +16,21 @@ def verdict(probe: DirectProbe) -> str:
     counted = f"{labels} labels, {clusters} cluster{'s' if clusters != 1 else ''}"
     if probe.is_linear_ and not probe.n_overlaps_:
         return f"{counted}: linearly separable; {_closest(probe)}"
-    if probe.n_overlaps_:
-        return f"{counted}: {probe.n_overlaps_} of {len(probe.cluster_distances_)} pairs overlap; {_closest(probe)}"
-    return f"{counted}: not linearly separable; {_split(probe)}; {_closest(probe)}"
+    parts = ["not linearly separable", _split(probe), _shared(probe), _closest(probe)]
+    return f"{counted}: {'; '.join(part for part in parts if part)}"
 
 
 def _split(probe: DirectProbe) -> str:
     names, counts = np.unique(probe.cluster_labels_, return_counts=True)
     most = np.argsort(-counts, kind="stable")[:3]
     parts = ", ".join(f"{names[at]} into {counts[at]}" for at in most if counts[at] > 1)
-    return f"split: {parts}"
+    return f"split: {parts}" if parts else ""
+
+
+def _shared(probe: DirectProbe) -> str:
+    """Clusters that overlap: those given, or points that bear two labels, which no clustering can part."""
+    count = probe.n_overlaps_
+    return f"{count} pair{'s' if count != 1 else ''} of clusters overlap{'s' if count == 1 else ''}" if count else ""
 
 
 def _closest(probe: DirectProbe) -> str:

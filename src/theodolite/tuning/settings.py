@@ -26,7 +26,8 @@ METHODS = {
 }
 """What acts on the space while it is fine-tuned, or after."""
 
-BY_METHOD = ("method", "strength", "published", "layer")
+LATER = ("method", "strength", "published", "layer", "track_hulls")
+"""What runs were not told at first: left out of a run's settings where it is the default, so that older ones go on."""
 STRATEGIES = "full, frozen:N (embeddings and the first N layers stay), head (the encoder stays) or lora"
 
 
@@ -41,7 +42,8 @@ class TuneSettings:
     `validation` is the share of the training rows held out (0.3 is the 70/30 split); the epoch with the best main score there
     is kept, and `patience` epochs without a better one end the run. `train_rows` caps the training rows. `save_steps` adds
     checkpoints inside epochs. `track` is when the geometry is measured ("epoch", every n steps, or named steps; step 0 always),
-    None for never; `track_texts` on how many texts (None: 256, or fewer where they would cost more than 5 % of the training).
+    None for never; `track_texts` on how many texts (None: 256, or fewer where they would cost more than 5 % of the training);
+    `track_hulls` adds how far apart the labels' convex hulls are.
 
     `method` acts on the vectors that the head takes; tasks on words and Siamese runs have none. `strength` is the penalty's
     weight, γ of cosreg or λ of istar (None: 1). `published` is IsoBN as its authors' program behaves. `layer` says how an
@@ -79,6 +81,7 @@ class TuneSettings:
     strength: float | None = None
     published: bool = False
     layer: LayerSettings | None = None
+    track_hulls: bool = False
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "max_length", "train_rows", "patience", "save_steps", "track_texts"):
@@ -95,6 +98,7 @@ class TuneSettings:
         find_task(self.task)
         self._check_strategy()
         self._check_method()
+        self._check_hulls()
         for name, known in (("schedule", ("linear", "constant")), ("pooling", (None, "mean", "cls"))):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name}={getattr(self, name)!r} must be one of {known}")
@@ -128,6 +132,14 @@ class TuneSettings:
         if self.method == "isolayer" and not self.validation:
             raise ValueError("method='isolayer' is stopped by rows held out: set validation, such as 0.3 for a 70/30 split")
 
+    def _check_hulls(self) -> None:
+        if not self.track_hulls:
+            return
+        if self.track is None:
+            raise ValueError("track_hulls is measured when the geometry is, which is never: set track, such as 'epoch'")
+        if self.declared.kind == "similarity":
+            raise ValueError(f"track_hulls needs labels, and task {self.declared.name!r} has scores; leave it out")
+
     @property
     def declared(self) -> Task:
         """The task itself."""
@@ -149,9 +161,8 @@ class TuneSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: what has to agree for a run to be continued. `output` may move."""
-        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("output", *BY_METHOD)}
-        # Runs from before there were methods are plain runs still.
-        values |= {name: getattr(self, name) for name in BY_METHOD if getattr(self, name) != getattr(type(self), name)}
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("output", *LATER)}
+        values |= {name: getattr(self, name) for name in LATER if getattr(self, name) != getattr(type(self), name)}
         if self.method == "isolayer":
             values["layer"] = asdict(self.layer or LayerSettings())
         if isinstance(self.task, Task):

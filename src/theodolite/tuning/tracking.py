@@ -22,6 +22,7 @@ from theodolite.tasks.examples import Examples
 from theodolite.tuning.alarm import Alarm, CollapseWarning
 from theodolite.tuning.batches import Unit
 from theodolite.tuning.centroids import centroid_rows
+from theodolite.tuning.label_hulls import OF_LABEL, hull_rows, no_hulls
 from theodolite.tuning.sample import Floats, Sample, encoder_of
 from theodolite.tuning.settings import When
 from theodolite.tuning.undisturbed import undisturbed
@@ -36,8 +37,9 @@ class GeometryTracker:
     """Measures every layer of an encoder on a fixed, seeded sample of texts or examples, at whatever step it is called.
 
     In any training loop: `tracker.measure(model, step)`, which returns the rows, and leaves weights, gradients, modes and random
-    states as they were. Labelled examples give the distances of the labels' centroids too. `path` is a `.jsonl` that gets the
-    rows as they come. A collapse is a `CollapseWarning`; with `stop`, `collapsed` then tells the loop to end.
+    states as they were. Labelled examples give the distances of the labels' centroids too, and with `hulls` those of their
+    convex hulls. `path` is a `.jsonl` that gets the rows as they come. A collapse is a `CollapseWarning`; with `stop`, `collapsed`
+    then tells the loop to end.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class GeometryTracker:
         unit: Unit = "mean",
         layers: Sequence[int] | None = None,
         metrics: Sequence[str] = METRICS,
+        hulls: bool = False,
         texts: int = TEXTS,
         seed: int = 0,
         max_length: int | None = None,
@@ -59,6 +62,7 @@ class GeometryTracker:
     ) -> None:
         self.every = every
         self.layers, self.metrics, self.seed = layers, tuple(metrics), seed
+        self.hulls = hulls
         self.alarm, self.stop = alarm or Alarm(), stop
         self.path = None if path is None else Path(path)
         self.about = dict(about or {})
@@ -105,11 +109,14 @@ class GeometryTracker:
         about = {"state": "fine-tuning" if step else "pre-trained", **self.about, "layer": layer, "step": step}
         if not np.isfinite(X).all():
             reason = "the vectors are not finite: the training has diverged"
-            return [Row(metric=name, value=float("nan"), reason=reason, **about) for name in self.metrics]
+            undefined = [Row(metric=name, value=float("nan"), reason=reason, **about) for name in self.metrics]
+            return [*undefined, no_hulls(reason, about)] if self.hulls else undefined
         rows = survey(Cloud(X, seed=self.seed), self.metrics, about=about)
         if labels:
             shape = {"n": X.shape[0], "d": X.shape[1], "seed": self.seed, "versions": rows[0].versions if rows else ""}
             rows += [replace(row, **about, **shape) for row in centroid_rows(X, labels)]
+        if self.hulls:
+            rows += hull_rows(X, labels, seed=self.seed, about=about)
         return rows
 
     def _append(self, rows: Sequence[Row]) -> None:
@@ -169,13 +176,13 @@ class GeometryCallback(TrainerCallback):
 
 
 def to_log(rows: Sequence[Row]) -> dict[str, float]:
-    """What a dashboard shows: each layer's metrics, and the smallest distance between two of its labels."""
+    """What a dashboard shows: each layer's metrics, and the smallest distances between two of its labels."""
     logs: dict[str, float] = {}
     for row in rows:
         name = f"geometry/layer_{row.layer:02d}/{row.metric}"
         if not row.label and np.isfinite(row.value):
             logs[name] = row.value
-        elif row.metric == "label_min_distance":
+        elif row.metric in ("label_min_distance", OF_LABEL):
             logs[name] = min(row.value, logs.get(name, row.value))
     return logs
 

@@ -123,6 +123,7 @@ def make_tracker(settings: TuneSettings, splits: Splits, job: Job, run: Run) -> 
         job.tokenizer,
         every=settings.track,
         unit=settings.pooled,
+        hulls=settings.track_hulls,
         texts=settings.track_texts or affordable_texts(settings, splits),
         seed=settings.seed,
         max_length=settings.max_length,
