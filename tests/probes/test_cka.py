@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import theodolite.probes.alignment as module
 from theodolite.core.vectors import Source
-from theodolite.probes import cka as module
-from theodolite.probes.cka import cka, cka_similarity
+from theodolite.probes.alignment import cka, cka_similarity
 
 
 def normal(n: int, d: int, seed: int) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from theodolite.probes.description_length import TIMESTEPS, CodeSettings, cuts, description_length
+from theodolite.probes.code_length import TIMESTEPS, CodeSettings, cuts, description_length
 
 SMALL = CodeSettings(hidden=(16,), alphas=(1e-3, 1e-1, 1.0), max_iter=100)
 

@@ -199,7 +199,7 @@ def test_given_clusters_that_overlap_have_distance_zero_and_are_counted() -> Non
     assert probe.n_overlaps_ == sum(share_a_point(X[y == a], X[y == b]) for a, b in itertools.combinations(range(3), 2)) == 3
     assert (probe.cluster_distances_["lower"] == 0).all()
     np.testing.assert_allclose(probe.cluster_distances_["upper"], 0, atol=1e-6)
-    assert "3 of 3 pairs overlap" in probe.verdict()
+    assert "3 pairs of clusters overlap" in probe.verdict()
     assert DirectProbe().fit(X, y).n_overlaps_ == 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -48,12 +49,27 @@ def test_labels_that_cross_are_not_linear_and_are_said_to_take_long() -> None:
     assert crossed.megabytes > apart.megabytes
 
 
-def test_labels_that_cross_are_reckoned_at_least_quadratic() -> None:
-    X, y = cross(LARGE + 100)
-    more = np.tile(X, (8, 1)), np.tile(y, 8)
-    once, eight = estimate_cost(X, y), estimate_cost(*more)
-    # The trials are alike, so eight times the rows must cost far more than eight times as much; the clock strays by less.
-    assert eight.seconds > 16 * once.seconds
+@pytest.mark.parametrize(
+    ("trial", "power"), [((1, 1), 2.0), ((1, 2**2.5), 2.5), ((1, 100), 3.0)], ids=["flat", "measured", "steep"]
+)
+def test_labels_that_cross_grow_with_the_square_to_the_cube(
+    trial: tuple[float, float], power: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = cross(2 * LARGE)
+    clock(monkeypatch, trial)
+    assert estimate_cost(X, y).seconds == pytest.approx(trial[1] * 2**power)
+
+
+def test_labels_apart_grow_with_the_rows_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = blobs(3 * LARGE, 4, 2)
+    clock(monkeypatch, (5, 5))
+    assert estimate_cost(X, y).seconds == pytest.approx(15)
+
+
+def clock(monkeypatch: pytest.MonkeyPatch, trial: tuple[float, ...]) -> None:
+    """A clock on which the trial runs take so many seconds."""
+    ticks = iter([0.0, trial[0], 0.0, trial[1]])
+    monkeypatch.setattr("theodolite.probes.estimate.time", SimpleNamespace(perf_counter=lambda: next(ticks)))
 
 
 def test_memory_goes_with_the_size_of_the_cloud() -> None:
@@ -63,8 +79,9 @@ def test_memory_goes_with_the_size_of_the_cloud() -> None:
 
 
 def test_every_label_is_in_the_trials() -> None:
-    X, y = blobs(2000, 400, 400)
-    assert estimate_cost(X, y).is_linear
+    X, y = blobs(5 * LARGE, 2, 2)
+    y[7], X[7] = 2, X[y == 0].mean(axis=0)  # a label of one row, in the midst of another
+    assert not estimate_cost(X, y).is_linear
 
 
 def test_the_seed_alone_draws_the_trials() -> None:

@@ -174,12 +174,13 @@ def test_the_command_line_passes_it_on(tiny_bert: str, moods: Any, alike: Any, t
     from theodolite.core.rows import read_rows
 
     def run(task: Any, kind: str, *more: str) -> Any:
-        own = [part for split, file in task.splits.items() for part in ("--own", f"{split}={file}")]
+        own = [part for split, (file,) in task.splits.items() for part in ("--own", f"{split}={file}")]
         told = ["--kind", kind, "--epochs", "1", "--device", "cpu", "--to", str(tmp_path / kind), "--track-hulls", *more]
         return CliRunner().invoke(app, ["tune", tiny_bert, *own, *told])
 
     done = run(moods, "classification", "--validation", "0.2")
     assert done.exit_code == 0, done.output
+    assert "hulls apart" in done.stdout
     assert {row.step for row in read_rows(tmp_path / "classification" / "rows.parquet") if row.metric == OF_LABEL} > {0}
     refused = run(alike, "similarity", "--score-range", "0,5")
     assert refused.exit_code == 2 and "track_hulls needs labels" in refused.stderr

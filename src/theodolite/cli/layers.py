@@ -28,6 +28,7 @@ HEADS = {
     "ev_1": "EV 1",
     "log_partition_isotropy": "log I",
     "log_partition_isotropy_unit_norm": "log I unit",
+    "mean_minimum_distance": "hulls apart",
 }
 
 
@@ -149,7 +150,8 @@ def show_change(console: Console, before: Sequence[Row], after: Sequence[Row]) -
 
 def show_steps(console: Console, rows: Sequence[Row]) -> None:
     """What a tracker saw of every layer at the first and the last step."""
-    tracked = [row for row in rows if row.layer is not None and not row.label and row.metric in METRICS]
+    shown = (*METRICS, "mean_minimum_distance")
+    tracked = [row for row in rows if row.layer is not None and not row.label and row.metric in shown]
     if not tracked:
         return
     steps = sorted({row.step for row in tracked if row.step is not None})

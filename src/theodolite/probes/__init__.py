@@ -6,10 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from theodolite.probes.cka import cka
+    from theodolite.probes.alignment import cka
     from theodolite.probes.classifier import ClassifierProbe
+    from theodolite.probes.code_length import description_length
     from theodolite.probes.control import ControlTask, selectivity
-    from theodolite.probes.description_length import description_length
     from theodolite.probes.direct import DirectProbe
     from theodolite.probes.hulls import HullGap, hull_gap
     from theodolite.probes.linear import LinearProbe
@@ -27,8 +27,8 @@ _HOME = {
     "Similarity": "similarity",
     "centroid_movement": "movement",
     "centroid_paths": "movement",
-    "cka": "cka",
-    "description_length": "description_length",
+    "cka": "alignment",
+    "description_length": "code_length",
     "hull_gap": "hulls",
     "selectivity": "control",
     "spatial_similarity": "similarity",

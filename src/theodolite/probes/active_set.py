@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.probes.compiled import compiled, compiled_or
+from theodolite.probes.compiled import compiled_or
 
 Floats = NDArray[np.float64]
 
@@ -158,7 +158,6 @@ def settle(K: Floats, first: Floats, second: Floats, weights: Floats, H: Floats,
     return most
 
 
-@compiled
 def pivot(K: Floats, first: Floats, second: Floats, weights: Floats, free: NDArray[np.bool_]) -> bool:
     """Exchange whole blocks of points until the weights are those of the nearest points, in place; whether that came to an end.
 
@@ -201,7 +200,6 @@ def pivot(K: Floats, first: Floats, second: Floats, weights: Floats, free: NDArr
     return False
 
 
-@compiled
 def invert(K: Floats, weights: Floats) -> Floats:
     """The inverse of the Gram matrix on the points with weight, zero elsewhere."""
     places = np.flatnonzero(weights > 0)

@@ -69,7 +69,7 @@ def _distance(point: Floats, hull: Floats, touching: float, *, beyond: float = n
 
     lone = point[None, :]
     start = point - hull.mean(axis=0)
-    verdict, lower, upper, *_ = nearest(lone, hull, start, touching, 1e-9, beyond, 400, 4, len(point) > 64)
+    verdict, lower, upper, *_ = nearest(lone, hull, start, touching, 1e-9, enough=beyond, rounds=400)
     if verdict == OVERLAPPING:
         return 0.0
     if verdict == UNDECIDED and upper - lower > 1e-6 * upper:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.probes.borders import Borders
+from theodolite.probes.corral import FLAT
 from theodolite.probes.hulls import solve_gap
 from theodolite.probes.merging import Forest, advance, closest, cut, faults, members, merge, refuse, run_blind, standing
 
@@ -18,8 +19,6 @@ Progress = Callable[[int, int], None]
 
 BLOCK = 1024
 """Rows of a block of pairwise distances: the most that is ever held of the n x n table."""
-FLAT = 64
-"""Up to this dimension hulls are tested pair by pair in compiled code; above it one plane stands for many pairs."""
 CHUNK = 64
 """Steps between two reports of progress while merging one pair at a time."""
 
@@ -189,7 +188,8 @@ def new_forest(X: Floats, y: Ints, foes: NDArray[np.bool_]) -> Forest:
     nodes = 2 * n
     points = np.arange(nodes) < n
     grain = 1e-14 * max(float(np.einsum("ij,ij->i", X, X).max()), 1e-300)
-    mate, square = first_mates(X, y, grain)
+    lone = of_two_labels(X, y)
+    mate, square = first_mates(X, np.where(lone, -1 - np.arange(n), y), grain)
     return Forest(
         points=X,
         label=np.concatenate([y, np.full(n, -1, dtype=np.int64)]),
@@ -201,6 +201,7 @@ def new_forest(X: Floats, y: Ints, foes: NDArray[np.bool_]) -> Forest:
         right=np.full(nodes, -1),
         parent=np.full(nodes, -1),
         alive=points.copy(),
+        lone=np.concatenate([lone, np.zeros(n, dtype=np.bool_)]),
         mate=np.concatenate([mate, np.full(n, -1, dtype=np.int64)]),
         square=np.concatenate([square, np.full(n, np.inf)]),
         stale=np.zeros(nodes, dtype=np.bool_),
@@ -210,11 +211,20 @@ def new_forest(X: Floats, y: Ints, foes: NDArray[np.bool_]) -> Forest:
     )
 
 
+def of_two_labels(X: Floats, y: Ints) -> NDArray[np.bool_]:
+    """Which points coincide with one of another label, to the last bit: the first layer's vector of one word, say."""
+    same = np.unique(np.ascontiguousarray(X).view([("", X.dtype)] * X.shape[1]).ravel(), return_inverse=True)[1]
+    lowest, highest = np.full(len(X), len(y)), np.full(len(X), -1)
+    np.minimum.at(lowest, same, y)
+    np.maximum.at(highest, same, y)
+    return np.asarray(lowest[same] != highest[same])
+
+
 def first_mates(X: Floats, y: Ints, grain: float) -> tuple[Ints, Floats]:
     """The closest other point of the same label for each point, and the squared distance; by matrix products, block by block."""
     mate, square = np.full(len(X), -1, dtype=np.int64), np.full(len(X), np.inf)
     norms = np.einsum("ij,ij->i", X, X)
-    for label in np.unique(y):
+    for label in np.unique(y[y >= 0]):  # those of points that never merge are negative
         rows = np.flatnonzero(y == label)
         if len(rows) < 2:
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
@@ -27,3 +28,11 @@ def compiled_or(plain: Kernel) -> Callable[[Kernel], Kernel]:
         return plain if machine is loops else machine
 
     return choose
+
+
+def calling(kernel: Kernel, **others: Callable[..., Any]) -> Kernel:
+    """A copy of a kernel that calls these functions by their names: compiled ones, where the kernel itself calls plain ones."""
+    names = {**getattr(kernel, "__globals__"), **others}  # noqa: B009  # of the general kind Callable has none
+    copy = FunctionType(getattr(kernel, "__code__"), names, kernel.__name__, getattr(kernel, "__defaults__"))  # noqa: B009
+    copy.__qualname__, copy.__module__ = kernel.__qualname__, kernel.__module__
+    return cast(Kernel, copy)

@@ -10,23 +10,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.probes.active_set import invert, pivot, settle
-from theodolite.probes.compiled import compiled
+from theodolite.probes.compiled import calling, compiled
 
 SEPARATED, OVERLAPPING, UNDECIDED = 1, -1, 0
 
 Floats = NDArray[np.float64]
 
+FLAT = 64
+"""Up to this dimension hulls are solved in compiled code, one pair at a time; above it in whole arrays and blocks."""
 
-@compiled
+
 def sticking_out(values: Floats, taken: NDArray[np.bool_], level: float, most: int) -> NDArray[np.int64]:
     """Places of at most `most` of the smallest values below `level`, those taken left out."""
     below = np.flatnonzero((values < level) & ~taken)
     if len(below) <= most:
         return below
-    return below[np.argsort(values[below])[:most]]
+    kept = np.empty(most, dtype=np.int64)
+    left = values[below]
+    for place in range(most):  # no sort: the few smallest one by one, which numba compiles in no time
+        kept[place] = below[np.argmin(left)]
+        left[np.argmin(left)] = np.inf
+    return kept
 
 
-@compiled
 def grow(
     P: Floats, first: Floats, weights: Floats, K: Floats, H: Floats, fresh: Floats, fresh_first: Floats, ridge: float
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
@@ -49,7 +55,6 @@ def grow(
     return points, groups, carried, gram, inverse
 
 
-@compiled
 def shrink(
     P: Floats, first: Floats, weights: Floats, K: Floats, H: Floats, kept: NDArray[np.int64]
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
@@ -61,7 +66,6 @@ def shrink(
     return P[kept], first[kept], weights[kept], gram, inverse
 
 
-@compiled
 def begin(a: Floats, b: Floats, least: float) -> tuple[Floats, Floats, Floats, Floats, Floats, float]:
     """The working set of one point of each hull, and the constant inside the groups of its Gram matrix.
 
@@ -72,14 +76,15 @@ def begin(a: Floats, b: Floats, least: float) -> tuple[Floats, Floats, Floats, F
     P[1] = P[0]
     square = P[0] @ P[0]
     ridge = 2.0 * square + least
-    K = np.full((2, 2), square)
+    K, H = np.full((2, 2), square), np.full((2, 2), -square)
     K[0, 0] += ridge
     K[1, 1] += ridge
-    return P, np.array([1.0, 0.0]), np.ones(2), K, np.linalg.inv(K), ridge
+    H[0, 0] = K[1, 1]
+    H[1, 1] = K[0, 0]
+    return P, np.array([1.0, 0.0]), np.ones(2), K, H / (K[0, 0] * K[1, 1] - square * square), ridge
 
 
-@compiled
-def nearest(
+def nearest_points(
     A: Floats,
     B: Floats,
     direction: Floats,
@@ -88,13 +93,14 @@ def nearest(
     enough: float,
     rounds: int,
     at_once: int,
-    blocks: bool,
+    blocks: bool | None,
 ) -> tuple[int, float, float, Floats, Floats, NDArray[np.int64], Floats]:
     """The nearest points of the hulls of A and B: verdict, bounds of the distance, plane normal, and who carries which weight.
 
     Each round solves a working set exactly and adds the points that stick out of its plane. A lower bound above `enough` ends it:
     0 where any separating plane will do, infinity where the distance is wanted. A distance up to `touching` counts as overlap.
-    Rows of B are numbered after those of A.
+    Rows of B are numbered after those of A. `blocks` exchanges whole blocks of points at a time, for high dimensions; None does
+    not.
     """
     na = len(A)
     i, j = np.argmin(A @ direction), np.argmax(B @ direction)
@@ -136,7 +142,7 @@ def nearest(
         slack = float(0.25 * tolerance * square)
         level_a = (weights * first) @ on_set + shift - slack
         level_b = (weights * (1.0 - first)) @ on_set - shift - slack
-        if blocks:
+        if blocks is not None:
             # Near the limit of what d dimensions can separate every solve is ill-posed: others do that better.
             room = int(0.9 * len(w)) - np.count_nonzero(weights)
             if room < 0.1 * len(w):
@@ -165,10 +171,33 @@ def nearest(
         fresh_first[: len(new_a)] = 1.0
         rows = np.concatenate((rows, new_a, na + new_b))
         P, first, weights, K, H = grow(P, first, weights, K, H, fresh, fresh_first, ridge)
-        if blocks:
+        if blocks is not None:
             free = (weights > 0) | (np.arange(len(weights)) >= len(weights) - len(fresh))
             if pivot(K, first, 1.0 - first, weights, free):
                 continue
             H = invert(K, weights)
         settle(K, first, 1.0 - first, weights, H, slack, 50 + 5 * len(weights))
     return verdict, lower, upper, normal, w, rows, weights
+
+
+nearest_compiled = compiled(
+    calling(
+        nearest_points,
+        begin=compiled(begin),
+        sticking_out=compiled(sticking_out),
+        shrink=compiled(shrink),
+        grow=compiled(grow),
+    )
+)
+"""For low dimensions, where most of the time goes between the products; `blocks` must be None."""
+
+
+def nearest(
+    A: Floats, B: Floats, direction: Floats, touching: float, tolerance: float, *, enough: float = np.inf, rounds: int = 200
+) -> tuple[int, float, float, Floats, Floats, NDArray[np.int64], Floats]:
+    """`nearest_points` in the way that suits the dimension."""
+    if A.shape[1] <= FLAT:
+        found = nearest_compiled(A, B, direction, touching, tolerance, enough, rounds, 4, None)
+    else:
+        found = nearest_points(A, B, direction, touching, tolerance, enough, min(rounds, 60), 4, True)
+    return found

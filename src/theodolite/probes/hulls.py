@@ -93,10 +93,8 @@ def solve_gap(
     from theodolite.probes.corral import UNDECIDED, nearest
 
     direction = A.mean(axis=0) - B.mean(axis=0) if start is None else start
-    rounds = 200 if A.shape[1] <= 64 else 60
-    verdict, lower, _, normal, _, rows, weights = nearest(
-        A, B, direction, touching, tolerance, 0.0 if decide else np.inf, rounds, 4, A.shape[1] > 64
-    )
+    enough = 0.0 if decide else np.inf
+    verdict, lower, _, normal, _, rows, weights = nearest(A, B, direction, touching, tolerance, enough=enough)
     weights_a, weights_b = spread(rows, weights, len(A), len(B))
     if verdict == UNDECIDED:
         # The working set's own upper bound may be that of an earlier round: what counts is what these weights show.

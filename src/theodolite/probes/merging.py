@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.probes.compiled import compiled, compiled_or
-from theodolite.probes.corral import OVERLAPPING, SEPARATED, nearest
+from theodolite.probes.corral import OVERLAPPING, SEPARATED, nearest_compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -32,6 +32,7 @@ class Forest(NamedTuple):
     right: Ints
     parent: Ints
     alive: Flags
+    lone: Flags  # points that bear two labels: whatever holds one overlaps the other label, so they never merge
     mate: Ints  # the closest cluster of the same label that is not refused
     square: Floats  # squared distance to it, or a lower bound where stale
     stale: Flags
@@ -95,7 +96,7 @@ def squares_to(forest: Forest, others: Ints, centre: Floats) -> Floats:
 def kin_of(forest: Forest, node: int) -> Ints:
     """The other clusters with the label of a cluster."""
     used = forest.used[0]
-    same = forest.alive[:used] & (forest.label[:used] == forest.label[node])
+    same = forest.alive[:used] & ~forest.lone[:used] & (forest.label[:used] == forest.label[node])
     same[node] = False
     return np.flatnonzero(same)
 
@@ -205,19 +206,21 @@ def clash(
     """
     distance = np.sqrt(squares(forest.centre, rivals, centre))
     close = np.flatnonzero(distance <= (radius + forest.radius[rivals]) * (1 + 1e-12) + touching)
-    close = close[np.argsort(distance[close] - forest.radius[rivals[close]])]
+    depth = distance[close] - forest.radius[rivals[close]]
     undecided = np.empty(len(close), dtype=np.int64)
     unsure = 0
     P = forest.points[own]
-    blocks = P.shape[1] > 64
-    for place in close:
+    for _ in range(len(close)):
+        deepest = np.argmin(depth)  # the likeliest to overlap goes first
+        depth[deepest] = np.inf
+        place = close[deepest]
         rival = rivals[place]
         direction = centre - forest.centre[rival]
         reach = (P @ direction).min()
         Q = forest.points[members(forest, rival)]
         if reach - (Q @ direction).max() > touching * distance[place]:
             continue
-        verdict = nearest(P, Q, direction, touching, 1e-6, 0.0, rounds, 4, blocks)[0]
+        verdict = nearest_compiled(P, Q, direction, touching, 1e-6, 0.0, rounds, 4, None)[0]
         if verdict == OVERLAPPING:
             return int(rival), undecided[:0]
         if verdict != SEPARATED:

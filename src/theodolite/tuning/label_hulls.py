@@ -18,7 +18,7 @@ NO_LABELS = "the sample has no labels, so there are no hulls to part; give examp
 
 
 def hull_rows(X: NDArray[np.floating], labels: Sequence[str], *, seed: int, about: Mapping[str, Any]) -> list[Row]:
-    """`mean_minimum_distance`, and `minimum_distance` of each label to the nearest other hull, at least 0; larger is further apart.
+    """`mean_minimum_distance`, and `minimum_distance` of each label to the nearest other hull, at least 0; more is further apart.
 
     Hulls that overlap are 0 apart, within 1e-7 of the cloud's reach. One nan with its reason where there are no labels, one
     label, or no spread.

@@ -38,8 +38,8 @@ class GeometryTracker:
 
     In any training loop: `tracker.measure(model, step)`, which returns the rows, and leaves weights, gradients, modes and random
     states as they were. Labelled examples give the distances of the labels' centroids too, and with `hulls` those of their
-    convex hulls. `path` is a `.jsonl` that gets the rows as they come. A collapse is a `CollapseWarning`; with `stop`, `collapsed`
-    then tells the loop to end.
+    convex hulls. `path` is a `.jsonl` that gets the rows as they come. A collapse is a `CollapseWarning`; with `stop`,
+    `collapsed` then tells the loop to end.
     """
 
     def __init__(
