@@ -40,6 +40,8 @@ def settle_arrays(K: Floats, first: Floats, second: Floats, weights: Floats, H: 
             ones, twos = H @ first, H @ second
             a, b, c = ones @ first, ones @ second, twos @ second
             det = a * c - b * b
+            if not det > 0:  # rounding has the last word; the weights are still those of two points
+                return -step - 1
             target = ((c - b) / det) * ones + ((a - b) / det) * twos
             carried = np.diag(H) > 0
             out = carried & (target <= 0)
@@ -126,6 +128,8 @@ def settle(K: Floats, first: Floats, second: Floats, weights: Floats, H: Floats,
                 b += one * second[i]
                 c += two * second[i]
             det = a * c - b * b
+            if not det > 0:  # rounding has the last word; the weights are still those of two points
+                return -step - 1
             ratio, leaving = np.inf, -1
             for at in range(k):
                 i = places[at]
@@ -185,6 +189,8 @@ def pivot(K: Floats, first: Floats, second: Floats, weights: Floats, free: NDArr
         scale = 1e-12 * (abs(level_first) + abs(level_second))
         wrong = np.where(free, trial < 0, short < -scale)
         offenders = np.count_nonzero(wrong)
+        if not np.isfinite(det) or not np.isfinite(trial.sum()):
+            return False
         if offenders == 0:
             weights[:] = trial
             return True
@@ -192,7 +198,7 @@ def pivot(K: Floats, first: Floats, second: Floats, weights: Floats, free: NDArr
             fewest, patience = int(offenders), 3
         else:
             patience -= 1
-        if patience < 0 or not np.isfinite(det):
+        if patience < 0:
             return False
         free = free ^ wrong
         if np.max(free * first) == 0 or np.max(free * second) == 0:

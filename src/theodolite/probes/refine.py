@@ -24,6 +24,8 @@ def refine(
     lower, upper, normal, best = -np.inf, np.inf, np.zeros(A.shape[1]), weights
     idle = 0
     for _ in range(most):
+        if not (carried[in_a].any() and carried[~in_a].any()):
+            break  # rounding took the last point of a hull
         weights = _normal(np.where(carried, weights, 0.0), in_a)
         weights, carried = _affine(signed, in_a, weights, carried)
         w = weights @ signed
