@@ -122,7 +122,14 @@ def test_a_finished_plain_run_is_only_read(quick: Quick, moods: Any) -> None:
     settings = quick(moods, epochs=1)
     first = tune(settings)
     told = json.loads((Path(settings.output) / "settings.json").read_text())
-    assert set(told) == set(TuneSettings.__dataclass_fields__) - {"output", "method", "strength", "published", "layer"}
+    assert set(told) == set(TuneSettings.__dataclass_fields__) - {
+        "output",
+        "method",
+        "strength",
+        "published",
+        "layer",
+        "track_hulls",
+    }
     again = tune(settings)
     assert again.rows == first.rows
 

@@ -192,7 +192,7 @@ def report(given: Given, done: Sequence[Probed], *, as_json: bool) -> None:
     console = stdout()
     n, d = done[0].rows[0].n, done[0].rows[0].d
     held = f", {len(given.test.y):,} held out" if given.test is not None else ""
-    console.print(f"{given.title}: {n:,} × {d}{held}", markup=False)
+    console.print(f"{given.title}: {n:,} × {d}{held}", markup=False, soft_wrap=True)
     for one in done:
         name = "" if one.layer is None else f"layer {one.layer}: "
         console.print(f"{name}{one.verdict}", markup=False, soft_wrap=True)  # a sentence stays one line in a pipe
