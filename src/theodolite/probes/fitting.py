@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from theodolite.probes.clustering import merged_clusters
 from theodolite.probes.hulls import gap_bounds
@@ -42,13 +43,14 @@ def find_clusters(
             if progress is not None:
                 progress("merging points", before + merges, total)
 
-        found = merged_clusters(
-            np.ascontiguousarray(X[rows]),
-            local.astype(np.int64),
-            np.ascontiguousarray(foes[np.ix_(group, group)]),
-            touching=touching,
-            progress=report,
-        )
+        with threadpool_limits(1, user_api="blas"):  # the systems are small: a second thread would mostly wait
+            found = merged_clusters(
+                np.ascontiguousarray(X[rows]),
+                local.astype(np.int64),
+                np.ascontiguousarray(foes[np.ix_(group, group)]),
+                touching=touching,
+                progress=report,
+            )
         clusters[rows] = labels + done + found  # numbers no other cluster has
         done += len(rows)
     return clusters, known
