@@ -108,7 +108,7 @@ def probe_command(
     budget: Annotated[
         float | None, typer.Option(help="Refuse a run that is estimated to take longer.", min=0.0, metavar="SECONDS")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Processes; -1 for all cores.", metavar="N")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Threads; all cores by default.", metavar="N")] = None,
     seed: Seed = 0,
     as_json: AsJson = False,
     output: Annotated[

@@ -71,7 +71,7 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Find the clusters of the labels, and the distances between them.
 
         `clusters` gives the cluster of each row instead, so that the same clusters can be followed through layers and training
-        steps; hulls that overlap have distance 0 then, and `n_overlaps_` counts them.
+        steps; hulls that overlap have distance 0 then, within what counts as touching, and `n_overlaps_` counts them.
         """
         self._check_options()
         given = np.asarray(array(X), dtype=np.float64)
