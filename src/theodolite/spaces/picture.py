@@ -1,0 +1,99 @@
+"""A picture of a cloud: a seeded sample of its rows on its first principal directions, with what is known of each row."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from theodolite.core.sample import sample_rows
+
+POINTS = 10_000
+"""Points of a picture by default."""
+AXES = ("x", "y", "z")
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """Points (n, 3) on the first three principal directions; `explained` is the share of the variance on each.
+
+    `about` tells model, state, layer and task, as the fields of a row. `columns` holds one value a point under each name: `token`,
+    `text`, `label`, `pos`, `frequency` (log10 of the share of all words), `cluster`. `rows` are the points' numbers in the cloud.
+    """
+
+    points: NDArray[np.float32]
+    explained: tuple[float, ...]
+    rows: NDArray[np.intp]
+    about: Mapping[str, Any] = field(default_factory=dict)
+    columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        return len(self.points)
+
+
+def picture(
+    X: ArrayLike,
+    *,
+    columns: Mapping[str, Sequence[Any]] | None = None,
+    about: Mapping[str, Any] | None = None,
+    points: int = POINTS,
+    seed: int = 0,
+) -> Picture:
+    """The cloud X (n, d) on its first three principal directions, centred; a direction it lacks is 0.
+
+    The directions come from all rows. Which rows are shown depends on n, `points` and `seed` alone, so that two states of one
+    model show the same ones. The sign of a direction is such that its entry of largest magnitude is positive.
+    """
+    from theodolite.core.moments import Moments
+    from theodolite.core.vectors import array
+
+    whole = array(X)
+    moments = Moments.of(whole)
+    values, directions = np.linalg.eigh(moments.covariance())
+    order = np.argsort(values)[::-1][: len(AXES)]
+    basis = directions[:, order]
+    basis = basis * np.sign(basis[np.abs(basis).argmax(axis=0), np.arange(basis.shape[1])])
+    chosen = sample_rows(len(whole), points, seed=seed)
+    shown = np.zeros((len(chosen), len(AXES)), np.float32)
+    shown[:, : basis.shape[1]] = (whole[chosen] - moments.mean) @ basis
+    total = float(values.sum())
+    shares = [float(max(values[i], 0.0)) / total if total > 0 else 0.0 for i in order]
+    shares += [0.0] * (len(AXES) - len(shares))
+    kept = {name: [column[i] for i in chosen.tolist()] for name, column in (columns or {}).items()}
+    return Picture(shown, tuple(shares), chosen, dict(about or {}), kept)
+
+
+def write_picture(shown: Picture, path: str | os.PathLike[str]) -> None:
+    """Write a picture to a `.parquet` file, whole or not at all."""
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    path = Path(path)
+    taken = set(AXES) | {"row"}
+    table = {name: shown.points[:, i] for i, name in enumerate(AXES)}
+    table |= {"row": shown.rows, **{name: list(column) for name, column in shown.columns.items() if name not in taken}}
+    told = json.dumps({"about": dict(shown.about), "explained": shown.explained})
+    partial = path.with_name(f".{path.name}.partial")
+    parquet.write_table(pyarrow.table(table).replace_schema_metadata({"theodolite": told}), partial)
+    os.replace(partial, path)
+
+
+def read_picture(path: str | os.PathLike[str]) -> Picture:
+    """Read what `write_picture` wrote."""
+    import pyarrow.parquet as parquet
+
+    table = parquet.read_table(path)
+    told = (table.schema.metadata or {}).get(b"theodolite")
+    if told is None or not {*AXES, "row"} <= set(table.column_names):
+        raise ValueError(f"{os.fspath(path)} is no picture of a cloud: it lacks the columns x, y, z and row, or what they are of")
+    facts = json.loads(told)
+    points = np.stack([table[name].to_numpy() for name in AXES], axis=1).astype(np.float32, copy=False)
+    columns = {name: table[name].to_pylist() for name in table.column_names if name not in {*AXES, "row"}}
+    return Picture(points, tuple(facts["explained"]), table["row"].to_numpy().astype(np.intp), facts["about"], columns)
