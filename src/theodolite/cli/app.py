@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from theodolite.cli import cache, compare, demo, extract, probe, repair, survey, tune
+from theodolite.cli import cache, compare, demo, extract, probe, repair, study, survey, tune
 
 EXAMPLES = """Survey embedding spaces: measure how a space is shaped, see what fine-tuning did to it, and repair it.
 
@@ -18,6 +18,7 @@ Examples:
   theodolite repair fit global vectors.npy --to my-repair
   theodolite tune bert-base-uncased --task stsb --to tuned
   theodolite compare bert-base-uncased tuned/model --task stsb
+  theodolite study run rp21 -m bert-base-uncased
   theodolite demo
 """
 
@@ -35,6 +36,7 @@ app.command("probe")(probe.probe_command)
 app.command("extract")(extract.extract_command)
 app.command("tune")(tune.tune_command)
 app.add_typer(repair.app, name="repair")
+app.add_typer(study.app, name="study")
 app.add_typer(cache.app, name="cache")
 app.command("demo")(demo.demo_command)
 

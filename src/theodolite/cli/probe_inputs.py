@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from theodolite.cli.texts import UNIT_OF, chosen_layers, scored_split
+from theodolite.cli.texts import chosen_layers, scored_split
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -123,6 +123,7 @@ class Reading:
         from theodolite.cli.extract import load_encoder
         from theodolite.models.extract import extract
         from theodolite.tasks.load import find_task
+        from theodolite.tasks.task import UNIT_OF
 
         declared = find_task(self.task)
         unit: Any = self.unit or UNIT_OF[declared.kind]

@@ -52,14 +52,6 @@ MaxLength = Annotated[int | None, typer.Option(help="Tokens a text is cut to.", 
 Revision = Annotated[str | None, typer.Option(help="Revision of a model on the hub.", metavar="NAME")]
 Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
 
-UNIT_OF = {
-    "similarity": "mean",
-    "classification": "cls",
-    "pair_classification": "cls",
-    "tagging": "words",
-    "word_pairs": "pairs",
-}
-"""What gets a vector by default, by the kind of task."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +108,7 @@ def chosen_texts(
         lines = read_lines(texts, encoding or "utf-8")
         return Chosen(lines, unit or "mean", texts)
     from theodolite.tasks.load import find_task, load_task
+    from theodolite.tasks.task import UNIT_OF
 
     assert task is not None
     declared = find_task(task)
@@ -125,11 +118,8 @@ def chosen_texts(
 
 
 def scored_split(task: Task) -> str:
-    """The split a task is usually scored on: dev, or test where there is none."""
-    for name in ("dev", "validation", "test"):
-        if name in task.splits:
-            return name
-    return next(iter(task.splits))
+    """The split a task is usually scored on, or the first where it has none of the usual names."""
+    return task.scored_split or next(iter(task.splits))
 
 
 def chosen_layers(layers: str) -> Any:

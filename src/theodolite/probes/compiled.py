@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
@@ -36,3 +37,15 @@ def calling(kernel: Kernel, **others: Callable[..., Any]) -> Kernel:
     copy = FunctionType(getattr(kernel, "__code__"), names, kernel.__name__, getattr(kernel, "__defaults__"))  # noqa: B009
     copy.__qualname__, copy.__module__ = kernel.__qualname__, kernel.__module__
     return cast(Kernel, copy)
+
+
+def must_compile(*kernels: Callable[..., Any]) -> bool:
+    """Whether calling these kernels will first make machine code of one of them: it is neither in memory nor cached on disk."""
+    return any(_is_new(kernel) for kernel in kernels)
+
+
+def _is_new(kernel: Callable[..., Any]) -> bool:
+    stats = getattr(kernel, "stats", None)  # numba's; a plain function has none
+    if stats is None or getattr(kernel, "signatures", None):
+        return False
+    return not any(Path(stats.cache_path).glob(f"*.{kernel.__name__}-*.nbi"))

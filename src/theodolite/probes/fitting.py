@@ -9,13 +9,19 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from theodolite.probes.clustering import merged_clusters
+from theodolite.probes.compiled import must_compile
+from theodolite.probes.corral import FLAT, nearest_compiled
 from theodolite.probes.hulls import gap_bounds
+from theodolite.probes.merging import run_blind
 from theodolite.probes.parallel import in_parallel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Stage = Callable[[str, int, int], None]
 Bounds = dict[tuple[int, int], tuple[float, float]]
+
+COMPILING = "compiling, once on this machine (about a minute)"
+"""The stage that a first run begins with."""
 
 
 def find_clusters(
@@ -26,6 +32,8 @@ def find_clusters(
     Overlap only grows, so labels whose whole hulls are disjoint from all others are one cluster each, and only the groups of
     labels that overlap one another need merging.
     """
+    if progress is not None and X.shape[1] <= FLAT and must_compile(nearest_compiled):
+        progress(COMPILING, 0, 1)
     known = label_gaps(X, codes, touching, tolerance, n_jobs, progress)
     labels = int(codes.max()) + 1
     foes = np.zeros((labels, labels), dtype=np.bool_)
@@ -34,6 +42,8 @@ def find_clusters(
     clusters = codes.astype(np.int64)
     total = int(np.isin(codes, np.flatnonzero(foes.any(axis=1))).sum())
     done = 0
+    if progress is not None and total and must_compile(run_blind):
+        progress(COMPILING, 0, 1)
     for group in groups(foes):
         rows = np.flatnonzero(np.isin(codes, group))
         local = np.searchsorted(group, codes[rows])

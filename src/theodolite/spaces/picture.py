@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theodolite.core.sample import sample_rows
+from theodolite.core.spectrum import fixed_signs
 
 POINTS = 10_000
 """Points of a picture by default."""
@@ -58,8 +59,7 @@ def picture(
     moments = Moments.of(whole)
     values, directions = np.linalg.eigh(moments.covariance())
     order = np.argsort(values)[::-1][: len(AXES)]
-    basis = directions[:, order]
-    basis = basis * np.sign(basis[np.abs(basis).argmax(axis=0), np.arange(basis.shape[1])])
+    basis = fixed_signs(directions[:, order])
     chosen = sample_rows(len(whole), points, seed=seed)
     shown = np.zeros((len(chosen), len(AXES)), np.float32)
     shown[:, : basis.shape[1]] = (whole[chosen] - moments.mean) @ basis
@@ -77,7 +77,7 @@ def write_picture(shown: Picture, path: str | os.PathLike[str]) -> None:
 
     path = Path(path)
     taken = set(AXES) | {"row"}
-    table = {name: shown.points[:, i] for i, name in enumerate(AXES)}
+    table: dict[str, Any] = {name: shown.points[:, i] for i, name in enumerate(AXES)}
     table |= {"row": shown.rows, **{name: list(column) for name, column in shown.columns.items() if name not in taken}}
     told = json.dumps({"about": dict(shown.about), "explained": shown.explained})
     partial = path.with_name(f".{path.name}.partial")

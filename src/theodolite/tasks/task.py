@@ -68,6 +68,11 @@ class Task:
         """Whether an example is two texts."""
         return self.kind in ("similarity", "pair_classification")
 
+    @property
+    def scored_split(self) -> str | None:
+        """The split that scores are usually taken on: dev, or test; None where it has neither."""
+        return next((name for name in ("dev", "validation", "test") if name in self.splits), None)
+
 
 _PAIR = {"text": "sentence1", "text_b": "sentence2", "label": "label"}
 _GLUE = {"train": "train", "dev": "validation"}
@@ -243,6 +248,15 @@ _DECLARED = (
         note=_TREC_NOTE + "The six coarse labels.",
     ),
 )
+
+UNIT_OF = {
+    "similarity": "mean",
+    "classification": "cls",
+    "pair_classification": "cls",
+    "tagging": "words",
+    "word_pairs": "pairs",
+}
+"""What gets a vector by default, by the kind of task."""
 
 TASKS: dict[str, Task] = {task.name: task for task in _DECLARED}
 """All declared tasks by name."""

@@ -54,7 +54,6 @@ def load_splits(settings: TuneSettings, data: str | os.PathLike[str] | None) -> 
 
 def scored_on(task: Task) -> str:
     """The split that scores are taken on: dev where there is one, otherwise test."""
-    found = next((split for split in ("dev", "validation", "test") if split in task.splits), None)
-    if found is None:
+    if task.scored_split is None:
         raise DataError(f"task {task.name!r} has the splits {', '.join(task.splits)}; name one to score on (eval_split)")
-    return found
+    return task.scored_split

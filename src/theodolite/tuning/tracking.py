@@ -22,6 +22,7 @@ from theodolite.tasks.examples import Examples
 from theodolite.tuning.alarm import Alarm, CollapseWarning
 from theodolite.tuning.batches import Unit
 from theodolite.tuning.centroids import centroid_rows
+from theodolite.tuning.kept_vectors import keep_vectors
 from theodolite.tuning.label_hulls import OF_LABEL, hull_rows, no_hulls
 from theodolite.tuning.sample import Floats, Sample, encoder_of
 from theodolite.tuning.settings import When
@@ -38,7 +39,8 @@ class GeometryTracker:
 
     In any training loop: `tracker.measure(model, step)`, which returns the rows, and leaves weights, gradients, modes and random
     states as they were. Labelled examples give the distances of the labels' centroids too, and with `hulls` those of their
-    convex hulls. `path` is a `.jsonl` that gets the rows as they come. A collapse is a `CollapseWarning`; with `stop`,
+    convex hulls. `path` is a `.jsonl` that gets the rows as they come, `vectors` a folder that gets the measured vectors of
+    every step (`kept_vectors`). A collapse is a `CollapseWarning`; with `stop`,
     `collapsed` then tells the loop to end.
     """
 
@@ -58,6 +60,7 @@ class GeometryTracker:
         alarm: Alarm | None = None,
         stop: bool = False,
         path: str | os.PathLike[str] | None = None,
+        vectors: str | os.PathLike[str] | None = None,
         about: Mapping[str, Any] | None = None,
     ) -> None:
         self.every = every
@@ -65,6 +68,7 @@ class GeometryTracker:
         self.hulls = hulls
         self.alarm, self.stop = alarm or Alarm(), stop
         self.path = None if path is None else Path(path)
+        self.vectors = None if vectors is None else Path(vectors)
         self.about = dict(about or {})
         self.collapsed = False
         self.rows: list[Row] = []
@@ -90,6 +94,8 @@ class GeometryTracker:
         with undisturbed(encoder):
             vectors = self._sample.vectors(encoder, self.layers)
             rows = [row for layer, X in vectors.items() for row in self._survey(X, self._sample.labels, layer, step)]
+        if self.vectors is not None:
+            keep_vectors(self.vectors, step, vectors, self._sample.labels, seed=self.seed)
         faults = self.alarm.crossed(self.rows, rows)
         self.rows += rows
         self._append(rows)
@@ -161,11 +167,11 @@ class GeometryCallback(TrainerCallback):
 
     def _measure(self, state: Any, control: Any, model: Any) -> None:
         # Every process measures (the same weights give the same decision to stop); one writes.
-        path = self.tracker.path
+        places = self.tracker.path, self.tracker.vectors
         if not state.is_world_process_zero:
-            self.tracker.path = None
+            self.tracker.path = self.tracker.vectors = None
         rows = self.tracker.measure(model, state.global_step)
-        self.tracker.path = path
+        self.tracker.path, self.tracker.vectors = places
         logs = to_log(rows)
         if self._trainer is not None:
             self._trainer.log(logs)

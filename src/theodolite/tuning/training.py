@@ -34,6 +34,7 @@ def tune(
     resume: bool = True,
     overwrite: bool = False,
     plain: str | os.PathLike[str] | None = None,
+    vectors: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Tuned:
     """Fine-tune as the settings say and return scores before and after, losses and geometry; all of it is in `settings.output`.
@@ -42,7 +43,7 @@ def tune(
     and ends with the very weights it would have had. A finished one is only read. `progress` is called with (steps done, steps).
 
     Method `isolayer` takes the finished plain run in the folder `plain`, which has to have the same settings, or makes one in
-    `output`/plain.
+    `output`/plain. `vectors` is a folder that gets the tracked vectors of every measured step, for a look at them afterwards.
     """
     if plain is not None and settings.method != "isolayer":
         raise ValueError(f"a plain run to start from is for method 'isolayer', not {settings.method!r}")
@@ -55,7 +56,7 @@ def tune(
             from theodolite.tuning.layer_run import tune_layer
 
             return tune_layer(settings, run, splits, plain_run(settings, run, splits, plain, progress), progress)
-        return _train(settings, run, splits, progress)
+        return _train(settings, run, splits, progress, vectors)
 
 
 def plain_run(
@@ -74,14 +75,20 @@ def plain_run(
     return found
 
 
-def _train(settings: TuneSettings, run: Run, splits: Splits, progress: Progress | None) -> Tuned:
+def _train(
+    settings: TuneSettings,
+    run: Run,
+    splits: Splits,
+    progress: Progress | None,
+    vectors: str | os.PathLike[str] | None = None,
+) -> Tuned:
     run.begin(settings)
     set_seed(settings.seed)  # heads and low-rank additions start at random
     job = make_job(settings, splits, run)
     before, shape = job.score(splits.dev), _shape(settings, splits, job, "pre-trained", 0)
     prepare(job.trainer, settings, progress)
     if settings.track is not None:
-        GeometryCallback(make_tracker(settings, splits, job, run)).attach(job.trainer)
+        GeometryCallback(make_tracker(settings, splits, job, run, vectors)).attach(job.trainer)
     set_seed(settings.seed)
     fit(job.trainer, run.checkpoints)
     after = job.score(splits.dev)
@@ -115,7 +122,9 @@ def make_job(settings: TuneSettings, splits: Splits, run: Run) -> Job:
     return Classify(settings, splits, run.checkpoints)
 
 
-def make_tracker(settings: TuneSettings, splits: Splits, job: Job, run: Run) -> GeometryTracker:
+def make_tracker(
+    settings: TuneSettings, splits: Splits, job: Job, run: Run, vectors: str | os.PathLike[str] | None = None
+) -> GeometryTracker:
     """The tracker of a run: the pooling that trains, on examples of the scored split."""
     assert settings.track is not None
     return GeometryTracker(
@@ -129,6 +138,7 @@ def make_tracker(settings: TuneSettings, splits: Splits, job: Job, run: Run) -> 
         max_length=settings.max_length,
         stop=settings.stop_on_collapse,
         path=run.geometry,
+        vectors=vectors,
         about={
             "model": settings.model,
             "revision": settings.revision or "",

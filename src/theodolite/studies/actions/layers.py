@@ -1,0 +1,22 @@
+"""The shape of every layer: of all tokens, and of [CLS] (RP21, figure 1)."""
+
+from __future__ import annotations
+
+from theodolite.core.rows import Row
+from theodolite.metrics.cloud import Cloud
+from theodolite.metrics.survey import survey
+from theodolite.studies.actions.vectors import about, opened
+from theodolite.studies.step import Work
+
+
+def measure_layers(work: Work) -> list[Row]:
+    """The metrics of every layer, with 95 % intervals from half-samples where `bootstrap` says how many."""
+    space = opened(work)
+    rows: list[Row] = []
+    for number, layer in enumerate(space.layers):
+        fields = {**about(space, layer), "setting": work.settings["setting"]}
+        cloud = Cloud(space[layer], sample=work.settings["sample"], seed=work.settings["seed"])
+        rows += survey(cloud, work.settings["metrics"], bootstrap=work.settings["bootstrap"], about=fields)
+        if work.tick is not None:
+            work.tick(number + 1, len(space.layers))
+    return rows
