@@ -143,6 +143,7 @@ def check_command(
     Example:
       theodolite study check rp21
     """  # noqa: D301
+    import json
     from dataclasses import asdict
 
     from theodolite.cli.study_show import show_checked, show_verdicts
@@ -156,7 +157,8 @@ def check_command(
     if not place.is_file():
         raise FileNotFoundError(f"there is no run of {study.name} at {place.parent}; make one with: theodolite study run {name}")
     rows = read_rows(place)
-    found, verdicts = check(study, rows), judge(study, rows)
+    facts = json.loads(place.with_name("run.json").read_text(encoding="utf-8"))
+    found, verdicts = check(study, rows, quick=bool(facts.get("quick"))), judge(study, rows)
     if as_json:
         print_json({"checked": [asdict(one) for one in found], "verdicts": [one.to_dict() for one in verdicts]})
     else:
@@ -170,12 +172,12 @@ def finish(study: Study, plan: list[Step], store: Any, folder: Path, *, wish: An
     """Judge what is there, and write the folder and its report."""
     from theodolite.report.page import write_report
     from theodolite.report.run_folder import read_run
-    from theodolite.studies.judge import judge
+    from theodolite.studies.judge import judge, notes_of
     from theodolite.studies.results import gather, publish
 
     rows = gather(study, plan, store)
     verdicts = judge(study, rows)
-    notes = [*study.notes]
+    notes = notes_of(study)
     if wish.quick:
         notes.append("Made with --quick: the study's small sizes. The intervals are wide, and the verdicts are of a try.")
     if failed:
@@ -183,6 +185,7 @@ def finish(study: Study, plan: list[Step], store: Any, folder: Path, *, wish: An
     facts = {
         "command": shlex.join(["theodolite", *sys.argv[1:]]),
         "models": {one.name: one.weights for one in wish.models},
+        "quick": wish.quick,
         "settings": wish.settings(study.settings),
         "notes": notes,
     }

@@ -130,12 +130,18 @@ def show_verdicts(console: Console, verdicts: Sequence[Verdict]) -> None:
 
 def show_checked(console: Console, found: Sequence[Checked]) -> None:
     """Printed and measured, side by side."""
-    table = plain_table(["source", "cell", "printed", "by", "measured", "by"], right={"printed", "measured"})
+    table = plain_table(["source", "cell", "printed", "of", "measured", "here of"], right={"printed", "measured"})
     for one in found:
         measured = "–" if one.measured is None else number(one.measured)
-        table.add_row(one.source, one.cell, number(one.printed), one.printed_model, measured, one.measured_model or "–")
+        cell = " ".join(filter(None, [one.task, one.state, one.setting, one.metric]))
+        beside = one.measured_model if one.measured is not None else "–"
+        table.add_row(one.source, cell, number(one.printed), one.printed_model, measured, beside)
     console.print(table)
-    console.print("another model's number beside a printed one is no reproduction of it", style="dim", markup=False)
+    same = [one for one in found if one.comparable]
+    for one in same:
+        console.print(f"{one.source}, {one.state} {one.setting} {one.metric}: {one.words}", markup=False, soft_wrap=True)
+    if len(same) < len(found):
+        console.print("a number of another model stands beside the printed one: it is no reproduction of it", style="dim")
 
 
 def _counted(store: Store, plan: Sequence[Step]) -> tuple[int, int]:

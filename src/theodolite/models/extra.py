@@ -18,6 +18,15 @@ def require_models() -> None:
         raise ImportError(f"encoders need torch and transformers ({error}); get them with: {INSTALL}") from None
 
 
+def limit_threads(threads: int) -> None:
+    """Let torch use so many threads in this process, where it is installed."""
+    try:
+        import torch
+    except ImportError:
+        return
+    torch.set_num_threads(threads)
+
+
 @contextmanager
 def quietly() -> Iterator[None]:
     """Without the progress bars and reports of transformers while it loads; what matters of them is checked by the caller."""

@@ -45,6 +45,17 @@ def find(model: str | os.PathLike[str], *, revision: str | None) -> Location:
     return _transformer_part(place)
 
 
+def last_layer(location: Location) -> int:
+    """The number of the last layer, from the configuration alone; the embeddings are layer 0."""
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(location.place, subfolder=location.subfolder, revision=location.revision)
+    except (OSError, ValueError) as error:
+        raise explain(location, error) from None
+    return int(config.num_hidden_layers)
+
+
 def explain(location: Location, error: Exception) -> EncoderError:
     """One sentence for what transformers or the hub said at length."""
     reason = _WHY.get(type(error).__name__) or (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

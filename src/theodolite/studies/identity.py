@@ -5,13 +5,10 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from theodolite.core.durable import sha256_of
 from theodolite.tasks.examples import Examples
-
-if TYPE_CHECKING:
-    from theodolite.models.locate import Location
 
 TELLING = (".json", ".safetensors", ".bin", ".txt", ".model", ".h5", ".msgpack")
 """Endings of the files that make an encoder what it is."""
@@ -34,7 +31,7 @@ class Model:
 
 def identify(model: str) -> Model:
     """The model of a hub id or a folder; "demo" is the encoder of the extra of that name."""
-    from theodolite.models.locate import find
+    from theodolite.models.locate import find, last_layer
 
     name = ""
     if model == "demo":
@@ -43,7 +40,7 @@ def identify(model: str) -> Model:
         model, name = str(demo_folder()), NAME
     found = find(model, revision=None)
     weights = _files(Path(found.place)) if found.is_folder else found.revision or ""
-    return Model(name or found.name, found.place, weights, _last_layer(found))
+    return Model(name or found.name, found.place, weights, last_layer(found))
 
 
 def data_hash(examples: Examples) -> str:
@@ -60,18 +57,6 @@ def data_hash(examples: Examples) -> str:
         digest.update(repr(part).encode())
         digest.update(b"\0")
     return digest.hexdigest()
-
-
-def _last_layer(found: Location) -> int:
-    from transformers import AutoConfig
-
-    from theodolite.models.locate import explain
-
-    try:
-        config = AutoConfig.from_pretrained(found.place, subfolder=found.subfolder, revision=found.revision)
-    except (OSError, ValueError) as error:
-        raise explain(found, error) from None
-    return int(config.num_hidden_layers)
 
 
 def _files(folder: Path) -> str:

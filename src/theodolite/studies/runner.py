@@ -129,23 +129,16 @@ def _apart(
     from threadpoolctl import threadpool_limits
 
     from theodolite.core.blocks import available_cores
+    from theodolite.models.extra import limit_threads
 
     share = max(1, available_cores() // jobs)
+    limit_threads(share)
     try:
         with threadpool_limits(share):
-            _limit_torch(share)
             store.do(step, models=models, data=data)
     except Exception as error:
         return number, _plain(error)
     return number, None
-
-
-def _limit_torch(threads: int) -> None:
-    try:
-        import torch
-    except ImportError:
-        return
-    torch.set_num_threads(threads)
 
 
 def _plain(error: Exception) -> Exception:

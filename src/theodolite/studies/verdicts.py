@@ -12,7 +12,7 @@ OUTCOMES: tuple[Outcome, ...] = ("holds", "does not hold", "not decidable here")
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """One quantity that a verdict rests on. `low` and `high` are its 95 % interval, None where there is none; `how` says of what."""
+    """One quantity that a verdict rests on. `low` and `high` are its 95 % interval, if it has one; `how` says of what."""
 
     name: str
     value: float

@@ -76,7 +76,7 @@ def _dotted(values: Mapping[str, Any], head: str = "") -> dict[str, Any]:
 
 
 def _put(told: dict[str, Any], name: str, value: Any) -> None:
-    """Set a dotted name that is there, or that is inside a table which takes any, as tuning does."""
+    """Set a dotted name that is there, or that is inside a table of hyper-parameters, which takes any of a fine-tuning's."""
     *path, last = name.split(".")
     table = told
     for part in path:
@@ -84,6 +84,6 @@ def _put(told: dict[str, Any], name: str, value: Any) -> None:
         if not isinstance(inner, dict):
             raise ValueError(f"the study has no setting {name!r}: {part!r} is no table of it; it has {', '.join(told)}")
         table = inner
-    if last not in table and "tuning" not in path:
+    if last not in table and not {"tuning", "task_tuning"} & set(path):
         raise ValueError(f"the study has no setting {name!r}; there are {', '.join(_dotted(told))}")
     table[last] = value

@@ -1,5 +1,6 @@
 """How each kind of step is done."""
 
+from theodolite.studies.actions.cross import cross_task
 from theodolite.studies.actions.layers import measure_layers
 from theodolite.studies.actions.look import draw_picture, spectrum
 from theodolite.studies.actions.probe import probe_labels
@@ -22,5 +23,6 @@ ACTIONS: dict[str, Action] = {
     "spectrum": Action(spectrum),
     "probe": Action(probe_labels),
     "movement": Action(movement),
+    "cross": Action(cross_task),
 }
 """All kinds of steps by name."""

@@ -44,6 +44,8 @@ def _wanted(row: Row, method: str) -> bool:
     """What is scored or tracked after a start; the plain run before a layer has rows of its own."""
     if row.split in ("train", "validation"):
         return row.metric == "train_seconds"
+    if row.layer is not None and method != "plain":  # the same sample tracked: the plain run's rows tell of layers
+        return False
     return not (method == ISOLAYER and row.state == FINE_TUNED)
 
 

@@ -23,8 +23,7 @@ def plan_zs22(written: Mapping[str, Any], wish: Wish) -> list[Step]:
                 steps += _of_task(model, task, runs[task], seed, told, wish)
             for pair in told["cross"]:
                 if pair["probe"] in tasks:
-                    run = runs[pair["tune"]]
-                    steps.append(_probe(model, pair["probe"], run, seed, told, wish, setting=f"tuned on {pair['tune']}"))
+                    steps += _crossed(model, pair["probe"], runs[pair["tune"]], seed, told, wish)
     return steps
 
 
@@ -43,6 +42,14 @@ def _of_task(model: Model, task: str, run: Step, seed: int, told: Mapping[str, A
         named = f"{model.name}, {task}, {'fine-tuned' if state else 'pre-trained'}: picture"
         steps.append(Step("picture", drawn, {"vectors": _vectors(model, task, "train", state, told, wish)}, named))
     return steps
+
+
+def _crossed(model: Model, task: str, run: Step, seed: int, told: Mapping[str, Any], wish: Wish) -> list[Step]:
+    """A task in an encoder tuned on another, against the encoder as it came."""
+    setting = f"tuned on {run.settings['task']}"
+    before, after = _probe(model, task, None, seed, told, wish), _probe(model, task, run, seed, told, wish, setting=setting)
+    needs = {"before": before, "after": after}
+    return [after, Step("cross", {"layer": model.last}, needs, f"{model.name}, {task}, {setting}: change")]
 
 
 def _probe(
