@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from theodolite.studies.identity import Model
-from theodolite.studies.plans.parts import scored, tuned, vectors
+from theodolite.studies.plans.parts import tuned, vectors
 from theodolite.studies.step import Step
 from theodolite.studies.wish import Wish
 
@@ -55,10 +55,7 @@ def _crossed(model: Model, task: str, run: Step, seed: int, told: Mapping[str, A
 def _probe(
     model: Model, task: str, run: Step | None, seed: int, told: Mapping[str, Any], wish: Wish, *, setting: str = ""
 ) -> Step:
-    needs = {
-        "train": _vectors(model, task, "train", run, told, wish),
-        "test": _vectors(model, task, scored(task), run, told, wish),
-    }
+    needs = {split: _vectors(model, task, split, run, told, wish) for split in ("train", "test")}
     layers: Any = told["all_layers"].get(task, "last")
     settings = {
         "seed": seed,
