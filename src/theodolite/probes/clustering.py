@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.probes.borders import Borders
-from theodolite.probes.corral import FLAT
 from theodolite.probes.hulls import solve_gap
 from theodolite.probes.merging import Forest, advance, closest, cut, faults, members, merge, refuse, run_blind, standing
 
@@ -17,6 +16,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Progress = Callable[[int, int], None]
 
+FLAT = 64
+"""Up to this dimension merges are tested pair by pair in compiled code; above it against planes that many pairs share."""
 BLOCK = 1024
 """Rows of a block of pairwise distances: the most that is ever held of the n x n table."""
 CHUNK = 64

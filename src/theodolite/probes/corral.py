@@ -16,8 +16,8 @@ SEPARATED, OVERLAPPING, UNDECIDED = 1, -1, 0
 
 Floats = NDArray[np.float64]
 
-FLAT = 64
-"""Up to this dimension hulls are solved in compiled code, one pair at a time; above it in whole arrays and blocks."""
+NARROW = 256
+"""Up to this dimension two hulls are solved in compiled code; above it products of whole arrays take most of the time anyway."""
 
 
 def sticking_out(values: Floats, taken: NDArray[np.bool_], level: float, most: int) -> NDArray[np.int64]:
@@ -196,7 +196,7 @@ def nearest(
     A: Floats, B: Floats, direction: Floats, touching: float, tolerance: float, *, enough: float = np.inf, rounds: int = 200
 ) -> tuple[int, float, float, Floats, Floats, NDArray[np.int64], Floats]:
     """`nearest_points` in the way that suits the dimension."""
-    if A.shape[1] <= FLAT:
+    if A.shape[1] <= NARROW:
         found = nearest_compiled(A, B, direction, touching, tolerance, enough, rounds, 4, None)
     else:
         found = nearest_points(A, B, direction, touching, tolerance, enough, min(rounds, 60), 4, True)

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from theodolite.probes.clustering import merged_clusters
 from theodolite.probes.compiled import must_compile
-from theodolite.probes.corral import FLAT, nearest_compiled
+from theodolite.probes.corral import NARROW, nearest_compiled
 from theodolite.probes.hulls import gap_bounds
 from theodolite.probes.merging import run_blind
 from theodolite.probes.parallel import in_parallel
@@ -32,7 +32,7 @@ def find_clusters(
     Overlap only grows, so labels whose whole hulls are disjoint from all others are one cluster each, and only the groups of
     labels that overlap one another need merging.
     """
-    if progress is not None and X.shape[1] <= FLAT and must_compile(nearest_compiled):
+    if progress is not None and X.shape[1] <= NARROW and must_compile(nearest_compiled):
         progress(COMPILING, 0, 1)
     known = label_gaps(X, codes, touching, tolerance, n_jobs, progress)
     labels = int(codes.max()) + 1

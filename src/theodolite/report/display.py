@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Display(Protocol):
-    """One thing to look at. `name` is a file name without ending, `title` a heading, `note` a sentence or two on how to read it."""
+    """One thing to look at. `name` is a file name without ending, `title` a heading, `note` tells how to read it."""
 
     @property
     def name(self) -> str: ...
