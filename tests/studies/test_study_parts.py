@@ -8,7 +8,7 @@ from theodolite.repairs import RemoveDirections, ZeroMean
 from theodolite.spaces import Space
 from theodolite.studies.actions.repair import Pooling, repaired
 from theodolite.studies.actions.structure import _between, _explained
-from theodolite.studies.correlate import Resampled, correlations
+from theodolite.studies.correlate import Resampled
 from theodolite.studies.identity import Model, data_hash
 from theodolite.studies.results import cleaned
 from theodolite.studies.wish import Wish
@@ -45,10 +45,10 @@ def test_the_interval_of_a_change_is_paired():
     scores = rng.standard_normal(300)
     before = scores + rng.standard_normal(300)
     after = before + 1e-9 * rng.standard_normal(300)  # the same order: no change, and no doubt about it
-    draws = Resampled(300, 200, seed=0)
-    row = draws.change(scores, before, after, "spearman_change", "x", {})
+    draws = Resampled(scores, 200, seed=0)
+    row = draws.change(before, after, "spearman_change", "x", {})
     assert row.value == 0 and row.low == 0 and row.high == 0
-    better = draws.change(scores, before, scores, "spearman_change", "x", {})
+    better = draws.change(before, scores, "spearman_change", "x", {})
     assert 0 < better.low < better.value < better.high
 
 
@@ -57,14 +57,14 @@ def test_correlations_are_scipys_and_their_intervals_cover_as_they_should():
     inside = 0
     for trial in range(60):
         x, y = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], 200).T
-        rows = {row.metric: row for row in correlations(x, y, Resampled(200, 200, seed=trial), setting="s", about={})}
+        rows = {row.metric: row for row in Resampled(x, 200, seed=trial).correlations(y, "s", {})}
         assert rows["spearman"].value == pytest.approx(spearmanr(x, y).statistic)
         inside += rows["pearson"].low <= 0.6 <= rows["pearson"].high
     assert inside >= 50  # 95 % of 60 is 57
 
 
 def test_no_draws_give_no_interval():
-    (row, _) = correlations(np.arange(5.0), np.arange(5.0) ** 2, Resampled(5, 0, seed=0), setting="", about={})
+    (row, _) = Resampled(np.arange(5.0), 0, seed=0).correlations(np.arange(5.0) ** 2, "", {})
     assert row.value == pytest.approx(1.0)
     assert (row.low, row.high) == (None, None)
 

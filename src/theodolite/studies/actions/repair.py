@@ -16,7 +16,7 @@ from theodolite.metrics.survey import survey
 from theodolite.repairs import REPAIRS, Repair, scaled_count
 from theodolite.spaces.space import Space
 from theodolite.studies.actions.vectors import about, opened
-from theodolite.studies.correlate import Resampled, correlations
+from theodolite.studies.correlate import Resampled
 from theodolite.studies.step import Work
 
 BASELINE = "baseline"
@@ -32,25 +32,25 @@ def repair_scores(work: Work) -> list[Row]:
     """
     space, layer = opened(work), int(work.settings["layer"])
     pooling, known = Pooling(space), {**about(space, layer), "seed": work.settings["seed"]}
-    draws = Resampled(len(pooling.scores), work.settings["bootstrap"], seed=work.settings["seed"])
+    draws = Resampled(pooling.scores, work.settings["bootstrap"], seed=work.settings["seed"])
     X, cosines, rows = np.asarray(space[layer]), {}, []
     asked: Mapping[str, Any] = work.settings["repairs"]
     for number, (name, wish) in enumerate(asked.items()):
         changed, removed = repaired(X, wish, seed=work.settings["seed"])
         cosines[name] = pooling.cosines(changed)
-        rows += correlations(pooling.scores, cosines[name], draws, setting=name, about=known)
+        rows += draws.correlations(cosines[name], name, known)
         if removed is not None:
             fields = {**known, "setting": name, "n": len(X), "d": X.shape[1], "versions": current_versions()}
             rows.append(Row(metric="removed_directions", value=float(removed), **fields))
         if name != BASELINE:
-            rows.append(draws.change(pooling.scores, cosines[BASELINE], cosines[name], "spearman_change", name, known))
+            rows.append(draws.change(cosines[BASELINE], cosines[name], "spearman_change", name, known))
         rows += _shape(changed, work.settings["metrics"], {**known, "setting": name})
         if work.tick is not None:
             work.tick(number + 1, len(asked))
     if all(name in cosines for name in GAIN):
-        rows.append(draws.change(pooling.scores, cosines[GAIN[0]], cosines[GAIN[1]], "clustering_gain", "", known))
+        rows.append(draws.change(cosines[GAIN[0]], cosines[GAIN[1]], "clustering_gain", "", known))
     if "cls" in work.inputs:
-        rows += _of_cls(opened(work, "cls"), layer, draws, known)
+        rows += _of_cls(opened(work, "cls"), layer, work.settings["bootstrap"], known)
     return rows
 
 
@@ -58,14 +58,14 @@ def sweep_directions(work: Work) -> list[Row]:
     """Score and isotropy of one layer against the number of removed top directions; 0 is centring alone."""
     space, layer = opened(work), int(work.settings["layer"])
     pooling, known = Pooling(space), {**about(space, layer), "setting": "sweep global", "seed": work.settings["seed"]}
-    draws = Resampled(len(pooling.scores), work.settings["bootstrap"], seed=work.settings["seed"])
+    draws = Resampled(pooling.scores, work.settings["bootstrap"], seed=work.settings["seed"])
     X, rows = np.asarray(space[layer]), []
     counts = [count for count in work.settings["directions"] if count < X.shape[1]]
     for number, count in enumerate(counts):
         wish = {"repair": "global", "n_directions": count} if count else {"repair": "zero-mean"}
         changed, _ = repaired(X, wish, seed=work.settings["seed"])
         fields = {**known, "label": str(count)}
-        rows += correlations(pooling.scores, pooling.cosines(changed), draws, setting="sweep global", about=fields)
+        rows += draws.correlations(pooling.cosines(changed), "sweep global", fields)
         rows += _shape(changed, work.settings["metrics"], fields)
         if work.tick is not None:
             work.tick(number + 1, len(counts))
@@ -117,10 +117,11 @@ def _shape(X: Floats, metrics: list[str], fields: dict[str, Any]) -> list[Row]:
     return survey(Cloud(X, seed=seed), metrics, about=fields) if metrics else []
 
 
-def _of_cls(space: Space, layer: int, draws: Resampled, known: dict[str, Any]) -> list[Row]:
+def _of_cls(space: Space, layer: int, bootstrap: int, known: dict[str, Any]) -> list[Row]:
     """The scores of [CLS] in place of the mean."""
     text, side = (np.asarray(space.rows[name]) for name in ("text", "side"))
     order = np.lexsort((side, text))
     X = np.asarray(space[layer])[order]
     scores = np.asarray(space.rows["score"], dtype=np.float64)[order][0::2]
-    return correlations(scores, pair_cosines(X[0::2], X[1::2]), draws, setting="baseline [CLS]", about=known)
+    draws = Resampled(scores, bootstrap, seed=known["seed"])
+    return draws.correlations(pair_cosines(X[0::2], X[1::2]), "baseline [CLS]", known)
