@@ -14,7 +14,7 @@ from theodolite.studies.step import Action
 ACTIONS: dict[str, Action] = {
     "tune": Action(fine_tune, resumable=True),
     "vectors": Action(extract_vectors, resumable=True),
-    "layers": Action(measure_layers),
+    "layers": Action(measure_layers, version=2),
     "repairs": Action(repair_scores),
     "sweep": Action(sweep_directions),
     "clusters": Action(cluster_structure),

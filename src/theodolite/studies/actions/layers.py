@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from theodolite.core.rows import Row
 from theodolite.metrics.cloud import Cloud
 from theodolite.metrics.survey import survey
@@ -14,9 +16,11 @@ def measure_layers(work: Work) -> list[Row]:
     space = opened(work)
     rows: list[Row] = []
     for number, layer in enumerate(space.layers):
-        fields = {**about(space, layer), "setting": work.settings["setting"]}
+        fields = about(space, layer)
         cloud = Cloud(space[layer], sample=work.settings["sample"], seed=work.settings["seed"])
-        rows += survey(cloud, work.settings["metrics"], bootstrap=work.settings["bootstrap"], about=fields)
+        found = survey(cloud, work.settings["metrics"], bootstrap=work.settings["bootstrap"], about=fields)
+        # What a survey says there of its half-samples, the step's own settings say.
+        rows += [replace(row, setting=work.settings["setting"]) for row in found]
         if work.tick is not None:
             work.tick(number + 1, len(space.layers))
     return rows

@@ -18,12 +18,11 @@ def plan_zs22(written: Mapping[str, Any], wish: Wish) -> list[Step]:
     steps: list[Step] = []
     for model in wish.models:
         for seed in wish.chosen_seeds(told["seeds"]):
-            runs = {task: _run(model, task, seed, told, wish) for task in told["tasks"]}
             for task in tasks:
-                steps += _of_task(model, task, runs[task], seed, told, wish)
+                steps += _of_task(model, task, _run(model, task, seed, told, wish), seed, told, wish)
             for pair in told["cross"]:
                 if pair["probe"] in tasks:
-                    steps += _crossed(model, pair["probe"], runs[pair["tune"]], seed, told, wish)
+                    steps += _crossed(model, pair["probe"], _run(model, pair["tune"], seed, told, wish), seed, told, wish)
     return steps
 
 
