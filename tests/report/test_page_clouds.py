@@ -54,7 +54,9 @@ def test_colours_come_back() -> None:
 
 def test_what_is_not_known_is_told_apart() -> None:
     before, _ = pictures_of(4)
-    before = replace(before, columns={"frequency": [None, -3.0, float("nan"), -2.0], "label": ["a", None, "a", "b"], "pos": [None] * 4})
+    before = replace(
+        before, columns={"frequency": [None, -3.0, float("nan"), -2.0], "label": ["a", None, "a", "b"], "pos": [None] * 4}
+    )
     (told,) = clouds_document(shown(before))["pictures"]
     by = {one["name"]: one for one in told["colours"]}
     assert set(by) == {"frequency", "label"}

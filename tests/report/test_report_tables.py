@@ -93,7 +93,13 @@ def test_a_comparison_names_its_models_by_their_states() -> None:
     ]
     (table,) = tables_of([Entry("r", row) for row in rows])
     heads = [(one.group, one.name) for one in table.columns]
-    assert heads == [("", "layer"), ("IsoScore", "before"), ("IsoScore", "after"), ("mean cosine", "before"), ("mean cosine", "after")]
+    assert heads == [
+        ("", "layer"),
+        ("IsoScore", "before"),
+        ("IsoScore", "after"),
+        ("mean cosine", "before"),
+        ("mean cosine", "after"),
+    ]
     assert table.note.startswith("before: a; after: b.")
 
 

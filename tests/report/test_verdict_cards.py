@@ -58,6 +58,8 @@ def test_counts_are_of_the_measured_outcomes() -> None:
     assert [(one["n"], one["word"]) for one in counts] == [(2, "hold"), (1, "does not hold"), (1, "not decidable here")]
 
 
-@pytest.mark.parametrize(("value", "text"), [(0.0, "0"), (-0.0213, "−0.0213"), (1234.0, "1234"), (1e-5, "1.00e−05"), (0.1, "0.1")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "0"), (-0.0213, "−0.0213"), (1234.0, "1234"), (1e-5, "1.00e−05"), (0.1, "0.1")]
+)
 def test_numbers_have_three_digits(value: float, text: str) -> None:
     assert number(value) == text

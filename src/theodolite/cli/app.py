@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from theodolite.cli import cache, compare, demo, extract, probe, repair, study, survey, tune
+from theodolite.cli import cache, compare, demo, extract, probe, repair, report, study, survey, tune
 
 EXAMPLES = """Survey embedding spaces: measure how a space is shaped, see what fine-tuning did to it, and repair it.
 
@@ -19,6 +19,7 @@ Examples:
   theodolite tune bert-base-uncased --task stsb --to tuned
   theodolite compare bert-base-uncased tuned/model --task stsb
   theodolite study run rp21 -m bert-base-uncased
+  theodolite report rows.parquet --to report.html
   theodolite demo
 """
 
@@ -37,6 +38,7 @@ app.command("extract")(extract.extract_command)
 app.command("tune")(tune.tune_command)
 app.add_typer(repair.app, name="repair")
 app.add_typer(study.app, name="study")
+app.command("report")(report.report_command)
 app.add_typer(cache.app, name="cache")
 app.command("demo")(demo.demo_command)
 

@@ -25,6 +25,7 @@ from theodolite.cli.frame import (
     stdout,
 )
 from theodolite.cli.layers import ModelTexts, is_layered, show_change, survey_layered
+from theodolite.cli.report_option import NoText, Report, Wish
 from theodolite.cli.texts import (
     BatchSize,
     Column,
@@ -73,6 +74,8 @@ def compare_command(
     ] = 200,
     as_json: AsJson = False,
     output: Output = None,
+    report: Report = None,
+    no_text: NoText = False,
     no_cache: NoCache = False,
     task: TaskName = None,
     split_name: Annotated[
@@ -105,11 +108,13 @@ def compare_command(
       theodolite compare bert-base-uncased tuned/model --task stsb --unit tokens
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.cli.survey import open_cloud
-    from theodolite.cli.tables import show_comparisons, show_header
+    from theodolite.cli.tables import short_name, show_comparisons, show_header
     from theodolite.metrics.compare import compare
     from theodolite.metrics.values import metric_names
 
     check_output(output)
+    wish = Wish.of(report, no_text)
+    title = f"{short_name(first)} and {short_name(second)}"
     chosen = split(metrics)
     declared = chosen_task(task, own, kind, column, score_range, encoding)
     if declared is not None or texts is not None or is_layered(first):
@@ -123,11 +128,16 @@ def compare_command(
                 specials=specials,
                 batch_size=batch_size,
                 encoder={"device": device, "max_length": max_length, "trust_remote_code": trust_remote_code},
+                frequencies=wish.file is not None,
             )
         with progress() as bars:
             spaces = [source.space(place, bars) if source is not None else Space.open(place) for place in (first, second)]
             before, after = (survey_layered(space, chosen, sample=sample, seed=seed, bootstrap=0, seen=bars) for space in spaces)
-        report_change(first, second, before, after, output, as_json=as_json)
+            read = None if source is None else source.chosen.texts
+            states = zip(spaces, ("before", "after"), strict=True)
+            pictures = [one for space, state in states for one in wish.of_space(space, read, seed=seed, state=state)]
+        rows = report_change(first, second, before, after, output, as_json=as_json)
+        wish.save("compare", title, rows, pictures, quiet=as_json)
         return
     metric_names(chosen)
     with progress() as bars:
@@ -143,11 +153,17 @@ def compare_command(
         for name, path, cloud in zip("AB", (first, second), clouds, strict=True):
             show_header(console, f"{name} = {path}", cloud)
         show_comparisons(console, compared)
-    save_rows(as_rows(first, second, compared), output, quiet=as_json)
+    rows = as_rows(first, second, compared)
+    save_rows(rows, output, quiet=as_json)
+    named = zip(clouds, (first, second), ("before", "after"), strict=True)
+    pictures = [one for cloud, path, state in named for one in wish.of_cloud(cloud, short_name(path), state=state)]
+    wish.save("compare", title, rows, pictures, quiet=as_json)
 
 
-def report_change(first: str, second: str, before: list[Row], after: list[Row], output: str | None, *, as_json: bool) -> None:
-    """Two layered spaces, layer by layer."""
+def report_change(
+    first: str, second: str, before: list[Row], after: list[Row], output: str | None, *, as_json: bool
+) -> list[Row]:
+    """Two layered spaces, layer by layer; their rows, told apart by `state`."""
     rows = [replace(row, state=row.state or "before") for row in before] + [
         replace(row, state=row.state or "after") for row in after
     ]
@@ -158,6 +174,7 @@ def report_change(first: str, second: str, before: list[Row], after: list[Row], 
         console.print(f"A = {first}\nB = {second}\neach cell: A → B", markup=False)
         show_change(console, before, after)
     save_rows(rows, output, quiet=as_json)
+    return rows
 
 
 def document(first: str, second: str, compared: list[Comparison]) -> dict[str, Any]:

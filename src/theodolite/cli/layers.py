@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from theodolite.cli.frame import print_json, save_rows, stdout
+from theodolite.cli.frame import print_json, progress, save_rows, stdout
 from theodolite.cli.numbers import number
+from theodolite.cli.report_option import Wish
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,13 +43,16 @@ class ModelTexts:
     batch_size: int | None
     encoder: Mapping[str, Any]
     """Options for loading the encoder."""
+    frequencies: bool = False
+    """Whether tokens and words are to know how common they are."""
 
     def space(self, model: str, seen: Any) -> Any:
         """The vectors of every asked layer of a model, in memory."""
         from theodolite.cli.extract import load_encoder
         from theodolite.models.extract import extract
 
-        return extract(load_encoder(model, **self.encoder), self.chosen.texts, **self._reading(seen))
+        known = self.frequencies and self.chosen.unit in ("tokens", "words")
+        return extract(load_encoder(model, **self.encoder), self.chosen.texts, frequencies=known, **self._reading(seen))
 
     def streamed(self, model: str, metrics: Sequence[str] | None, *, sample: int, seed: int, seen: Any) -> list[Row]:
         """Rows of every asked layer, measured as the vectors go by."""
@@ -83,6 +87,38 @@ def last_findings(space: Any, *, sample: int, seed: int) -> list[Any]:
 
     cloud = Cloud(space[-1], sample=sample, seed=seed)
     return list(findings(cloud, survey(cloud)))
+
+
+def survey_layers_of(
+    title: str,
+    make: Callable[[Any], Any],
+    metrics: Sequence[str] | None,
+    output: str | None,
+    wish: Wish,
+    *,
+    sample: int,
+    seed: int,
+    bootstrap: int,
+    with_findings: bool,
+    as_json: bool,
+    texts: Any = None,
+    streamed: Callable[[Any], list[Row]] | None = None,
+) -> None:
+    """Measure every layer of a space, or of what goes by, and report it."""
+    if streamed is not None and bootstrap:
+        raise ValueError("--bootstrap draws from the vectors, which --no-store does not keep; leave one of them out")
+    found: list[Any] = []
+    pictures: list[Any] = []
+    with progress() as bars:
+        if streamed is not None:
+            rows = streamed(bars)
+        else:
+            space = make(bars)
+            rows = survey_layered(space, metrics, sample=sample, seed=seed, bootstrap=bootstrap, seen=bars)
+            found = last_findings(space, sample=sample, seed=seed) if with_findings else []
+            pictures = wish.of_space(space, texts, seed=seed)
+    report_layers(title, rows, found, output, as_json=as_json)
+    wish.save("survey", f"Survey of {title}", rows, pictures, quiet=as_json, findings=found)
 
 
 def survey_layered(space: Any, metrics: Sequence[str] | None, *, sample: int, seed: int, bootstrap: int, seen: Any) -> list[Row]:

@@ -24,7 +24,8 @@ from theodolite.cli.frame import (
     split,
     stdout,
 )
-from theodolite.cli.layers import ModelTexts, is_layered, last_findings, report_layers, survey_layered
+from theodolite.cli.layers import ModelTexts, is_layered, survey_layers_of
+from theodolite.cli.report_option import NoText, Report, Wish
 from theodolite.cli.texts import (
     BatchSize,
     Column,
@@ -49,7 +50,7 @@ from theodolite.cli.texts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from theodolite.core.rows import Row
     from theodolite.metrics.cloud import Cloud
@@ -92,6 +93,8 @@ def survey_command(
     bootstrap: Annotated[int, typer.Option(help="Half-samples for 95 % intervals; 0 leaves them out.", min=0, metavar="N")] = 0,
     as_json: AsJson = False,
     output: Output = None,
+    report: Report = None,
+    no_text: NoText = False,
     no_findings: Annotated[bool, typer.Option("--no-findings", help="Leave out the findings.")] = False,
     no_cache: NoCache = False,
     list_metrics: Annotated[bool, typer.Option("--list-metrics", help="List all metrics and leave.")] = False,
@@ -134,7 +137,7 @@ def survey_command(
       theodolite survey layer-*.npy --metrics iso_score,mean_cosine --json
       theodolite survey -m bert-base-uncased --task stsb --unit tokens --no-store
     """  # noqa: D301  # \b keeps the lines of the example apart
-    from theodolite.cli.tables import show_findings, show_header, show_metrics, show_rows
+    from theodolite.cli.tables import short_name, show_findings, show_header, show_metrics, show_rows
 
     if list_metrics:
         show_metrics(stdout())
@@ -142,6 +145,7 @@ def survey_command(
     if bool(paths) == bool(model):
         raise ValueError("give files of vectors (theodolite survey vectors.npy) or an encoder (--model with --task), one of them")
     check_output(output)
+    wish = Wish.of(report, no_text)
     chosen = split(metrics)
     if model:
         declared = chosen_task(task, own, kind, column, score_range, encoding)
@@ -157,12 +161,15 @@ def survey_command(
                 "revision": revision,
                 "trust_remote_code": trust_remote_code,
             },
+            frequencies=wish.file is not None,
         )
         survey_layers_of(
             f"{model}, {source.chosen.name}",
             lambda bars: source.space(model, bars),
             chosen,
             output,
+            wish,
+            texts=source.chosen.texts,
             sample=sample,
             seed=seed,
             bootstrap=bootstrap,
@@ -182,6 +189,7 @@ def survey_command(
             lambda _: Space.open(paths[0]),
             chosen,
             output,
+            wish,
             sample=sample,
             seed=seed,
             bootstrap=bootstrap,
@@ -213,34 +221,11 @@ def survey_command(
                 console.print()
     if as_json:
         print_json({"surveys": [one.document() for one in done]})
-    save_rows([row for one in done for row in one.rows], output, quiet=as_json)
-
-
-def survey_layers_of(
-    title: str,
-    make: Callable[[Any], Any],
-    metrics: Sequence[str] | None,
-    output: str | None,
-    *,
-    sample: int,
-    seed: int,
-    bootstrap: int,
-    with_findings: bool,
-    as_json: bool,
-    streamed: Callable[[Any], list[Row]] | None = None,
-) -> None:
-    """Measure every layer of a space, or of what goes by, and report it."""
-    if streamed is not None and bootstrap:
-        raise ValueError("--bootstrap draws from the vectors, which --no-store does not keep; leave one of them out")
-    found: list[Any] = []
-    with progress() as bars:
-        if streamed is not None:
-            rows = streamed(bars)
-        else:
-            space = make(bars)
-            rows = survey_layered(space, metrics, sample=sample, seed=seed, bootstrap=bootstrap, seen=bars)
-            found = last_findings(space, sample=sample, seed=seed) if with_findings else []
-    report_layers(title, rows, found, output, as_json=as_json)
+    rows = [row for one in done for row in one.rows]
+    save_rows(rows, output, quiet=as_json)
+    pictures = [each for one in done for each in wish.of_cloud(one.cloud, short_name(one.path))]
+    findings = [finding for one in done for finding in one.findings]
+    wish.save("survey", f"Survey of {', '.join(map(short_name, paths))}", rows, pictures, quiet=as_json, findings=findings)
 
 
 def survey_file(

@@ -53,7 +53,6 @@ Revision = Annotated[str | None, typer.Option(help="Revision of a model on the h
 Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
 
 
-
 @dataclass(frozen=True)
 class Chosen:
     """The texts to read and what gets a vector."""

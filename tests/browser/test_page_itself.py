@@ -1,0 +1,176 @@
+"""The page as a whole: themes, contents, figures, phones and paper."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_samples import study
+
+from theodolite.report.page import write_report
+
+CUT_OFF = """[...document.querySelectorAll('h1, h2, h3, h4, p, button')].filter((one) => one.offsetParent
+  && !one.closest('.table-scroll, .plot, .unseen, .skip') && one.getBoundingClientRect().right > innerWidth + 1)
+  .map((one) => one.textContent.slice(0, 60))"""
+"""What the window's right edge cuts off, outside of what scrolls by itself."""
+
+
+def background(page: Any) -> str:
+    return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+
+def lightness(colour: str) -> float:
+    return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 3
+
+
+def test_the_theme_is_the_systems_until_one_is_chosen_and_is_remembered(visit: Any, study_page: Path) -> None:
+    page = visit(study_page, color_scheme="dark")
+    assert lightness(background(page)) < 60
+    page.locator("#theme").click()
+    assert lightness(background(page)) > 200
+    assert page.locator("#theme").inner_text() == "Dark"
+    page.reload()
+    assert lightness(background(page)) > 200
+    page.locator("#theme").click()
+    assert lightness(background(page)) < 60
+
+
+def test_plots_follow_the_theme(visit: Any, study_page: Path) -> None:
+    page = visit(study_page, color_scheme="light")
+    place = page.locator(".plot").first
+    place.scroll_into_view_if_needed()
+    text = place.locator(".xtick text").first
+    text.wait_for()
+    dark_ink = text.evaluate("one => getComputedStyle(one).fill")
+    page.locator("#theme").click()
+    page.wait_for_function("old => getComputedStyle(document.querySelector('.plot .xtick text')).fill !== old", arg=dark_ink)
+    assert lightness(text.evaluate("one => getComputedStyle(one).fill")) > lightness(dark_ink) + 80
+
+
+def test_figures_are_drawn_when_they_come_near(visit: Any, study_page: Path, draw_all: Callable[[Any], None]) -> None:
+    page = visit(study_page)
+    assert page.locator(".plot[data-drawn]").count() == 0
+    draw_all(page)
+    assert page.locator(".plot[data-ready]").count() == page.locator(".plot").count() > 5
+    assert page.locator(".plot.failed").count() == 0
+    for plot in page.locator(".plot").all():
+        assert plot.locator("svg.main-svg").count() >= 1
+
+
+def test_a_figure_can_be_saved(visit: Any, study_page: Path) -> None:
+    page = visit(study_page)
+    plot = page.locator(".plot").first
+    plot.scroll_into_view_if_needed()
+    plot.locator(".main-svg").first.wait_for()
+    plot.hover()
+    with page.expect_download() as download:
+        plot.locator('.modebar-btn[data-title*="ownload"]').first.click()
+    assert Path(download.value.path()).read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_slider_walks_through_the_steps(visit: Any, study_page: Path) -> None:
+    page = visit(study_page)
+    plot = page.locator("#figures-CentroidPaths .plot")
+    plot.scroll_into_view_if_needed()
+    plot.locator(".slider-container").wait_for()
+    label = plot.locator(".slider-label").filter(has_text="step")
+    assert label.text_content() == "step 40"
+    rail = plot.locator(".slider-rail-touch-rect")
+    rail.scroll_into_view_if_needed()
+    box = rail.bounding_box()
+    page.mouse.click(box["x"] + 4, box["y"] + box["height"] / 2)
+    label.filter(has_text="step 0").wait_for()
+
+
+def test_the_contents_lead_to_their_sections(visit: Any, study_page: Path) -> None:
+    page = visit(study_page)
+    for link in page.locator(".toc a").all():
+        link.click()
+        target = page.locator(f"[id='{(link.get_attribute('href') or '')[1:]}']")
+        page.wait_for_function(
+            "one => { const { top } = one.getBoundingClientRect(); return -5 < top && top < innerHeight; }",
+            arg=target.element_handle(),
+        )
+
+
+def test_the_keyboard_reaches_everything_and_shows_where_it_is(visit: Any, study_page: Path) -> None:
+    page = visit(study_page)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        told = page.evaluate(
+            "(() => { const at = document.activeElement; const look = getComputedStyle(at);"
+            "return [at.tagName, look.outlineStyle !== 'none' && parseFloat(look.outlineWidth) > 0]; })()"
+        )
+        reached.add(told[0])
+        assert told[1], f"{told[0]} does not show that it has the focus"
+    assert {"A", "SUMMARY", "INPUT", "BUTTON", "DIV"} <= reached
+
+
+def test_every_control_has_a_name(visit: Any, study_page: Path) -> None:
+    page = visit(study_page)
+    nameless = page.evaluate(
+        "[...document.querySelectorAll('button, select, input, [tabindex=\"0\"]')].filter((one) => !(one.textContent.trim()"
+        " || one.getAttribute('aria-label') || one.labels && one.labels.length)).map((one) => one.outerHTML.slice(0, 90))"
+    )
+    assert nameless == []
+
+
+def test_the_command_is_copied(visit: Any, study_page: Path) -> None:
+    page = visit(study_page)
+    page.locator(".copy-command").click()
+    page.locator(".copy-command", has_text="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()").startswith("theodolite study run rp21 --model first-model")
+
+
+def test_rules_and_printed_rows_open(visit: Any, study_page: Path) -> None:
+    page = visit(study_page)
+    rule = page.locator(".card details.rule").first
+    assert not rule.locator("p").is_visible()
+    rule.locator("summary").click()
+    assert rule.locator("p").is_visible()
+
+
+@pytest.mark.parametrize("width", [360, 390, 768])
+def test_a_phone_needs_no_scrolling_sideways(visit: Any, study_page: Path, draw_all: Callable[[Any], None], width: int) -> None:
+    page = visit(study_page, width=width, height=800)
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    draw_all(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(CUT_OFF) == []
+
+
+def test_paper_gets_all_figures_and_no_controls(visit: Any, study_page: Path, tmp_path: Path) -> None:
+    page = visit(study_page, color_scheme="dark")
+    page.pdf(path=tmp_path / "page.pdf")
+    assert page.locator(".plot[data-drawn]").count() == page.locator(".plot").count()
+    page.emulate_media(media="print")
+    assert background(page) == "rgb(255, 255, 255)"
+    for control in (".bar", ".toc", ".table-tools", ".cloud-tools", ".copy-command"):
+        assert not page.locator(control).first.is_visible()
+    assert (tmp_path / "page.pdf").stat().st_size > 50_000
+
+
+def test_several_runs_stand_beside_each_other(visit: Any, tmp_path: Path, draw_all: Callable[[Any], None]) -> None:
+    write_report([study("one", points=60), study("two", models=("other",), points=60)], tmp_path / "two.html")
+    page = visit(tmp_path / "two.html")
+    draw_all(page)
+    first, second = page.locator("#figures-IsotropyByLayer figure").all()[:2]
+    a, b = first.bounding_box(), second.bounding_box()
+    assert a["y"] == b["y"] and a["x"] + a["width"] <= b["x"]
+    assert [one.locator(".run-tag").inner_text() for one in (first, second)] == ["one", "two"]
+    assert page.locator(".run-heading").all_inner_texts()[0].startswith("one")
+
+
+def test_an_empty_run_is_a_page_without_errors(visit: Any, tmp_path: Path) -> None:
+    from theodolite.report.run_folder import RunData
+
+    write_report([RunData(name="nothing")], tmp_path / "nothing.html")
+    assert visit(tmp_path / "nothing.html").locator("h1").inner_text() == "nothing"
