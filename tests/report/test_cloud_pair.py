@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from typing import Any
 
 import numpy as np
@@ -36,10 +34,6 @@ def pair(n: int = 40) -> CloudPair:
     found = CloudPair.of([picture(n, "fine-tuned", 1), picture(n)])
     assert found is not None
     return found
-
-
-def unpacked(packed: dict[str, str]) -> Any:
-    return np.frombuffer(base64.b64decode(packed["bdata"]), np.dtype("<" + packed["dtype"]))
 
 
 def test_no_points_are_nothing_and_three_pictures_are_no_pair() -> None:
@@ -87,46 +81,6 @@ def test_a_colour_or_dimension_there_is_not_is_refused() -> None:
         pair().plot(color="pos")
     with pytest.raises(ValueError, match="must be 2 or 3"):
         pair().plot(4)  # type: ignore[arg-type]
-
-
-def test_the_payload_gives_back_points_words_and_colours() -> None:
-    payload = json.loads(json.dumps(pair().payload()))
-    for panel, one in zip(payload["panels"], pair().pictures, strict=True):
-        assert (np.stack([unpacked(panel[name]) for name in "xyz"], axis=1) == one.points).all()
-        assert [payload["tokens"][i] for i in unpacked(panel["token"])] == one.columns["token"]
-        assert [payload["sentences"][i] for i in unpacked(panel["sentence"])] == one.columns["text"]
-    assert len(payload["sentences"]) == 10
-    label = payload["colors"]["label"]
-    names = [*label["names"], None]
-    assert [names[i] for i in unpacked(label["codes"][0])][:2] == ["A", "B"] and "&lt;a href" in "".join(label["names"])
-    frequency = unpacked(payload["colors"]["frequency"]["values"][0])
-    assert np.isnan(frequency[3]) and frequency[4] == -4
-    assert (payload["colors"]["frequency"]["min"], payload["colors"]["frequency"]["max"]) == (-4, 0)
-
-
-def test_without_text_no_word_is_in_the_payload() -> None:
-    payload = json.dumps(pair().payload(text=False))
-    assert "word" not in payload and "sentence with" not in payload
-
-
-@pytest.mark.parametrize("each", [13, 1])
-def test_twenty_thousand_points_with_sentences_stay_small(each: int) -> None:
-    n = 10_000
-    rng = np.random.default_rng(0)
-    texts = [f"{i // each} " + "".join(map(chr, rng.integers(97, 123, 150))) for i in range(0, n, each) for _ in range(each)][:n]
-    columns = {
-        "token": [f"token{i % 5000}" for i in range(n)],
-        "text": texts,
-        "frequency": rng.random(n).tolist(),
-        **{name: rng.integers(0, 50, n).tolist() for name in ("label", "pos", "cluster")},
-    }
-    both = [
-        Picture(rng.standard_normal((n, 3)).astype(np.float32), (0.1, 0.1, 0.1), np.arange(n), {"state": state}, columns)
-        for state in "ab"
-    ]
-    found = CloudPair.of(both)
-    assert found is not None
-    assert len(json.dumps(found.payload(), ensure_ascii=False)) < 2_000_000
 
 
 def test_pictures_pair_with_the_pre_trained_state_of_their_own_layer() -> None:

@@ -24,7 +24,9 @@ def report_command(
             show_default=False,
         ),
     ],
-    to: Annotated[str, typer.Option("--to", metavar="FILE", help="The page to write.")] = "report.html",
+    to: Annotated[
+        str, typer.Option("--to", metavar="FILE", help="The page to write; a name that ends in .md gets Markdown.")
+    ] = "report.html",
     no_text: Annotated[bool, typer.Option("--no-text", help="Leave sentences and tokens out of the file.")] = False,
     figures: Annotated[
         str | None,
@@ -45,6 +47,9 @@ def report_command(
     from theodolite.report.page import check_place, write_report
     from theodolite.report.run_folder import read_run
 
+    if to.endswith(".md"):
+        write_markdown(runs, to, overwrite=overwrite)
+        return
     check_place(to, overwrite=overwrite)
     if figures is not None:
         from theodolite.report.figure_files import require_figures
@@ -56,6 +61,27 @@ def report_command(
     if figures is not None:
         written = write_all_figures(read, figures)
         print(f"{len(written)} figures written to {figures}")
+
+
+def write_markdown(runs: list[str], to: str, *, overwrite: bool) -> None:
+    """Verdicts and tables of one run as Markdown."""
+    from pathlib import Path
+
+    from theodolite.report.markdown import markdown_of
+    from theodolite.report.run_folder import read_run
+
+    place = Path(to)
+    if len(runs) > 1:
+        raise ValueError(f"a Markdown page shows one run, and {len(runs)} were named; write one for each, or an .html of all")
+    if not place.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {place.parent} to write {place.name} into; make it first")
+    if place.exists() and not overwrite:
+        raise FileExistsError(f"{place} exists already; choose another name, or say --overwrite")
+    text = markdown_of(read_run(runs[0]))
+    partial = place.with_name(f".{place.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(place)
+    print(f"report written to {to}")
 
 
 def write_all_figures(runs: list[RunData], folder: str) -> list[Path]:

@@ -110,6 +110,12 @@ STUDIES: dict[str, tuple[Layout, ...]] = {
             last=True,
         ),
         Layout(
+            "Clusters by layer",
+            ("clusters", "mean_minimum_distance", "hull_accuracy"),
+            ("run", "model", "task", "layer"),
+            settings=("",),
+        ),
+        Layout(
             "Fine-tuned on one task, probed on another",
             ("mean_change", "labels_rose", "labels_fell", "probe_accuracy"),
             ("run", "model", "task", "setting"),

@@ -11,6 +11,7 @@ from theodolite.core.rows import Row
 from theodolite.report.layouts import tables_of
 from theodolite.report.plain import clean
 from theodolite.report.tables import Column, Entry, Table, turned
+from theodolite.report.words import worded
 
 if TYPE_CHECKING:
     from theodolite.report.run_folder import RunData
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 SIGNS = {"holds": "✓", "does not hold": "✗", "not decidable here": "?"}
 LINES = 60
 """Lines of a table that a page holds; the rows' file has them all."""
-TEXT = 400
+TEXT = 2000
 
 
 def markdown_of(run: RunData) -> str:
@@ -45,7 +46,7 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Iterable[str]:
     for one in verdicts:
         whose = f", {_text(one.model)}" if several else ""
         yield f"### {SIGNS[one.measured.outcome]} {one.claim}{whose}: {_text(one.title)} – {one.measured.outcome}"
-        yield _text(one.measured.why) + "."
+        yield _text(worded(one.measured.why)) + "."
         if one.measured.effects:
             yield _effects(one.measured.effects)
         if one.printed:
@@ -53,14 +54,14 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Iterable[str]:
 
 
 def _on_printed(judged: Judged) -> str:
-    return f"**{_text(judged.source)}: {judged.outcome}** ({_text(judged.why)})."
+    return f"**{_text(judged.source)}: {judged.outcome}** ({_text(worded(judged.why))})."
 
 
 def _effects(effects: Sequence[Effect]) -> str:
     lines = ["| effect | value | 95 % interval | from |", "|---|---:|---|---|"]
     for one in effects[:LINES]:
         interval = "" if one.low is None or one.high is None else f"{_number(one.low)} … {_number(one.high)}"
-        lines.append(f"| {_text(one.name)} | {_number(one.value)} | {interval} | {_text(one.how)} |")
+        lines.append(f"| {_text(worded(one.name))} | {_number(one.value)} | {interval} | {_text(one.how)} |")
     return "\n".join(lines)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from theodolite.report.plain import clean
+from theodolite.report.words import worded
 from theodolite.studies.verdicts import OUTCOMES, Effect, Judged, Verdict
 
 SIGNS = {"holds": "✓", "does not hold": "✗", "not decidable here": "?"}
@@ -63,7 +64,7 @@ def _judged(judged: Judged, against: Verdict | None = None) -> dict[str, Any]:
         "outcome": judged.outcome,
         "sign": SIGNS[judged.outcome],
         "kind": CLASSES[judged.outcome],
-        "why": clean(judged.why, 1500),
+        "why": clean(worded(judged.why), 1500),
         "bars": bars(judged.effects),
         # A paper's own table that does not bear out its claim is worth more than a word in passing.
         "bends": against is not None and judged.outcome == "does not hold",
@@ -91,7 +92,7 @@ def _bar(effect: Effect, reach: float) -> Bar:
     low, high = (effect.low, effect.high) if known and effect.low is not None and effect.high is not None else (0.0, 0.0)
     sided = "" if not known else "above" if low > 0 else "below" if high < 0 else ""
     return Bar(
-        name=clean(effect.name, 160),
+        name=clean(worded(effect.name), 160),
         value=number(effect.value),
         interval=f"[{number(low)}, {number(high)}]" if known else "",
         how=clean(", ".join(part for part in (effect.how, f"n = {effect.n:,}" if effect.n is not None else "") if part), 300),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 METRIC_NAMES = {
     "spearman": "Spearman",
     "pearson": "Pearson",
@@ -45,3 +47,10 @@ METRIC_NAMES = {
     **{f"ev_{k}": f"EV {k}" for k in range(1, 21)},
 }
 """A metric that is not here is called by its own name."""
+
+_SLUGS = re.compile(rf"\b({'|'.join(sorted((name for name in METRIC_NAMES if '_' in name), key=len, reverse=True))})\b")
+
+
+def worded(text: str) -> str:
+    """A sentence in which metrics are called as people call them, and not as rows do."""
+    return _SLUGS.sub(lambda found: METRIC_NAMES[found[1]], text)

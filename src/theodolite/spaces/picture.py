@@ -24,8 +24,9 @@ AXES = ("x", "y", "z")
 class Picture:
     """Points (n, 3) on the first three principal directions; `explained` is the share of the variance on each.
 
-    `about` tells model, state, layer and task, as the fields of a row. `columns` holds one value a point under each name: `token`,
-    `text`, `label`, `pos`, `frequency` (log10 of the share of all words), `cluster`. `rows` are the points' numbers in the cloud.
+    `about` tells model, state, layer and task, as the fields of a row. `columns` holds one value a point under each of its
+    names, such as `token`, `text`, `label`, `pos`, `frequency` (Zipf's, as `extract` keeps it) and `cluster`. `rows` are the
+    points' numbers in the cloud.
     """
 
     points: NDArray[np.float32]

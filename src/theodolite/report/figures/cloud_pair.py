@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from theodolite.report.figures.base import Shown, file_name, frame_of
 from theodolite.report.figures.cloud_colours import COLOURS, Category, Scale, category
-from theodolite.report.figures.cloud_payload import cloud_payload
 from theodolite.report.look import NAME, PALETTE, dressed, panels, scale
 from theodolite.report.plain import clean, plain, wrapped
 from theodolite.spaces.picture import AXES, Picture
@@ -95,10 +94,6 @@ class CloudPair(Shown):
                 figure.add_trace(trace, row=1, col=column)
         self._axes(figure, dimensions)
         return dressed(_colour_bar(figure, by), height=520).update_layout(legend_itemsizing="constant")
-
-    def payload(self, text: bool = True) -> dict[str, Any]:
-        """The points for a page that draws them itself; without `text`, no token and no sentence is in it."""
-        return cloud_payload(self.pictures, [self._panel(one) for one in self.pictures], text=text)
 
     def _shared(self) -> Mapping[str, Any]:
         first = self.pictures[0].about

@@ -83,7 +83,7 @@ class Evidence:
     def _single(self, row: Row) -> Estimate:
         seeds = {} if row.seed is None else {row.seed: row.value}
         if row.low is not None and row.high is not None:
-            return Estimate(value=row.value, low=row.low, high=row.high, n=row.n, how="the row's interval", by_seed=seeds)
+            return Estimate(value=row.value, low=row.low, high=row.high, n=row.n, how="as measured", by_seed=seeds)
         times = 0 if self.printed else self.repeats.get(row.metric, 0)
         spread = [other.value for other in self.find(f"{row.metric}_sd", **_same(row)) if math.isfinite(other.value)]
         if times > 1 and spread:
