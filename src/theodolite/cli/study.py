@@ -178,6 +178,7 @@ def finish(study: Study, plan: list[Step], store: Any, folder: Path, *, wish: An
     rows = gather(study, plan, store)
     verdicts = judge(study, rows)
     notes = notes_of(study)
+    notes += _of_models(wish.models)
     if wish.quick:
         notes.append("Made with --quick: the study's small sizes. The intervals are wide, and the verdicts are of a try.")
     if failed:
@@ -192,6 +193,15 @@ def finish(study: Study, plan: list[Step], store: Any, folder: Path, *, wish: An
     publish(study, plan, store, folder, rows=rows, verdicts=verdicts, facts=facts)
     write_report([read_run(folder)], folder / "report.html", text=text)
     return verdicts
+
+
+def _of_models(models: tuple[Any, ...]) -> list[str]:
+    """What has to be said of an encoder whose start is no pre-trained state."""
+    from theodolite.models.demo import NAME
+
+    known = any(one.name == NAME for one in models)
+    said = f"{NAME} is a contrastively fine-tuned sentence encoder: where this page says pre-trained, it is as it comes."
+    return [said] if known else []
 
 
 def _require_names(models: tuple[Any, ...]) -> None:

@@ -79,7 +79,7 @@ function legendOf(cloud) {
   if (colours[0].kind === "number") {
     const [low, high] = [Math.min(...colours.map((one) => one.low)), Math.max(...colours.map((one) => one.high))];
     const ramp = el("span", { class: "ramp", "aria-hidden": "true" }, ...LOOK.ramp.map((colour) => el("i", { colour })));
-    const words = `frequent (${number(high, 3)}), log10 of the share of all words`;
+    const words = `frequent (${number(high, 3)}), log10 of its count in a thousand million words`;
     const unknown = colours.some((one) => one.codes.includes(GREY_NUMBER));
     return [el("span", {}, `rare (${number(low, 3)})`), ramp, el("span", {}, words + (unknown ? "; grey: not known" : ""))];
   }
