@@ -130,3 +130,12 @@ def test_a_long_table_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     table = frame_table({"x": list(range(9))}, title="t")
     assert table.lines == 5
     assert "The first 5 of 9 lines." in table.to_dict()["note"]
+
+
+def test_columns_of_one_head_come_in_the_order_of_the_metrics() -> None:
+    rows = [Row(metric="b", value=1.0, state="x", setting="s"), Row(metric="a", value=2.0, state="x", setting="t")]
+    rows += [Row(metric="a", value=3.0, state="y", setting="s"), Row(metric="b", value=4.0, state="y", setting="s")]
+    entries = [Entry("r", row) for row in rows]
+    found = turned(entries, lines=("setting",), across=("state", "metric"), title="t", metrics=("a", "b"))
+    assert found is not None
+    assert [(column.group, column.name) for column in found.columns[1:]] == [("x", "a"), ("x", "b"), ("y", "a"), ("y", "b")]

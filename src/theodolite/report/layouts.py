@@ -53,7 +53,7 @@ class Layout:
         chosen.sort(key=lambda entry: _state_order(entry.row.state))
         owners = {owner: i for i, owner in enumerate(dict.fromkeys((entry.run, entry.row.model) for entry in entries))}
         chosen.sort(key=lambda entry: owners[entry.run, entry.row.model])
-        return turned(chosen, lines=self.lines, across=self.across, title=self.title, note=self.note)
+        return turned(chosen, lines=self.lines, across=self.across, title=self.title, note=self.note, metrics=self.metrics)
 
     def _takes(self, entry: Entry) -> bool:
         row = entry.row

@@ -82,11 +82,21 @@ class Entry:
 
     def field(self, name: str) -> Any:
         value = self.run if name == "run" else getattr(self.row, name)
-        return METRIC_NAMES.get(value, value.replace("_", " ")) if name == "metric" else value
+        return metric_name(value) if name == "metric" else value
 
 
-def turned(entries: Iterable[Entry], *, lines: Sequence[str], across: Sequence[str], title: str, note: str = "") -> Table | None:
+def turned(
+    entries: Iterable[Entry],
+    *,
+    lines: Sequence[str],
+    across: Sequence[str],
+    title: str,
+    note: str = "",
+    metrics: Sequence[str] = (),
+) -> Table | None:
     """One line for each combination of the fields `lines`, one column for each of the fields `across`; None without entries.
+
+    Columns come in the order of the entries, those of one head in the order of `metrics` where that is given.
 
     Fields that are the same everywhere are told in the note instead of in a column. Where several rows meet in a cell (several
     seeds, say), it holds their median and standard deviation.
@@ -104,10 +114,26 @@ def turned(entries: Iterable[Entry], *, lines: Sequence[str], across: Sequence[s
     for entry in entries:
         line, head = tuple(entry.field(f) for f in shown), tuple(entry.field(f) for f in heads)
         cells.setdefault(head, {}).setdefault(line, []).append(entry.row)
+    if metrics and "metric" in heads:
+        cells = _ordered(cells, heads.index("metric"), [metric_name(metric) for metric in metrics])
     columns = [Column(f, [key[i] for key in kept]) for i, f in enumerate(shown)]
     columns += [_measured(head, [found.get(key, ()) for key in kept]) for head, found in cells.items()]
     said = " ".join(part for part in (note, f"Throughout: {', '.join(same)}." if same else "") if part)
     return Table(title, tuple(columns), said, len(keys) if len(keys) > len(kept) else 0)
+
+
+def metric_name(metric: str) -> str:
+    """What a metric is called in a head."""
+    return METRIC_NAMES.get(metric, metric.replace("_", " "))
+
+
+def _ordered(
+    cells: Mapping[tuple[Any, ...], dict[tuple[Any, ...], list[Row]]], at: int, names: Sequence[str]
+) -> dict[tuple[Any, ...], dict[tuple[Any, ...], list[Row]]]:
+    """The columns with the metric, at this place of their heads, in the order of the names; the rest as it came."""
+    rest = [(*head[:at], *head[at + 1 :]) for head in cells]
+    first = {each: i for i, each in reversed(list(enumerate(rest)))}
+    return dict(sorted(cells.items(), key=lambda item: (first[(*item[0][:at], *item[0][at + 1 :])], names.index(item[0][at]))))
 
 
 def frame_table(columns: Mapping[str, Sequence[Any]], *, title: str) -> Table:
