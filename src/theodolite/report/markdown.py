@@ -46,15 +46,21 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Iterable[str]:
     for one in verdicts:
         whose = f", {_text(one.model)}" if several else ""
         yield f"### {SIGNS[one.measured.outcome]} {one.claim}{whose}: {_text(one.title)} – {one.measured.outcome}"
-        yield _text(worded(one.measured.why)) + "."
+        yield _sentence(one.measured.why)
         if one.measured.effects:
             yield _effects(one.measured.effects)
         if one.printed:
-            yield "On the paper's own rows: " + " ".join(map(_on_printed, one.printed))
+            yield "On the paper's own rows:"
+            yield "\n".join(map(_on_printed, one.printed))
 
 
 def _on_printed(judged: Judged) -> str:
-    return f"**{_text(judged.source)}: {judged.outcome}** ({_text(worded(judged.why))})."
+    return f"- {_text(judged.source)}: **{judged.outcome}**. {_sentence(judged.why)}"
+
+
+def _sentence(why: str) -> str:
+    text = _text(worded(why))
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _effects(effects: Sequence[Effect]) -> str:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 _SAMPLING = re.compile(r"(?:^|\s)(?:half-samples|sample)=\d+")
+SCORED = ("model", "state", "task", "layer", "setting", "metric", "value", "low", "high", "n", "reason")
+"""What a frame tells of a score in some setting."""
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from theodolite.core.rows import Row
-from theodolite.report.figures.base import RowsDisplay, grouped, one_of, states_of
+from theodolite.report.figures.base import SCORED, RowsDisplay, grouped, one_of, states_of
 from theodolite.report.figures.lines import line, pens
 from theodolite.report.figures.repair_scores import CHANGE, SCORE, order, repaired
 from theodolite.report.figures.words import axis
@@ -22,19 +22,7 @@ class LayerScores(RowsDisplay):
     """Spearman over the layers: a panel for each state, a line for each repair, with intervals."""
 
     metric: str = SCORE
-    fields: ClassVar[tuple[str, ...]] = (
-        "model",
-        "state",
-        "task",
-        "setting",
-        "layer",
-        "metric",
-        "value",
-        "low",
-        "high",
-        "n",
-        "reason",
-    )
+    fields: ClassVar[tuple[str, ...]] = SCORED
 
     @classmethod
     def of(cls, rows: Iterable[Row], metric: str = SCORE) -> LayerScores | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from theodolite.core.rows import Row
-from theodolite.report.figures.base import RowsDisplay, grouped, last_layer, one_of, states_of
+from theodolite.report.figures.base import SCORED, RowsDisplay, grouped, last_layer, one_of, states_of
 from theodolite.report.figures.lines import Pen, bars, drawn, pens, said, value_of
 from theodolite.report.look import AXIS, NAME, panels
 from theodolite.report.plain import plain
@@ -29,19 +29,7 @@ REPAIRS = (
 class RepairScores(RowsDisplay):
     """Spearman after each repair in the last layer, and its change against the same state's baseline, with intervals."""
 
-    fields: ClassVar[tuple[str, ...]] = (
-        "model",
-        "state",
-        "task",
-        "layer",
-        "setting",
-        "metric",
-        "value",
-        "low",
-        "high",
-        "n",
-        "reason",
-    )
+    fields: ClassVar[tuple[str, ...]] = SCORED
 
     @classmethod
     def of(cls, rows: Iterable[Row]) -> RepairScores | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from theodolite.core.rows import Row
-from theodolite.report.figures.base import RowsDisplay, grouped, one_of, setting_of, states_of
+from theodolite.report.figures.base import SCORED, RowsDisplay, grouped, one_of, setting_of, states_of
 from theodolite.report.figures.lines import line, pens
 from theodolite.report.figures.words import axis
 from theodolite.report.look import panels
@@ -23,20 +23,7 @@ SETTING = "sweep global"
 class Sweep(RowsDisplay):
     """Spearman, log I and IsoScore over the number D of removed top directions: a panel for each, a line for each state."""
 
-    fields: ClassVar[tuple[str, ...]] = (
-        "model",
-        "state",
-        "task",
-        "layer",
-        "setting",
-        "label",
-        "metric",
-        "value",
-        "low",
-        "high",
-        "n",
-        "reason",
-    )
+    fields: ClassVar[tuple[str, ...]] = (*SCORED, "label")
 
     @classmethod
     def of(cls, rows: Iterable[Row]) -> Sweep | None:
@@ -56,7 +43,7 @@ class Sweep(RowsDisplay):
     @property
     def note(self) -> str:
         return (
-            "D = 0 is the cloud with nothing removed. Where the fine-tuned line of isotropy lies under the other at one D, it "
+            "D = 0 is the centred cloud. Where the fine-tuned line of isotropy lies under the other at one D, it "
             "has more long directions left."
         )
 
