@@ -71,5 +71,8 @@ def _classified(X: Any, y: Labels, T: Any, held: Labels, told: Any) -> Any:
     if told["classifier"] == "none":
         return None
     chosen = sample_by_label(y, told["classifier_rows"] or len(y), seed=told["seed"])
-    made: Any = LinearProbe(seed=told["seed"]) if told["classifier"] == "linear" else ClassifierProbe(seed=told["seed"])
+    if told["classifier"] == "linear":
+        return LinearProbe(seed=told["seed"]).fit(X[chosen], y[chosen]).evaluate(T, held)
+    grid: dict[str, Any] = told["grid"]
+    made = ClassifierProbe(seed=told["seed"], **grid)
     return made.fit(X[chosen], y[chosen]).evaluate(T, held)

@@ -63,6 +63,7 @@ def _probe(
         "rows": told["probe"]["rows"],
         "classifier": told["probe"]["classifier"],
         "classifier_rows": told["probe"]["classifier_rows"],
+        "grid": {name: told["probe"][name] for name in ("hidden", "alphas") if told["probe"][name]},
     }
     state = setting or ("fine-tuned" if run else "pre-trained")
     return Step("probe", settings, needs, f"{model.name}, {task}, {state}: labels")
