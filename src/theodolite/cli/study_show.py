@@ -129,14 +129,21 @@ def show_verdicts(console: Console, verdicts: Sequence[Verdict]) -> None:
 
 
 def show_checked(console: Console, found: Sequence[Checked]) -> None:
-    """Printed and measured, side by side."""
-    table = plain_table(["source", "cell", "printed", "of", "measured", "here of"], right={"printed", "measured"})
+    """Printed and measured, side by side: a table for each source and pair of models."""
+    groups: dict[tuple[str, str, str], list[Checked]] = {}
     for one in found:
-        measured = "–" if one.measured is None else number(one.measured)
-        cell = " ".join(filter(None, [one.task, one.state, one.setting, one.metric]))
-        beside = one.measured_model if one.measured is not None else "–"
-        table.add_row(one.source, cell, number(one.printed), one.printed_model, measured, beside)
-    console.print(table)
+        if one.measured is not None:
+            groups.setdefault((one.source, one.printed_model, one.measured_model), []).append(one)
+    for (source, printed, measured), cells in groups.items():
+        console.print(f"{source}: {printed} as printed, {measured} as measured here", markup=False, style="bold")
+        table = plain_table(["cell", "printed", "measured"], right={"printed", "measured"})
+        for one in cells:
+            cell = ", ".join(filter(None, [one.task, one.state, one.setting, one.metric]))
+            table.add_row(cell, number(one.printed), number(one.measured))
+        console.print(table)
+    missing = sum(one.measured is None for one in found)
+    if missing:
+        console.print(f"{missing} printed numbers have nothing measured beside them", style="dim", markup=False)
     same = [one for one in found if one.comparable]
     for one in same:
         console.print(f"{one.source}, {one.state} {one.setting} {one.metric}: {one.words}", markup=False, soft_wrap=True)
