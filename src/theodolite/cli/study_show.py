@@ -138,7 +138,8 @@ def show_checked(console: Console, found: Sequence[Checked]) -> None:
         console.print(f"{source}: {printed} as printed, {measured} as measured here", markup=False, style="bold")
         table = plain_table(["cell", "printed", "measured"], right={"printed", "measured"})
         for one in cells:
-            cell = ", ".join(filter(None, [one.task, one.state, one.setting, one.metric]))
+            task = one.task if len({each.task for each in cells}) > 1 else ""
+            cell = ", ".join(filter(None, [task, one.state, one.setting, one.metric]))
             table.add_row(cell, number(one.printed), number(one.measured))
         console.print(table)
     missing = sum(one.measured is None for one in found)
