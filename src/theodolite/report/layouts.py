@@ -41,6 +41,8 @@ class Layout:
     """Whether only the last layer of each model is meant."""
     labelled: bool = False
     """Whether rows of single labels are meant, rather than those of the whole."""
+    stepped: bool = False
+    """Whether rows of a training step are meant, rather than those of a state."""
 
     def of(self, entries: Sequence[Entry], last: Callable[[Entry], bool]) -> Table | None:
         """The table, or None where the rows hold nothing of it."""
@@ -58,7 +60,12 @@ class Layout:
     def _takes(self, entry: Entry) -> bool:
         row = entry.row
         in_settings = self.settings is None or row.setting in self.settings
-        return row.metric in self.metrics and in_settings and bool(row.label) == self.labelled and row.step is None
+        return (
+            row.metric in self.metrics
+            and in_settings
+            and bool(row.label) == self.labelled
+            and (row.step is not None) == self.stepped
+        )
 
 
 STUDIES: dict[str, tuple[Layout, ...]] = {
@@ -126,6 +133,8 @@ STUDIES: dict[str, tuple[Layout, ...]] = {
             ("movement_share_1", "movement_share_2"),
             ("run", "model", "task", "layer"),
             ("metric",),
+            note="The share of all labels' movement that lies on one direction, and on two.",
+            stepped=True,
         ),
     ),
 }
