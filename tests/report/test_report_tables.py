@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from typing import Any
 
 import pytest
 from report_samples import rows_of
@@ -139,3 +140,13 @@ def test_columns_of_one_head_come_in_the_order_of_the_metrics() -> None:
     found = turned(entries, lines=("setting",), across=("state", "metric"), title="t", metrics=("a", "b"))
     assert found is not None
     assert [(column.group, column.name) for column in found.columns[1:]] == [("x", "a"), ("x", "b"), ("y", "a"), ("y", "b")]
+
+
+def test_a_studys_runs_are_told_by_what_they_ended_with() -> None:
+    told: dict[str, Any] = {"study": "il23", "task": "rte", "metric": "accuracy", "split": "dev"}
+    rows = [Row(**told, state="fine-tuned", seed=seed, step=90 + seed, value=value) for seed, value in enumerate((0.5, 0.7, 0.6))]
+    rows += [Row(**told, state="isolayer", seed=0, step=5, value=0.9)]
+    rows += [Row(**told, state="pre-trained", seed=0, step=0, value=0.1, setting="untrained head")]
+    rows += [Row(**told | {"metric": "iso_score"}, state="fine-tuning", seed=0, step=3, layer=2, value=0.3)]
+    (table,) = tables_of([Entry("r", row) for row in rows])
+    assert [(column.name, list(column.values)) for column in table.columns[1:]] == [("fine-tuned", [0.6]), ("isolayer", [0.9])]

@@ -41,8 +41,8 @@ class Layout:
     """Whether only the last layer of each model is meant."""
     labelled: bool = False
     """Whether rows of single labels are meant, rather than those of the whole."""
-    stepped: bool = False
-    """Whether rows of a training step are meant, rather than those of a state."""
+    stepped: bool | None = False
+    """Whether rows of a training step are meant, rather than those of a state; None: what whole runs ended with."""
 
     def of(self, entries: Sequence[Entry], last: Callable[[Entry], bool]) -> Table | None:
         """The table, or None where the rows hold nothing of it."""
@@ -60,12 +60,8 @@ class Layout:
     def _takes(self, entry: Entry) -> bool:
         row = entry.row
         in_settings = self.settings is None or row.setting in self.settings
-        return (
-            row.metric in self.metrics
-            and in_settings
-            and bool(row.label) == self.labelled
-            and (row.step is not None) == self.stepped
-        )
+        in_time = row.layer is None if self.stepped is None else (row.step is not None) == self.stepped
+        return row.metric in self.metrics and in_settings and bool(row.label) == self.labelled and in_time
 
 
 STUDIES: dict[str, tuple[Layout, ...]] = {
@@ -106,6 +102,8 @@ STUDIES: dict[str, tuple[Layout, ...]] = {
             ("run", "model", "task", "metric"),
             ("state",),
             note="Median over the seeds, ± their standard deviation.",
+            settings=("",),
+            stepped=None,
         ),
     ),
     "zs22": (
