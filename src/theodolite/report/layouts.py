@@ -37,6 +37,8 @@ class Layout:
     across: tuple[str, ...] = ("state", "metric")
     note: str = ""
     settings: tuple[str, ...] | None = None
+    begins: str = ""
+    """What a row's setting has to begin with."""
     last: bool = False
     """Whether only the last layer of each model is meant."""
     labelled: bool = False
@@ -59,7 +61,7 @@ class Layout:
 
     def _takes(self, entry: Entry) -> bool:
         row = entry.row
-        in_settings = self.settings is None or row.setting in self.settings
+        in_settings = (self.settings is None or row.setting in self.settings) and row.setting.startswith(self.begins)
         in_time = row.layer is None if self.stepped is None else (row.step is not None) == self.stepped
         return row.metric in self.metrics and in_settings and bool(row.label) == self.labelled and in_time
 
@@ -125,6 +127,7 @@ STUDIES: dict[str, tuple[Layout, ...]] = {
             ("mean_change", "labels_rose", "labels_fell", "probe_accuracy"),
             ("run", "model", "task", "setting"),
             ("metric",),
+            begins="tuned on ",
         ),
         Layout(
             "How the centroids moved, by layer",
