@@ -18,6 +18,8 @@ from theodolite.report.run_folder import RunData
 from theodolite.report.tables import Entry, all_rows, frame_table
 from theodolite.report.verdict_cards import card, number, outcome_counts
 
+HEIGHT = 420
+"""Pixels of a figure that does not say."""
 OWN = frozenset({"CloudPair"})
 """Displays that the page draws itself, in a way that Plotly cannot."""
 SHADES = 32
@@ -106,7 +108,8 @@ def _figures(page: Gathered, named: Sequence[tuple[str, RunData]]) -> list[dict[
             if kind in OWN:
                 continue
             at = next(numbers)
-            page.figures[f"figure-{at}"] = figure_json(display)
+            figure = figure_of(display)
+            page.figures[f"figure-{at}"] = escaped(json.dumps(figure, ensure_ascii=False, separators=(",", ":")))
             table = _numbers_of(display)
             if table is not None:
                 page.data[f"numbers-{at}"] = table
@@ -114,6 +117,7 @@ def _figures(page: Gathered, named: Sequence[tuple[str, RunData]]) -> list[dict[
             section["figures"].append(
                 {
                     "id": f"figure-{at}",
+                    "height": int(figure["layout"].get("height") or HEIGHT),
                     "numbers": f"numbers-{at}" if table is not None else "",
                     "title": clean(display.title, 200),
                     "note": clean(display.note, 600),
@@ -133,21 +137,21 @@ def _displays(run: RunData) -> list[Display]:
     return displays_of(run)
 
 
-def figure_json(display: Display) -> str:
+def figure_of(display: Display) -> dict[str, Any]:
     """A display's plot as the page draws it: as wide as there is room, in the page's own colours.
 
     `scattergl` writes functions of its own while it draws, which the page's policy forbids, so it is drawn as plain `scatter`.
     """
     import plotly.io
 
-    told = json.loads(plotly.io.to_json(display.plot(), validate=False))
-    layout = told.get("layout", {})
+    told: dict[str, Any] = json.loads(plotly.io.to_json(display.plot(), validate=False))
+    layout = told.setdefault("layout", {})
     for name in ("template", "width", "title"):
         layout.pop(name, None)
     for trace in _traces(told):
         if trace.get("type") == "scattergl":
             trace["type"] = "scatter"
-    return escaped(json.dumps(told, ensure_ascii=False, separators=(",", ":")))
+    return told
 
 
 def _traces(told: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -29,7 +29,6 @@ function drawFigure(place) {
   if (panelsAcross(figure.layout) > 1 && place.clientWidth < wanted) figure.layout.width = wanted;
   else figure.layout.autosize = true;
   figure.config = { ...CONFIG, responsive: !figure.layout.width };
-  place.style.minHeight = `${figure.layout.height || 420}px`;
   Plotly.newPlot(place, figure).then(() => { place.dataset.ready = "yes"; }, () => {
     place.classList.add("failed");
     place.textContent = "This figure could not be drawn here; its numbers are in the table below.";
@@ -50,7 +49,10 @@ function startFigures() {
       drawFigure(one.target);
     }
   }, { rootMargin: "500px 0px" });
-  places.forEach((place) => near.observe(place));
+  places.forEach((place) => {
+    place.style.minHeight = `${place.dataset.height}px`; // before it is drawn, so that nothing below it jumps
+    near.observe(place);
+  });
   addEventListener("load", () => (window.requestIdleCallback || setTimeout)(startPlotly));
   themeListeners.push(dressFigures);
   addEventListener("beforeprint", () => places.forEach(drawFigure));
