@@ -61,6 +61,16 @@ def test_what_a_plane_tells_apart_both_tell_apart() -> None:
         assert probe.fit(X[:150], y[:150]).score(X[150:], y[150:]) > 0.95
 
 
+@pytest.mark.parametrize(("scale", "shift"), [(1e-3, 0.0), (1e3, 0.0), (1.0, 50.0), (1e-3, 5.0)])
+def test_planes_do_not_care_where_a_space_lies_or_how_large_it_is(digits: Any, scale: float, shift: float) -> None:
+    X, y, T, t = (part.astype(np.float64) if part.dtype.kind == "f" else part for part in digits)
+    as_it_is = LinearProbe(folds=3).fit(X, y)
+    moved = LinearProbe(folds=3).fit(X * scale + shift, y)
+    assert as_it_is.score(T, t) > 0.85
+    assert moved.alpha_ == as_it_is.alpha_
+    assert np.mean(moved.predict(T * scale + shift) == as_it_is.predict(T)) > 0.995
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("backend", ["torch", "sklearn"])
 def test_accuracy_is_that_of_scikit_learns_networks(backend: Any, digits: Any) -> None:

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 class LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Logistic regression whose L2 weight is chosen by cross-validated accuracy.
 
-    Minimises the summed cross-entropy plus alpha / 2 of the squared weights (scikit-learn's C = 1 / alpha): divided by the
-    number of rows, the loss of the probe with hidden layers. Of weights that score alike the strongest is taken.
+    Minimises the summed cross-entropy plus alpha / 2 of the squared weights (scikit-learn's C = 1 / alpha), on rows that are
+    centred and divided by one number, their root mean squared deviation: a shift or a scale of the whole space changes nothing.
+    Where vectors differ by little, as [CLS] does in low layers, the solver would otherwise take flat gradients for the end.
+    Of weights that score alike the strongest is taken.
     """
 
     def __init__(
@@ -55,6 +57,9 @@ class LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         began = time.perf_counter()
         data = labelled(X, y)
         rows = data.X.astype(np.float64)  # in float32 the solver's line search gives up early
+        self.mean_ = rows.mean(axis=0)
+        self.scale_ = float(np.sqrt(np.mean(np.square(rows - self.mean_)))) or 1.0  # all rows one point: nothing to scale
+        rows = self._scaled(rows)
         folds = stratified(data, self.folds, seed=self.seed)
         alphas = sorted(set(self.alphas), reverse=True)
         if not alphas or not 0 < alphas[-1] <= alphas[0] < np.inf:
@@ -88,10 +93,13 @@ class LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 warnings.simplefilter("ignore", ConvergenceWarning)  # told in the note
                 yield model.fit(X, y)
 
+    def _scaled(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        return np.asarray((X - self.mean_) / self.scale_, dtype=np.float64)
+
     def predict(self, X: Vectors) -> NDArray[Any]:
         """The most probable label of each row."""
         check_is_fitted(self)
-        return np.asarray(self.classes_[self.model_.predict(singles(X).astype(np.float64))])
+        return np.asarray(self.classes_[self.model_.predict(self._scaled(singles(X)))])
 
     def evaluate(self, X: Vectors, y: Any) -> ProbeScore:
         """Accuracy on held-out rows; a label that was not in the training rows counts as wrong and is listed."""
