@@ -1,4 +1,4 @@
-# Every target does its own set-up: a fresh clone needs only make and Python 3.10 or newer.
+# Every target does its own set-up: a fresh clone needs only make and Python 3.11 or newer.
 PYTHON ?= python3
 WORKERS ?= 2
 VENV := .venv
@@ -15,7 +15,7 @@ help:  ## list the targets
 setup: $(INSTALLED)  ## make .venv with the committed versions; again only when they change
 
 $(INSTALLED): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=python3.11 ...")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt hatchling torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev,demo,fast,figures,models]'

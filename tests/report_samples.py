@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from theodolite.core.pictures import Picture, draw_picture, write_picture
+from theodolite.core.result import Effect, Judged, Verdict
 from theodolite.core.rows import Row, write_rows
-from theodolite.report.run_folder import RunData
-from theodolite.spaces.picture import Picture, picture, write_picture
-from theodolite.studies.verdicts import Effect, Judged, Verdict
+from theodolite.reports.run_folder import RunData
 
 STATES = ("pre-trained", "fine-tuned")
 REPAIRS = ("baseline", "zero-mean", "clustering+zero-mean", "global", "cluster-based", "least global 100", "least global 700")
@@ -154,7 +154,7 @@ def pictures_of(points: int = 600, *, model: str = "minilm", text: str = "", see
     X = random.normal(size=(points, 8)) * np.linspace(4, 0.5, 8)
     about = {"model": model, "layer": 6, "task": "stsb"}
     return tuple(
-        picture(cloud, columns=columns, about={**about, "state": state}, points=points)
+        draw_picture(cloud, columns=columns, about={**about, "state": state}, points=points)
         for state, cloud in zip(STATES, (X, X * np.linspace(1, 2, 8) + random.normal(size=8)), strict=True)
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from report_samples import study
 
-from theodolite.report.page import write_report
+from theodolite.reports.page import write_report
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = [

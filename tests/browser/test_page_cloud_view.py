@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from report_samples import pictures_of, study
 
-from theodolite.report.page import write_report
+from theodolite.reports.page import write_report
 
 INK = """(stage) => {
   const { width, height } = stage.querySelector('canvas');

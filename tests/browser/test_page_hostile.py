@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from report_samples import paths_of, pictures_of, rows_of, spectra_of, study, verdicts_of
 
-from theodolite.report.page import write_report
+from theodolite.reports.page import write_report
 
 ATTACKS = (
     "</script><script>window.hacked = 1</script>",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from report_samples import study
 
-from theodolite.report.page import write_report
+from theodolite.reports.page import write_report
 
 CUT_OFF = """[...document.querySelectorAll('h1, h2, h3, h4, p, button')].filter((one) => one.offsetParent
   && !one.closest('.table-scroll, .plot, .unseen, .skip') && one.getBoundingClientRect().right > innerWidth + 1)
@@ -170,7 +170,7 @@ def test_several_runs_stand_beside_each_other(visit: Any, tmp_path: Path, draw_a
 
 
 def test_an_empty_run_is_a_page_without_errors(visit: Any, tmp_path: Path) -> None:
-    from theodolite.report.run_folder import RunData
+    from theodolite.reports.run_folder import RunData
 
     write_report([RunData(name="nothing")], tmp_path / "nothing.html")
     assert visit(tmp_path / "nothing.html").locator("h1").inner_text() == "nothing"

@@ -135,7 +135,7 @@ def test_the_command_is_quoted_and_never_anothers(monkeypatch: pytest.MonkeyPatc
 
 
 def test_figures_of_several_runs_cannot_leave_their_folder(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from theodolite.report import figure_files
+    from theodolite.reports import figure_files
 
     places: list[Path] = []
     monkeypatch.setattr(figure_files, "require_figures", lambda: None)

@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from theodolite.core.result import OUTCOMES, Verdict
 from theodolite.core.rows import Row
 from theodolite.metrics import METRICS
 from theodolite.repairs import REPAIRS
@@ -15,7 +16,6 @@ from theodolite.studies.check import check
 from theodolite.studies.judge import audit, judge, notes_of
 from theodolite.studies.rules import RULES
 from theodolite.studies.spec import load_study, study_names
-from theodolite.studies.verdicts import OUTCOMES, Verdict
 from theodolite.tasks import TASKS
 
 ALL = pytest.mark.parametrize("name", study_names())

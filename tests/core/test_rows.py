@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from theodolite.core.rows import Row, column, current_versions, read_rows, write_rows
+from theodolite.core.rows import Row, current_versions, read_rows, write_rows
 
 ROWS = [
     Row(metric="iso_score", value=0.25, low=0.2, high=0.3, n=10, d=4, seed=1, layer=3, label="a</script>é", versions="x 1"),
@@ -50,10 +50,6 @@ def test_unknown_endings_and_fields_are_named(tmp_path: Path) -> None:
             act()
     with pytest.raises(ValueError, match="'colour'"):
         Row.from_dict({"metric": "a", "value": 1.0, "colour": "red"})
-
-
-def test_a_column_is_an_array() -> None:
-    assert column(ROWS, "metric").tolist() == ["iso_score", "mean_cosine"]
 
 
 def test_versions_name_what_the_number_was_made_with() -> None:

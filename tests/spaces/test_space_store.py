@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from theodolite.core import durable
+from theodolite.core.files import BusyError, Lock
 from theodolite.core.vectors import array
 from theodolite.spaces import Origin, Space, SpaceWriter, is_space, row_table
-from theodolite.spaces.lock import BusyError, Lock
 from theodolite.spaces.space_folder import FORMAT, StoredSpaceError, read_space, write_about
 
 N, D, LAYERS = 50, 3, (0, 1, 7)
@@ -489,7 +489,7 @@ def test_the_second_writer_is_told_who_the_first_is(tmp_path: Path) -> None:
 
 
 def test_another_process_is_refused_too(tmp_path: Path) -> None:
-    code = f"from pathlib import Path; from theodolite.spaces.lock import Lock; Lock(Path({str(tmp_path / 's')!r}))"
+    code = f"from pathlib import Path; from theodolite.core.files import Lock; Lock(Path({str(tmp_path / 's')!r}))"
     lock = Lock(tmp_path / "s")
     refused = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert f"BusyError: process {os.getpid()} is writing" in refused.stderr

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from theodolite.core.result import Judged
 from theodolite.studies.judge import audit, judge, notes_of
 from theodolite.studies.spec import Study, load_study
-from theodolite.studies.verdicts import Judged
 from theodolite.tasks.errors import DataError
 
 

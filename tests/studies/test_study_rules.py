@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from theodolite.core.result import Verdict
 from theodolite.core.rows import Row
 from theodolite.metrics.isoscore import iso_score
 from theodolite.metrics.spectral import explained_variance_curve
@@ -17,7 +18,6 @@ from theodolite.studies.judge import judge
 from theodolite.studies.rules.bound import largest_iso_score
 from theodolite.studies.rules.estimate import Estimate, difference, over, rank_correlation, share, size
 from theodolite.studies.spec import load_study
-from theodolite.studies.verdicts import Verdict
 
 PRE, TUNED = "pre-trained", "fine-tuned"
 SPREAD = 0.01

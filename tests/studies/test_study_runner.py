@@ -162,7 +162,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
 
 
 def test_two_runs_at_once_do_not_write_over_each_other(tmp_path):
-    from theodolite.spaces.lock import BusyError, Lock
+    from theodolite.core.files import BusyError, Lock
 
     step, store = Step("count", {"name": "a"}), Store(tmp_path)
     tmp_path.mkdir(exist_ok=True)

@@ -4,35 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from theodolite.advice.facts import Facts
 from theodolite.advice.rules import RULES, Rule
+from theodolite.core.result import Finding, Severity
 from theodolite.core.rows import Row
 from theodolite.metrics.cloud import Cloud, Undefined
-
-Verdict = Literal["good", "watch", "bad"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One judged number: its healthy range and where that comes from, what it means here, and what to try."""
-
-    topic: str
-    verdict: Verdict
-    value: float
-    metric: str
-    healthy: str
-    source: str
-    meaning: str
-    action: str
-    rows: tuple[int, ...]
-
-    @property
-    def severity(self) -> int:
-        """0 for good, 1 for watch, 2 for bad."""
-        return ("good", "watch", "bad").index(self.verdict)
 
 
 def findings(cloud: Cloud, rows: Sequence[Row]) -> list[Finding]:
@@ -44,7 +21,7 @@ def findings(cloud: Cloud, rows: Sequence[Row]) -> list[Finding]:
 
 def _judge(rule: Rule, facts: Facts) -> Finding:
     value = rule.value(facts)
-    verdict: Verdict = "bad" if rule.exceeds(value, rule.bad) else "watch" if rule.exceeds(value, rule.watch) else "good"
+    verdict: Severity = "bad" if rule.exceeds(value, rule.bad) else "watch" if rule.exceeds(value, rule.watch) else "good"
     try:
         meaning = rule.meaning(facts)
         examples = () if rule.examples is None or verdict == "good" else tuple(int(row) for row in rule.examples(facts)[:5])

@@ -196,7 +196,7 @@ def probe_layers(
     for layer in given.train.layers:
         try:
             yield _probe_layer(layer, given, settings, outputs, clusters, seen)
-        except NoSpread as error:  # noqa: PERF203
+        except NoSpread as error:
             if len(given.train.layers) == 1:
                 raise
             print(f"theodolite: layer {layer} is left out: {error}", file=sys.stderr)

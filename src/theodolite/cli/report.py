@@ -11,7 +11,7 @@ from theodolite.cli.frame import Overwrite, guarded
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from theodolite.report.run_folder import RunData
+    from theodolite.reports.run_folder import RunData
 
 
 @guarded
@@ -44,15 +44,15 @@ def report_command(
       theodolite report tuned-stsb tuned-rte --to both.html --no-text
       theodolite report rows.parquet --figures figures
     """  # noqa: D301  # \b keeps the lines of the example apart
-    from theodolite.report.page import check_place, write_report
-    from theodolite.report.run_folder import read_run
+    from theodolite.reports.page import check_place, write_report
+    from theodolite.reports.run_folder import read_run
 
     if to.endswith(".md"):
         write_markdown(runs, to, overwrite=overwrite)
         return
     check_place(to, overwrite=overwrite)
     if figures is not None:
-        from theodolite.report.figure_files import require_figures
+        from theodolite.reports.figure_files import require_figures
 
         require_figures()
     read = [read_run(path) for path in runs]
@@ -67,8 +67,8 @@ def write_markdown(runs: list[str], to: str, *, overwrite: bool) -> None:
     """Verdicts and tables of one run as Markdown."""
     from pathlib import Path
 
-    from theodolite.report.markdown import markdown_of
-    from theodolite.report.run_folder import read_run
+    from theodolite.reports.markdown import markdown_of
+    from theodolite.reports.run_folder import read_run
 
     place = Path(to)
     if len(runs) > 1:
@@ -88,9 +88,9 @@ def write_all_figures(runs: list[RunData], folder: str) -> list[Path]:
     """The figures of every run; those of several runs in a folder each, named after the run with letters that lead nowhere."""
     from pathlib import Path
 
-    from theodolite.report.displays import displays_of
-    from theodolite.report.figure_files import write_figures
-    from theodolite.report.figures.base import file_name
+    from theodolite.reports.displays import displays_of
+    from theodolite.reports.figure_files import write_figures
+    from theodolite.reports.figures.base import file_name
 
     written: list[Path] = []
     places = [

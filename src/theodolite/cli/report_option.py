@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from theodolite.core.pictures import Picture
     from theodolite.core.rows import Row
     from theodolite.metrics.cloud import Cloud
-    from theodolite.spaces.picture import Picture
 
 Report = Annotated[str | None, typer.Option(help="Also write a report to this .html file.", metavar="FILE")]
 NoText = Annotated[bool, typer.Option("--no-text", help="Leave sentences and tokens out of the report.")]
@@ -37,7 +37,7 @@ class Wish:
             if no_text:
                 raise ValueError("--no-text leaves texts out of a report; name one with --report FILE")
             return cls(None)
-        from theodolite.report.page import check_place
+        from theodolite.reports.page import check_place
 
         check_place(file)
         return cls(file, not no_text)
@@ -55,8 +55,8 @@ class Wish:
         """Write the report where one is asked for, and say so on the terminal."""
         if self.file is None:
             return
-        from theodolite.report.page import write_report
-        from theodolite.report.run_folder import RunData
+        from theodolite.reports.page import write_report
+        from theodolite.reports.run_folder import RunData
 
         models = list(dict.fromkeys(row.model for row in rows if row.model))
         facts = {"models": models, "findings": [asdict(finding) for finding in findings]}
@@ -71,7 +71,7 @@ class Wish:
         """The cloud of a space's last layer, each point with its sentence and what else is known of it."""
         if self.file is None:
             return []
-        from theodolite.spaces.picture import picture
+        from theodolite.core.pictures import draw_picture as picture
 
         about = {name: space.about(-1)[name] for name in ("model", "state", "layer", "task")}
         about["state"] = about["state"] or state
@@ -81,7 +81,7 @@ class Wish:
         """The cloud of a file, from the rows that its survey sampled."""
         if self.file is None:
             return []
-        from theodolite.spaces.picture import picture
+        from theodolite.core.pictures import draw_picture as picture
 
         return [picture(cloud.sample, about={"model": name, "state": state}, points=cloud.sample_size, seed=cloud.seed)]
 

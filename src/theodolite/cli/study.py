@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -120,7 +121,7 @@ def run_command(
         )
     result = finish(study, plan, store, folder, wish=wish, text=not no_text, failed=len(outcome.failed) + len(outcome.blocked))
     if as_json:
-        print_json({"folder": str(folder), "verdicts": [verdict.to_dict() for verdict in result], "failed": _failures(outcome)})
+        print_json({"folder": str(folder), "verdicts": [asdict(verdict) for verdict in result], "failed": _failures(outcome)})
     else:
         show_result(stdout(), study, result, folder, outcome)
     if outcome.failed:
@@ -144,7 +145,6 @@ def check_command(
       theodolite study check rp21
     """  # noqa: D301
     import json
-    from dataclasses import asdict
 
     from theodolite.cli.study_show import show_checked, show_verdicts
     from theodolite.core.rows import read_rows
@@ -160,7 +160,7 @@ def check_command(
     facts = json.loads(place.with_name("run.json").read_text(encoding="utf-8"))
     found, verdicts = check(study, rows, quick=bool(facts.get("quick"))), judge(study, rows)
     if as_json:
-        print_json({"checked": [asdict(one) for one in found], "verdicts": [one.to_dict() for one in verdicts]})
+        print_json({"checked": [asdict(one) for one in found], "verdicts": [asdict(one) for one in verdicts]})
     else:
         show_checked(stdout(), found)
         show_verdicts(stdout(), verdicts)
@@ -170,8 +170,8 @@ def check_command(
 
 def finish(study: Study, plan: list[Step], store: Any, folder: Path, *, wish: Any, text: bool, failed: int) -> list[Any]:
     """Judge what is there, and write the folder and its report."""
-    from theodolite.report.page import write_report
-    from theodolite.report.run_folder import read_run
+    from theodolite.reports.page import write_report
+    from theodolite.reports.run_folder import read_run
     from theodolite.studies.judge import judge, notes_of
     from theodolite.studies.results import gather, publish
 

@@ -14,12 +14,12 @@ from theodolite.cli.tables import plain_table
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from theodolite.core.result import Verdict
     from theodolite.studies.check import Checked
     from theodolite.studies.runner import Outcome
     from theodolite.studies.spec import Study
     from theodolite.studies.step import Step, Tick
     from theodolite.studies.store import Store
-    from theodolite.studies.verdicts import Verdict
 
 SIGNS = {"holds": "✓", "does not hold": "✗", "not decidable here": "?"}
 

@@ -7,18 +7,23 @@ import json
 import math
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
+from theodolite.core.files import require_free, whole_file
+
+ROW_ENDINGS = (".parquet", ".json", ".jsonl")
+"""Files that rows can be written to."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """One measured number and its provenance. A value that is not defined is nan, and `reason` says why."""
+
+    FIELDS: ClassVar[tuple[str, ...]] = ()
 
     metric: str
     value: float
@@ -51,13 +56,13 @@ class Row:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Row:
         """The row `to_dict` came from."""
-        unknown = set(values) - {field.name for field in fields(cls)}
+        unknown = set(values) - set(cls.FIELDS)
         if unknown:
-            raise ValueError(f"a row has no field {min(unknown)!r}; known: {[field.name for field in fields(cls)]}")
-        known = dict(values)
-        if known.get("value") is None:
-            known["value"] = math.nan
-        return cls(**known)
+            raise ValueError(f"a row has no field {min(unknown)!r}; known: {list(cls.FIELDS)}")
+        return cls(**{**values, "value": math.nan if values.get("value") is None else values["value"]})
+
+
+Row.FIELDS = tuple(each.name for each in fields(Row))
 
 
 @functools.cache
@@ -68,19 +73,32 @@ def current_versions() -> str:
 
 
 def write_rows(rows: Iterable[Row], path: str | os.PathLike[str]) -> None:
-    """Write rows to `.parquet`, `.json` or `.jsonl`, whole or not at all."""
-    path = Path(path)
+    """Write rows to `.parquet`, `.json` or `.jsonl`, whole or not at all.
+
+    Parameters
+    ----------
+    rows
+        The rows, in order.
+    path
+        The file; its ending chooses the format.
+    """
+    path = require_rows_file(path)
     records = [row.to_dict() for row in rows]
-    partial = path.with_name(f".{path.name}.partial")
-    if path.suffix == ".parquet":
-        _write_parquet(records, partial)
-    elif path.suffix == ".json":
-        partial.write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    elif path.suffix == ".jsonl":
-        partial.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records), encoding="utf-8")
-    else:
+    with whole_file(path) as partial:
+        if path.suffix == ".parquet":
+            _write_parquet(records, partial)
+        elif path.suffix == ".json":
+            partial.write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        else:
+            partial.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records), encoding="utf-8")
+
+
+def require_rows_file(path: str | os.PathLike[str]) -> Path:
+    """The path, if rows could be written there; called before long work rather than after it."""
+    path = Path(path)
+    if path.suffix not in ROW_ENDINGS:
         raise ValueError(f"{path.name!r} has no known ending for rows; use .parquet, .json or .jsonl")
-    os.replace(partial, path)
+    return require_free(path, overwrite=True)
 
 
 def read_rows(path: str | os.PathLike[str]) -> list[Row]:
@@ -93,15 +111,10 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
     elif path.suffix == ".json":
         records = json.loads(path.read_text(encoding="utf-8"))
     elif path.suffix == ".jsonl":
-        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+        records = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
     else:
         raise ValueError(f"{path.name!r} has no known ending for rows; use .parquet, .json or .jsonl")
     return [Row.from_dict(record) for record in records]
-
-
-def column(rows: Sequence[Row], name: str) -> np.ndarray[Any, np.dtype[Any]]:
-    """One field of all rows as an array."""
-    return np.array([getattr(row, name) for row in rows])
 
 
 def _write_parquet(records: list[dict[str, Any]], path: Path) -> None:

@@ -10,7 +10,7 @@ from theodolite.metrics.cloud import Cloud, Undefined, moments_of
 from theodolite.metrics.registry import metric
 
 
-@metric(range="[-1/(n-1), 1]", direction="lower is isotropic", paper="Ethayarajh 2019", needs="moments")
+@metric(range="[-1/(n-1), 1]", direction="lower is isotropic", paper="Ethayarajh 2019", needs="moments", isotropic_at="0")
 def mean_cosine(X: Vectors | Moments | Cloud) -> float:
     """Mean cosine over all pairs of different rows (Ethayarajh 2019), in [-1/(n-1), 1]; 0 is isotropic.
 
@@ -50,7 +50,14 @@ def largest_variance_ratio(X: Vectors | Moments | Cloud) -> float:
     return float(moments.squared_deviations.max()) * moments.d / moments.trace
 
 
-@metric(range="[-1/(n-1), 1]", direction="lower is isotropic", paper="Mu & Viswanath 2018", needs="sample")
+@metric(
+    range="[-1/(n-1), 1]",
+    direction="lower is isotropic",
+    paper="Mu & Viswanath 2018",
+    needs="sample",
+    label="mean cosine, centred",
+    isotropic_at="0",
+)
 def mean_cosine_centered(X: Vectors | Cloud) -> float:
     """Mean cosine after taking the mean off, in [-1/(n-1), 1]: what centring alone would bring. On the seeded sample."""
     cloud = Cloud.of(X)
@@ -65,7 +72,7 @@ def mean_norm(X: Vectors | Moments | Cloud) -> float:
     return moments_of(X).mean_norm
 
 
-@metric(range="[0, inf)", direction="neither", paper="", needs="moments")
+@metric(range="[0, inf)", direction="neither", paper="", needs="moments", label="norm variation")
 def norm_variation(X: Vectors | Moments | Cloud) -> float:
     """Coefficient of variation of the rows' lengths, at least 0; at 0 cosine and inner product rank alike."""
     moments = moments_of(X)

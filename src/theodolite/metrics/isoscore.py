@@ -10,7 +10,14 @@ from theodolite.metrics.cloud import Cloud, Undefined, moments_of
 from theodolite.metrics.registry import metric
 
 
-@metric(range="[0, 1]", direction="higher is isotropic", paper="Rudman et al. 2022", needs="moments")
+@metric(
+    range="[0, 1]",
+    direction="higher is isotropic",
+    paper="Rudman et al. 2022",
+    needs="moments",
+    label="IsoScore",
+    isotropic_at="1",
+)
 def iso_score(X: Vectors | Moments | Cloud) -> float:
     """IsoScore (Rudman et al. 2022), in [0, 1]; 1 is isotropic, 0 is a line.
 
@@ -32,6 +39,8 @@ def participation_ratio(X: Vectors | Moments | Cloud) -> float:
     direction="higher is isotropic",
     paper="Srivastava 2005; Rudman et al. 2022",
     needs="moments",
+    label="IsoScore, corrected",
+    isotropic_at="1",
 )
 def iso_score_corrected(X: Vectors | Moments | Cloud) -> float:
     """IsoScore with unbiased estimates of (tr Σ)² and tr Σ² for Gaussian rows, about [0, 1]; 1 is isotropic.
@@ -58,6 +67,8 @@ def iso_score_corrected(X: Vectors | Moments | Cloud) -> float:
     paper="Rudman & Eickhoff 2023",
     needs="reference",
     default=False,
+    label="IsoScore*",
+    isotropic_at="1",
 )
 def iso_score_star(X: Vectors | Moments | Cloud, reference: Doubles, *, zeta: float = 0.2) -> float:
     """IsoScore* (Rudman & Eickhoff 2023), in [0, 1]; 1 is isotropic: IsoScore of (1 - zeta) S + zeta C0.

@@ -54,7 +54,7 @@ def pair_cosines(X: Vectors | Cloud, *, pairs: int = PAIRS, threshold: float = S
     return cloud.cached(f"pair cosines {pairs} {threshold}", lambda: _measure(cloud, pairs, threshold))
 
 
-@metric(range="[-1, 1]", direction="neither", paper="Ethayarajh 2019", needs="sample")
+@metric(range="[-1, 1]", direction="neither", paper="Ethayarajh 2019", needs="sample", label="pair cosine, 5 %")
 def pair_cosine_p05(X: Vectors | Cloud) -> float:
     """5 % quantile of the cosine of two random rows, in [-1, 1]; 19 of 20 pairs are more similar. See `pair_cosines`.
 
@@ -74,7 +74,7 @@ def pair_cosine_median(X: Vectors | Cloud) -> float:
     return float(pair_cosines(X).quantiles[1])
 
 
-@metric(range="[-1, 1]", direction="lower is isotropic", paper="Ethayarajh 2019", needs="sample")
+@metric(range="[-1, 1]", direction="lower is isotropic", paper="Ethayarajh 2019", needs="sample", label="pair cosine, 95 %")
 def pair_cosine_p95(X: Vectors | Cloud) -> float:
     """95 % quantile of the cosine of two random rows, in [-1, 1]; one pair of 20 is more similar. See `pair_cosines`.
 

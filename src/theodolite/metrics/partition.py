@@ -50,6 +50,8 @@ class LogPartition:
     paper="RP21 eq. 1-2; Mu & Viswanath 2018",
     needs="second pass",
     resample=False,
+    label="I(W)",
+    isotropic_at="1",
 )
 def partition_isotropy(X: Vectors | Cloud, *, sign: Sign = "both", centered: bool = False, unit_norm: bool = False) -> float:
     """Partition isotropy I(W) = min F / max F (Rajaee & Pilehvar 2021, eq. 2), in (0, 1]; 1 is isotropic.
@@ -61,19 +63,35 @@ def partition_isotropy(X: Vectors | Cloud, *, sign: Sign = "both", centered: boo
     return float(np.exp(_log_isotropy(X, Variant(centered, unit_norm), sign)))
 
 
-@metric(range="(-inf, 0]", direction="higher is isotropic", paper="RP21 eq. 1-2", needs="second pass")
+@metric(
+    range="(-inf, 0]", direction="higher is isotropic", paper="RP21 eq. 1-2", needs="second pass", label="log I", isotropic_at="0"
+)
 def log_partition_isotropy(X: Vectors | Cloud, *, sign: Sign = "both", centered: bool = False, unit_norm: bool = False) -> float:
     """Natural logarithm of the partition isotropy, at most 0; 0 is isotropic. Exact where I(W) itself underflows."""
     return _log_isotropy(X, Variant(centered, unit_norm), sign)
 
 
-@metric(range="(-inf, 0]", direction="higher is isotropic", paper="RP21 eq. 1-2", needs="second pass")
+@metric(
+    range="(-inf, 0]",
+    direction="higher is isotropic",
+    paper="RP21 eq. 1-2",
+    needs="second pass",
+    label="log I, unit norm",
+    isotropic_at="0",
+)
 def log_partition_isotropy_unit_norm(X: Vectors | Cloud) -> float:
     """Log partition isotropy of the cloud scaled to mean norm 1, at most 0; 0 is isotropic. Norms no longer matter."""
     return _log_isotropy(X, UNIT_NORM, "both")
 
 
-@metric(range="(-inf, 0]", direction="higher is isotropic", paper="RP21 eq. 1-2", needs="second pass")
+@metric(
+    range="(-inf, 0]",
+    direction="higher is isotropic",
+    paper="RP21 eq. 1-2",
+    needs="second pass",
+    label="log I, centred",
+    isotropic_at="0",
+)
 def log_partition_isotropy_centered(X: Vectors | Cloud) -> float:
     """Log partition isotropy about the mean, at most 0; 0 is isotropic."""
     return _log_isotropy(X, CENTERED, "both")

@@ -28,25 +28,25 @@ def explained_variance_curve(X: Vectors | Moments | Cloud, k: int = 20, *, cente
     return np.cumsum(values[:k]) / total if total > 0 else np.full(k, np.nan)
 
 
-@metric(range="[1/d, 1]", direction="lower is isotropic", paper="IL23 eq. 1", needs="moments")
+@metric(range="[1/d, 1]", direction="lower is isotropic", paper="IL23 eq. 1", needs="moments", label="EV 1")
 def ev_1(X: Vectors | Moments | Cloud) -> float:
     """Share of the strongest direction in the squared singular values, uncentred (IL23 eq. 1), in (0, 1]; small is isotropic."""
     return _share(X, 1)
 
 
-@metric(range="[2/d, 1]", direction="lower is isotropic", paper="IL23 eq. 1", needs="moments")
+@metric(range="[2/d, 1]", direction="lower is isotropic", paper="IL23 eq. 1", needs="moments", label="EV 2")
 def ev_2(X: Vectors | Moments | Cloud) -> float:
     """Share of the two strongest directions, uncentred (IL23 eq. 1), in (0, 1]; small is isotropic."""
     return _share(X, 2)
 
 
-@metric(range="[3/d, 1]", direction="lower is isotropic", paper="IL23 eq. 1", needs="moments")
+@metric(range="[3/d, 1]", direction="lower is isotropic", paper="IL23 eq. 1", needs="moments", label="EV 3")
 def ev_3(X: Vectors | Moments | Cloud) -> float:
     """Share of the three strongest directions, uncentred (IL23 eq. 1), in (0, 1]; small is isotropic."""
     return _share(X, 3)
 
 
-@metric(range="[1/d, 1]", direction="lower is isotropic", paper="IL23 eq. 1", needs="moments")
+@metric(range="[1/d, 1]", direction="lower is isotropic", paper="IL23 eq. 1", needs="moments", label="EV 1, centred")
 def ev_1_centered(X: Vectors | Moments | Cloud) -> float:
     """Share of variance along the first principal component, in (0, 1]; small is isotropic."""
     return _share(X, 1, centered=True)
@@ -58,7 +58,13 @@ def effective_rank(X: Vectors | Moments | Cloud) -> float:
     return _exp_entropy(_spread(X))
 
 
-@metric(range="[1, d]", direction="higher is isotropic", paper="Roy & Vetterli 2007", needs="moments")
+@metric(
+    range="[1, d]",
+    direction="higher is isotropic",
+    paper="Roy & Vetterli 2007",
+    needs="moments",
+    label="effective rank (singular values)",
+)
 def effective_rank_singular(X: Vectors | Moments | Cloud) -> float:
     """Effective rank as Roy & Vetterli (2007) define it, on centred singular values, in [1, d]; d is isotropic."""
     X = X if isinstance(X, Cloud) else moments_of(X)
@@ -67,7 +73,13 @@ def effective_rank_singular(X: Vectors | Moments | Cloud) -> float:
     return _exp_entropy(np.sqrt(np.where(values > noise_floor(values, len(values), eps=moments_of(X).eps), values, 0.0)))
 
 
-@metric(range="[1, d]", direction="higher is isotropic", paper="principal component analysis", needs="moments")
+@metric(
+    range="[1, d]",
+    direction="higher is isotropic",
+    paper="principal component analysis",
+    needs="moments",
+    label="dimensions for 95 %",
+)
 def dimensions_95(X: Vectors | Moments | Cloud) -> float:
     """Number of principal components that hold 95 % of the variance, in [1, d]; 0.95 d is isotropic."""
     values = _spread(X)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theodolite.core.durable import replace_folder, sync, undo_half_replacement
+from theodolite.core.files import replace_folder, sync, undo_half_replacement
 from theodolite.models.extra import quietly
 from theodolite.models.locate import EncoderError
 

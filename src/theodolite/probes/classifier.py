@@ -26,7 +26,7 @@ from theodolite.probes.score import ProbeScore, accuracies, spread, unknown_labe
 from theodolite.probes.search import ALPHAS, HIDDEN, Cell, Search, Train, all_cells, blank, grid
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 Backend = Literal["auto", "torch", "sklearn"]
 

@@ -25,7 +25,7 @@ from theodolite.probes.score import ProbeScore, accuracies, unknown_labels
 from theodolite.probes.search import ALPHAS
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 
 class LinearProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -16,7 +16,7 @@ from theodolite.core.moments import Doubles
 from theodolite.core.vectors import Floats, Source, Vectors, array, source
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 Affine = tuple[Doubles, Doubles]
 """(matrix (d, d_out), bias (d_out,)): the repaired row is x @ matrix + bias."""

@@ -21,7 +21,7 @@ from theodolite.repairs.directions import PAPER_DIRECTIONS
 from theodolite.repairs.subspace import Removal, Which, removal
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 
 class _Clusterwise(OneToOneFeatureMixin, Repair):  # type: ignore[misc]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from theodolite.core.durable import replace_folder, sync
+from theodolite.core.files import replace_folder, sync
 from theodolite.repairs.base import Repair, learned
 from theodolite.repairs.registry import REPAIRS
 

@@ -15,7 +15,7 @@ from theodolite.repairs.directions import PAPER_DIRECTIONS
 from theodolite.repairs.subspace import rank
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 
 class WeightedRemoval(OneToOneFeatureMixin, Repair):  # type: ignore[misc]

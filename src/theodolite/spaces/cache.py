@@ -10,11 +10,11 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from theodolite.core.files import whole_file
 from theodolite.core.moments import FORMAT, Moments
 from theodolite.core.vectors import Source
 from theodolite.spaces.files import locate
 from theodolite.spaces.read import read, shard_files
-from theodolite.spaces.write import whole_file
 
 LIMIT = 2**30
 """Bytes the cache may hold; the entries not used for longest go first."""

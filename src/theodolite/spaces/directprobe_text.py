@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from theodolite.core.files import whole_file
 from theodolite.core.vectors import Floats, Source, Vectors, array, source
 from theodolite.spaces.files import EmptyFileError, File, file_source, locate
 from theodolite.spaces.spool import Spool
 from theodolite.spaces.text import Text
-from theodolite.spaces.write import whole_file
 
 
 @dataclass(frozen=True, eq=False)

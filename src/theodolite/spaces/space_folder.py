@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 
 from theodolite.core.blocks import in_threads
-from theodolite.core.durable import sha256_of
+from theodolite.core.files import sha256_of, whole_file
 from theodolite.core.rows import current_versions
 from theodolite.core.vectors import Floats, Source
 from theodolite.spaces.files import File
 from theodolite.spaces.numpy_files import mapped_source, read_layout
 from theodolite.spaces.row_table import Rows, StoredRows
 from theodolite.spaces.space import Origin, Space
-from theodolite.spaces.write import whole_file
 
 FORMAT = 1
 ABOUT = "space.json"

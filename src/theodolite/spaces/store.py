@@ -15,14 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.durable import replace_folder, sha256_of, sync, undo_half_replacement
+from theodolite.core.files import Lock, replace_folder, sha256_of, sync, undo_half_replacement, whole_file
 from theodolite.spaces import journal
 from theodolite.spaces.layer_file import LayerFile, Runs, runs_of
-from theodolite.spaces.lock import Lock
 from theodolite.spaces.row_table import checked_rows, write_row_table
 from theodolite.spaces.space import UNKNOWN, Origin, Space, checked_layers
 from theodolite.spaces.space_folder import ABOUT, FORMAT, ROWS, is_space, layer_name, open_space, write_about
-from theodolite.spaces.write import whole_file
 
 JOURNAL = ".journal"
 

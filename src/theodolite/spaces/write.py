@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
+
+from theodolite.core.files import require_free, whole_file
 
 ROOM = 248  # bytes kept for the header of a .safetensors file, so that it can be written last
 
@@ -43,31 +44,7 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     path = Path(path)
     if path.suffix.lower() not in WRITERS:
         raise ValueError(f"{path.name!r} has no known ending for vectors; use {', '.join(WRITERS)}")
-    _require_free(path, overwrite=overwrite)
-    return path
-
-
-@contextmanager
-def whole_file(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """A name beside `path` to write to: it takes the name `path` when all went well, and is removed when not."""
-    _require_free(path, overwrite=overwrite)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _require_free(path: Path, *, overwrite: bool) -> None:
-    if path.exists() and not overwrite:
-        raise FileExistsError(f"{path} exists already; choose another name, or say overwrite=True (--overwrite)")
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give the name of a file")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into; make it first")
+    return require_free(path, overwrite=overwrite)
 
 
 def _checked(blocks: Blocks, d: int, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:

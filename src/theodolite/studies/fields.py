@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,10 +33,8 @@ def half_unit(number: float) -> float:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The content of a file, its numbers with the digits they are written with."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    import tomllib
+
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Digits)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from theodolite.core.durable import sha256_of
+from theodolite.core.files import sha256_of
 from theodolite.tasks.examples import Examples
 
 TELLING = (".json", ".safetensors", ".bin", ".txt", ".model", ".h5", ".msgpack")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from theodolite.core.result import Judged, Verdict
 from theodolite.core.rows import Row
 from theodolite.studies.printed import Printed
 from theodolite.studies.rules import RULES, Evidence
 from theodolite.studies.spec import Claim, Study
-from theodolite.studies.verdicts import Judged, Verdict
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,18 +7,18 @@ import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from theodolite.core.pictures import read_picture
+from theodolite.core.result import Verdict
 from theodolite.core.rows import Row, current_versions, write_rows
-from theodolite.spaces.picture import read_picture
 from theodolite.studies.actions.look import PICTURE, SPECTRUM
 from theodolite.studies.actions.while_training import PATHS
 from theodolite.studies.spec import Study
 from theodolite.studies.step import Step, in_order
 from theodolite.studies.store import Store
-from theodolite.studies.verdicts import Verdict
 
 TABLES = {PATHS: "paths.parquet", SPECTRUM: "spectra.parquet"}
 
@@ -47,7 +47,7 @@ def publish(
     place.mkdir(parents=True, exist_ok=True)
     done = [step for step in in_order(plan) if store.has(step)]
     write_rows(rows, place / "rows.parquet")
-    _write_json(place / "verdicts.json", [verdict.to_dict() for verdict in verdicts])
+    _write_json(place / "verdicts.json", [asdict(verdict) for verdict in verdicts])
     _write_pictures(done, store, place / "pictures")
     for inside, name in TABLES.items():
         _write_table([store.place(step) / inside for step in done if (store.place(step) / inside).is_file()], place / name)

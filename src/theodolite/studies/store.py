@@ -9,9 +9,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from theodolite.core.durable import replace_folder
+from theodolite.core.files import Lock, replace_folder
 from theodolite.core.rows import Row, read_rows, write_rows
-from theodolite.spaces.lock import Lock
 from theodolite.studies.actions import ACTIONS
 from theodolite.studies.step import Step, Tick, Work
 

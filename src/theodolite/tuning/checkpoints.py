@@ -15,7 +15,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from theodolite.core.durable import sync
+from theodolite.core.files import sync
 
 MARKER = "whole.json"
 

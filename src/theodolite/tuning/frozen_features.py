@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from theodolite.core.durable import sync
+from theodolite.core.files import sync
 from theodolite.tuning.batches import Item, collate
 from theodolite.tuning.insert import Inserted
 

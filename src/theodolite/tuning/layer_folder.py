@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from theodolite.core.durable import replace_folder
+from theodolite.core.files import replace_folder
 from theodolite.models.extra import quietly
 from theodolite.tuning.insert import NAME, Inserted, insert
 from theodolite.tuning.isobn import IsoBN

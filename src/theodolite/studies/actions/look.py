@@ -6,8 +6,9 @@ import numpy as np
 
 from theodolite.core.kmeans import kmeans, nearest
 from theodolite.core.moments import Moments
+from theodolite.core.pictures import draw_picture as picture
+from theodolite.core.pictures import write_picture
 from theodolite.core.rows import Row
-from theodolite.spaces.picture import picture, write_picture
 from theodolite.spaces.space import Space
 from theodolite.studies.actions.vectors import about, examples, opened
 from theodolite.studies.step import Work

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from theodolite.core.result import Effect, Judged
 from theodolite.core.rows import Row
 from theodolite.studies.rules.bound import largest_iso_score
 from theodolite.studies.rules.estimate import difference
 from theodolite.studies.rules.evidence import Evidence
 from theodolite.studies.rules.parts import Part, conclude, judged
 from theodolite.studies.rules.registry import rule
-from theodolite.studies.verdicts import Effect, Judged
 
 
 @rule("gains agree with values", scope="models")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from theodolite.core.result import Judged
 from theodolite.studies.rules.estimate import Estimate, difference, size
 from theodolite.studies.rules.evidence import Evidence
 from theodolite.studies.rules.parts import Need, Part, conclude
 from theodolite.studies.rules.registry import rule
-from theodolite.studies.verdicts import Judged
 
 NO_INTERVAL = "an interval of {name} (several seeds, or an interval in the row)"
 

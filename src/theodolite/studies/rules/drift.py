@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
+from theodolite.core.result import Judged
 from theodolite.studies.rules.estimate import Estimate, over, rank_correlation
 from theodolite.studies.rules.evidence import Evidence
 from theodolite.studies.rules.parts import Part, conclude
 from theodolite.studies.rules.registry import rule
-from theodolite.studies.verdicts import Judged
 
 
 @rule("higher layers drift most")

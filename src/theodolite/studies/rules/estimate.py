@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from theodolite.studies.verdicts import Effect
+from theodolite.core.result import Effect
 
 LEVEL = 0.95
 

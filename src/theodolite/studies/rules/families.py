@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from theodolite.core.result import Judged
 from theodolite.studies.rules.estimate import Estimate, difference, over
 from theodolite.studies.rules.evidence import Evidence
 from theodolite.studies.rules.parts import Part, conclude, judged
 from theodolite.studies.rules.registry import rule
-from theodolite.studies.verdicts import Judged
 
 
 @rule("family less isotropic", scope="models")

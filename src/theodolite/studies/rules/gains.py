@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from theodolite.core.result import Judged
 from theodolite.studies.rules.estimate import Estimate, difference, over
 from theodolite.studies.rules.evidence import Evidence
 from theodolite.studies.rules.parts import Part, conclude, judged, outcome_of
 from theodolite.studies.rules.registry import rule
-from theodolite.studies.verdicts import Judged
 
 
 @rule("raises the score by a share")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from theodolite.core.result import Effect, Judged
 from theodolite.core.rows import Row
 from theodolite.studies.rules.estimate import Estimate, difference, over
 from theodolite.studies.rules.evidence import Evidence
 from theodolite.studies.rules.parts import Part, judged, outcome_of
 from theodolite.studies.rules.registry import rule
-from theodolite.studies.verdicts import Effect, Judged
 
 
 @rule("far below the ceiling")

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from theodolite.core.result import Effect, Judged, Outcome
 from theodolite.studies.rules.estimate import Estimate
 from theodolite.studies.rules.evidence import Evidence
-from theodolite.studies.verdicts import Effect, Judged, Outcome
 
 Support: TypeAlias = Literal["for", "against", "unclear", "undefined", "missing"]
 Need: TypeAlias = Literal["all", "most"]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from theodolite.core.result import Judged
 from theodolite.studies.rules.evidence import Evidence
-from theodolite.studies.verdicts import Judged
 
 Judge: TypeAlias = Callable[..., Judged]
 Scope: TypeAlias = Literal["model", "models"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from theodolite.core.result import Judged
 from theodolite.studies.rules.estimate import Estimate, difference
 from theodolite.studies.rules.evidence import Evidence
 from theodolite.studies.rules.parts import Part, conclude
 from theodolite.studies.rules.registry import rule
-from theodolite.studies.verdicts import Judged
 
 
 @rule("repair hurts one state and helps the other")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from theodolite.core.result import Judged
 from theodolite.studies.rules.estimate import Estimate, difference
 from theodolite.studies.rules.evidence import Evidence
 from theodolite.studies.rules.parts import Part, conclude
 from theodolite.studies.rules.registry import rule
-from theodolite.studies.verdicts import Judged
 
 
 @rule("more elongated directions")

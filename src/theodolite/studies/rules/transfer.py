@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from theodolite.core.result import Judged
 from theodolite.studies.rules.estimate import Estimate, difference, over
 from theodolite.studies.rules.evidence import Evidence
 from theodolite.studies.rules.labels import by_label
 from theodolite.studies.rules.parts import Part, conclude, judged
 from theodolite.studies.rules.registry import rule
-from theodolite.studies.verdicts import Judged
 
 
 @rule("transfer by closeness")

@@ -1,0 +1,258 @@
+"""Files and folders that are whole or absent: written under another name, synced, renamed; one writer at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from theodolite.core.options import option
+
+CHUNK = 2**20
+
+
+class BusyError(OSError):
+    """Another process is writing to the same place."""
+
+
+def sync(path: Path) -> None:
+    """Wait until the bytes of a file, or the names in a folder, would survive a power cut."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file as a hexadecimal string, read in chunks."""
+    digest = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        buffer = memoryview(bytearray(CHUNK))
+        while size := file.readinto(buffer):
+            digest.update(buffer[:size])
+    return digest.hexdigest()
+
+
+def natural_key(name: str) -> list[tuple[int, int | str]]:
+    """A sort key under which `shard-2` comes before `shard-10`."""
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name)]
+
+
+def require_free(path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    """The path, if a file could be written there; called before long work rather than after it.
+
+    Parameters
+    ----------
+    path
+        The file that is going to be written.
+    overwrite
+        Whether a file that exists may be replaced.
+
+    Raises
+    ------
+    FileExistsError
+        The file exists and `overwrite` is False.
+    IsADirectoryError
+        The path is a folder.
+    FileNotFoundError
+        The folder it lies in does not exist.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; give the name of a file")
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} exists already; choose another name, or replace it with {option('overwrite')}")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into; make it first")
+    return path
+
+
+def require_free_folder(folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    """The folder, if it does not exist yet or may be replaced; called before long work rather than after it."""
+    folder = Path(folder)
+    if folder.exists() and not overwrite:
+        raise FileExistsError(f"{folder} exists already; choose another folder, or replace it with {option('overwrite')}")
+    return folder
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[Path]:
+    """Write a file that appears under its name only once it is complete and on disk.
+
+    Parameters
+    ----------
+    path
+        The name the file gets in the end.
+    overwrite
+        Whether a file of that name may be replaced.
+
+    Yields
+    ------
+    Path
+        A temporary name in the same folder, to write to. It is removed if the block raises.
+    """
+    path = require_free(path, overwrite=overwrite)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        sync(partial)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_text(path: str | os.PathLike[str], text: str, *, overwrite: bool = True) -> None:
+    """Write UTF-8 text to a file, whole or not at all."""
+    with whole_file(path, overwrite=overwrite) as partial:
+        partial.write_text(text, encoding="utf-8", newline="\n")
+
+
+def write_json(path: str | os.PathLike[str], values: Any, *, overwrite: bool = True) -> None:
+    """Write values to a file as indented JSON, whole or not at all."""
+    write_text(path, json.dumps(values, indent=1, ensure_ascii=False) + "\n", overwrite=overwrite)
+
+
+@contextmanager
+def whole_folder(target: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
+    """Fill a folder that appears under its name only once it is complete and on disk.
+
+    Parameters
+    ----------
+    target
+        The name the folder gets in the end.
+    overwrite
+        Whether a folder of that name may be replaced; it is replaced only after the new one is complete.
+
+    Yields
+    ------
+    Path
+        A temporary folder next to the target, to write into. It is removed if the block raises.
+    """
+    target = Path(target)
+    undo_half_replacement(target)
+    require_free_folder(target, overwrite=overwrite)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        partial.chmod(0o777 & ~_umask())  # mkdtemp makes folders that only their owner can read
+        yield partial
+        for path in partial.rglob("*"):
+            sync(path)
+        sync(partial)
+        replace_folder(partial, target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def replace_folder(partial: Path, target: Path) -> None:
+    """Give a finished folder its name. A folder of that name is set aside first, and put back if this fails."""
+    old = set_aside(target)
+    replaced = target.exists()
+    if replaced:
+        target.rename(old)
+    try:
+        partial.rename(target)
+    except OSError:
+        if replaced:
+            old.rename(target)
+        raise
+    sync(target.parent)
+    if replaced:
+        shutil.rmtree(old)
+
+
+def undo_half_replacement(target: Path) -> None:
+    """Tidy what a crash inside `replace_folder` left: an old folder gets its name back, or goes if the new one is in place."""
+    old = set_aside(target)
+    if not old.exists():
+        return
+    if target.exists():
+        shutil.rmtree(old)
+    else:
+        old.rename(target)
+
+
+def set_aside(target: Path) -> Path:
+    """Where a folder waits while another takes its name."""
+    return target.with_name(f".{target.name}.old")
+
+
+class Lock:
+    """The sole right to write to `target`, until it is released or the process ends, however it ends.
+
+    The kernel keeps the lock (`flock`), so a killed process leaves none behind and no process number has to be trusted; the
+    number in the file is there for the error message.
+
+    Parameters
+    ----------
+    target
+        The file or folder to be written; the lock is a hidden file next to it.
+
+    Raises
+    ------
+    BusyError
+        Another process holds the lock; the message names it.
+    """
+
+    def __init__(self, target: Path) -> None:
+        self.path = target.with_name(f".{target.name}.lock")
+        self._handle: int | None = _acquire(self.path, target)
+        self._holder = os.getpid()
+
+    def __enter__(self) -> Lock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Let others write; releasing twice is harmless."""
+        if self._handle is None:
+            return
+        if os.getpid() == self._holder:  # a forked child has the handle too, but the lock is not its to give up
+            self.path.unlink(missing_ok=True)  # before it opens: whoever gets this file next sees that it is gone
+        os.close(self._handle)
+        self._handle = None
+
+
+def _acquire(path: Path, target: Path) -> int:
+    import fcntl  # only Unix has it
+
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(handle, 32).decode(errors="replace").strip() or "unknown"
+            os.close(handle)
+            raise BusyError(f"process {holder} is writing to {target}; wait until it is done, or choose another folder") from None
+        except OSError as error:
+            os.close(handle)
+            raise OSError(f"{target.parent} cannot lock files ({error}); write to a local disk, then move the folder") from error
+        if _is_at(handle, path):
+            os.ftruncate(handle, 0)
+            os.write(handle, f"{os.getpid()}\n".encode())
+            return handle
+        os.close(handle)  # its holder finished and removed the file before we got it: make a new one
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(os.fstat(handle), status)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

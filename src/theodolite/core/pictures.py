@@ -1,0 +1,123 @@
+"""Pictures of clouds: a seeded sample of the rows on the first principal directions, with what is known of each row."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from theodolite.core.files import whole_file
+from theodolite.core.sample import sample_rows
+from theodolite.core.spectrum import fixed_signs
+
+POINTS = 10_000
+"""Points of a picture by default."""
+AXES = ("x", "y", "z")
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """Points (n, 3) on the first three principal directions; `explained` is the share of the variance on each.
+
+    Parameters
+    ----------
+    points
+        Coordinates, centred.
+    explained
+        Share of the variance on each of the three directions.
+    rows
+        The points' row numbers in the cloud.
+    about
+        Model, state, layer and task, as the fields of a row.
+    columns
+        One value per point under each name, such as `token`, `text`, `label`, `pos`, `cluster` and `frequency` (on the Zipf
+        scale: log10 of the occurrences per thousand million words, about 0 to 8).
+    """
+
+    points: NDArray[np.float32]
+    explained: tuple[float, ...]
+    rows: NDArray[np.intp]
+    about: Mapping[str, Any] = field(default_factory=dict)
+    columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        return len(self.points)
+
+
+def draw_picture(
+    X: ArrayLike,
+    *,
+    columns: Mapping[str, Sequence[Any]] | None = None,
+    about: Mapping[str, Any] | None = None,
+    points: int = POINTS,
+    seed: int = 0,
+) -> Picture:
+    """The cloud X (n, d) on its first three principal directions, centred; a direction it lacks is 0.
+
+    The directions come from all rows. Which rows are shown depends on n, `points` and `seed` alone, so that two states of one
+    model show the same ones. The sign of a direction is such that its entry of largest magnitude is positive.
+
+    Parameters
+    ----------
+    X
+        The vectors, (n, d).
+    columns
+        What is known of each row, one sequence of length n per name.
+    about
+        Model, state, layer and task of the cloud.
+    points
+        How many rows to draw at most.
+    seed
+        Seed of the sample of rows.
+    """
+    from theodolite.core.moments import Moments
+    from theodolite.core.vectors import array
+
+    whole = array(X)
+    moments = Moments.of(whole)
+    values, directions = np.linalg.eigh(moments.covariance())
+    order = np.argsort(values)[::-1][: len(AXES)]
+    basis = fixed_signs(directions[:, order])
+    chosen = sample_rows(len(whole), points, seed=seed)
+    shown = np.zeros((len(chosen), len(AXES)), np.float32)
+    shown[:, : basis.shape[1]] = (whole[chosen] - moments.mean) @ basis
+    total = float(values.sum())
+    shares = [float(max(values[i], 0.0)) / total if total > 0 else 0.0 for i in order]
+    shares += [0.0] * (len(AXES) - len(shares))
+    kept = {name: [column[i] for i in chosen.tolist()] for name, column in (columns or {}).items()}
+    return Picture(shown, tuple(shares), chosen, dict(about or {}), kept)
+
+
+def write_picture(shown: Picture, path: str | os.PathLike[str]) -> None:
+    """Write a picture to a `.parquet` file, whole or not at all."""
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    taken = set(AXES) | {"row"}
+    table: dict[str, Any] = {name: shown.points[:, i] for i, name in enumerate(AXES)}
+    table |= {"row": shown.rows, **{name: list(column) for name, column in shown.columns.items() if name not in taken}}
+    metadata = json.dumps({"about": dict(shown.about), "explained": shown.explained})
+    with whole_file(path) as partial:
+        parquet.write_table(pyarrow.table(table).replace_schema_metadata({"theodolite": metadata}), partial)
+
+
+def read_picture(path: str | os.PathLike[str]) -> Picture:
+    """Read what `write_picture` wrote."""
+    import pyarrow.parquet as parquet
+
+    table = parquet.read_table(path)
+    metadata = (table.schema.metadata or {}).get(b"theodolite")
+    if metadata is None or not {*AXES, "row"} <= set(table.column_names):
+        raise ValueError(
+            f"{os.fspath(path)} is not a picture of a cloud: it lacks the columns x, y, z and row, or their description"
+        )
+    facts = json.loads(metadata)
+    points = np.stack([table[name].to_numpy() for name in AXES], axis=1).astype(np.float32, copy=False)
+    columns = {name: table[name].to_pylist() for name in table.column_names if name not in {*AXES, "row"}}
+    return Picture(points, tuple(facts["explained"]), table["row"].to_numpy().astype(np.intp), facts["about"], columns)

@@ -1,0 +1,381 @@
+"""What a measuring verb returns: rows, what they mean, pictures, item-level records, and where all of it comes from."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+
+from theodolite.core.files import sha256_of, whole_file, write_json
+from theodolite.core.pictures import Picture, read_picture, write_picture
+from theodolite.core.rows import ROW_ENDINGS, Row, read_rows, write_rows
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+FORMAT = 1
+ABOUT = "result.json"
+ROWS = "rows.parquet"
+
+Severity: TypeAlias = Literal["good", "watch", "bad"]
+Outcome: TypeAlias = Literal["holds", "does not hold", "not decidable here"]
+OUTCOMES: tuple[Outcome, ...] = ("holds", "does not hold", "not decidable here")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One judged number: its healthy range and where that comes from, what it means here, and what to try."""
+
+    topic: str
+    verdict: Severity
+    value: float
+    metric: str
+    healthy: str
+    source: str
+    meaning: str
+    action: str
+    rows: tuple[int, ...] = ()
+    model: str = ""
+    layer: int | None = None
+
+    @property
+    def severity(self) -> int:
+        """0 for good, 1 for watch, 2 for bad."""
+        return ("good", "watch", "bad").index(self.verdict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """One quantity that a verdict rests on. `low` and `high` are its 95 % interval, if it has one; `how` says of what."""
+
+    name: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    how: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A claim's rule on one set of rows: ours, or those that one table prints. `why` is one sentence with the figures."""
+
+    source: str
+    outcome: Outcome
+    why: str
+    effects: tuple[Effect, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """A claim, judged on one model's measured rows, and next to that on the rows that its sources print."""
+
+    claim: str
+    title: str
+    rule: str
+    model: str
+    measured: Judged
+    printed: tuple[Judged, ...] = ()
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Verdict:
+        """The verdict that `dataclasses.asdict` came from."""
+        measured = _judged(values["measured"])
+        return cls(**{**values, "measured": measured, "printed": tuple(map(_judged, values["printed"]))})
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Result(Sequence[Row]):
+    """What a verb measured: a sequence of rows that also knows what they mean and where they come from.
+
+    Parameters
+    ----------
+    verb
+        The verb that made it: `survey`, `compare`, `probe`, `tune`, `study`.
+    title
+        What was measured, in a few words.
+    rows
+        The numbers.
+    findings
+        What a survey's numbers mean, worst first.
+    verdicts
+        A study's claims, judged.
+    pictures
+        Clouds of points, for the report.
+    records
+        Item-level tables by name (per-pair cosines, centroid paths, spectra), for the report and for claims.
+    notes
+        Sentences that belong next to the numbers: what was sampled, dropped or left out, and why.
+    provenance
+        Command, inputs, settings, models and versions, as plain values.
+    """
+
+    verb: str
+    title: str = ""
+    rows: tuple[Row, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    records: Mapping[str, pyarrow.Table] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Row, ...]: ...
+    def __getitem__(self, index: int | slice) -> Row | tuple[Row, ...]:
+        return self.rows[index]
+
+    def __repr__(self) -> str:
+        return str(_drawing().text_of(self))
+
+    def _repr_html_(self) -> str:
+        return str(_drawing().html_of(self))
+
+    def where(self, **values: Any) -> Result:
+        """The same result with only the rows whose fields have these values.
+
+        Parameters
+        ----------
+        values
+            Fields of a row and what they must equal, such as `metric="iso_score", layer=6`.
+        """
+        unknown = next((name for name in values if name not in Row.FIELDS), None)
+        if unknown is not None:
+            raise ValueError(f"a row has no field {unknown!r}; it has {', '.join(Row.FIELDS)}")
+        kept = tuple(row for row in self.rows if all(getattr(row, name) == value for name, value in values.items()))
+        return replace(self, rows=kept)
+
+    def value(self, metric: str, **values: Any) -> float:
+        """The one value of a metric among the rows that match; an error if there is none, or more than one.
+
+        Parameters
+        ----------
+        metric
+            Name of the metric.
+        values
+            Further fields of the row, such as `layer=6` or `state="after"`.
+        """
+        matching = self.where(metric=metric, **values).rows
+        if len(matching) != 1:
+            asked = ", ".join(f"{name}={value!r}" for name, value in {"metric": metric, **values}.items())
+            raise LookupError(f"{len(matching)} rows have {asked}; name fields that one row has, such as layer or state")
+        return matching[0].value
+
+    def frame(self) -> pandas.DataFrame:
+        """All rows as a pandas DataFrame, one column per field of a row."""
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("a frame is pandas'; install it with: pip install pandas") from None
+        return pandas.DataFrame([asdict(row) for row in self.rows], columns=list(Row.FIELDS))
+
+    def plot(self, name: str | None = None) -> Any:
+        """A Plotly figure of the result.
+
+        Parameters
+        ----------
+        name
+            Which of its figures, by the name that the report gives it; the first one by default.
+        """
+        return _drawing().figure_of(self, name)
+
+    def report(self, path: str | os.PathLike[str], *, text: bool = True, overwrite: bool = True) -> Path:
+        """Write the result as one HTML file that loads nothing from the network; Markdown if the name ends in `.md`.
+
+        Parameters
+        ----------
+        path
+            The `.html` or `.md` file to write.
+        text
+            Whether sentences and tokens may appear on the page.
+        overwrite
+            Whether an earlier report of that name may be replaced; any other file never is.
+        """
+        return Path(_drawing().report(self, to=path, text=text, overwrite=overwrite))
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the rows to a `.parquet`, `.json` or `.jsonl` file, or the whole result to a folder of any other name.
+
+        A folder can be read back with `Result.load`, shown with `theodolite report`, and compared with later runs.
+
+        Parameters
+        ----------
+        path
+            The file or folder to write; one that a result was saved to before is updated.
+        """
+        path = Path(path)
+        if path.suffix in ROW_ENDINGS:
+            write_rows(self.rows, path)
+            return path
+        path.mkdir(parents=True, exist_ok=True)
+        (path / ABOUT).unlink(missing_ok=True)  # while files change, the folder is not a result
+        write_rows(self.rows, path / ROWS)
+        written = [ROWS]
+        for number, picture in enumerate(self.pictures, start=1):
+            written.append(f"pictures/{number:02d}.parquet")
+            (path / "pictures").mkdir(exist_ok=True)
+            write_picture(picture, path / written[-1])
+        for name, table in self.records.items():
+            written.append(f"records/{name}.parquet")
+            (path / "records").mkdir(exist_ok=True)
+            _write_table(table, path / written[-1])
+        about = self.to_dict()
+        del about["rows"]
+        write_json(path / ABOUT, {"format": FORMAT, **about, "files": {name: sha256_of(path / name) for name in written}})
+        return path
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Result:
+        """Read what `save` wrote: a folder, or a file of rows.
+
+        Nothing outside the folder is read, and every file is checked against the hash it was saved with.
+
+        Parameters
+        ----------
+        path
+            A folder that a verb or `save` wrote, or a `.parquet`, `.json` or `.jsonl` file of rows.
+        """
+        path = Path(path)
+        if path.is_file():
+            return cls(verb="rows", title=f"Rows of {path.name}", rows=_rows(path))
+        if not path.is_dir():
+            raise FileNotFoundError(f"there is no result {path}; name a folder that a verb wrote, or a file of rows")
+        about = _about(path)
+        names = list(about["files"])
+        for name, digest in about["files"].items():
+            if sha256_of(_inside(path, name)) != digest:
+                raise ValueError(f"{path / name} is not the file that was saved; make the result again")
+        try:
+            return cls(
+                verb=str(about["verb"]),
+                title=str(about["title"]),
+                rows=_rows(path / ROWS),
+                findings=tuple(Finding(**{**each, "rows": tuple(each["rows"])}) for each in about["findings"]),
+                verdicts=tuple(map(Verdict.from_dict, about["verdicts"])),
+                pictures=tuple(read_picture(path / name) for name in names if name.startswith("pictures/")),
+                records={Path(name).stem: _read_table(path / name) for name in names if name.startswith("records/")},
+                notes=tuple(map(str, about["notes"])),
+                provenance=about["provenance"],
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{path / ABOUT} does not describe a result ({error!r}); make it again") from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: all but pictures and records; nan and infinity become null."""
+        kept = ("verb", "title", "notes", "provenance")
+        plain = {
+            **{name: getattr(self, name) for name in kept},
+            "rows": [row.to_dict() for row in self.rows],
+            "findings": [asdict(each) for each in self.findings],
+            "verdicts": [asdict(each) for each in self.verdicts],
+        }
+        finite: dict[str, Any] = _finite(plain)
+        return finite
+
+    @classmethod
+    def joined(cls, results: Sequence[Result], *, title: str = "") -> Result:
+        """Several results of one verb as one: all rows, findings, pictures and notes, in order."""
+        first = results[0]
+        if len(results) == 1:
+            return replace(first, title=title or first.title)
+        gathered: dict[str, Any] = {
+            each.name: tuple(item for result in results for item in getattr(result, each.name))
+            for each in fields(cls)
+            if each.name in ("rows", "findings", "verdicts", "pictures", "notes")
+        }
+        inputs = [item for result in results for item in result.provenance.get("inputs", ())]
+        records = {name: table for result in results for name, table in result.records.items()}
+        return cls(
+            verb=first.verb,
+            title=title or ", ".join(result.title for result in results),
+            records=records,
+            provenance={**first.provenance, "inputs": inputs},
+            **gathered,
+        )
+
+
+def _drawing() -> Any:
+    # The one upward import: a result draws itself, as a pandas frame does, and what draws it stands above every verb.
+    return import_module("theodolite.reports.drawing")
+
+
+def _judged(values: Mapping[str, Any]) -> Judged:
+    return Judged(
+        **{**values, "effects": tuple(Effect(**{**each, "value": _number(each["value"])}) for each in values["effects"])}
+    )
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """A file of the folder, refused if it is missing or a link that leads out of it."""
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise ValueError(f"{path} leads out of the folder, to {path.resolve()}; a result holds its own files")
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing; make the result again")
+    return path
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    if not (folder / ABOUT).is_file():
+        raise ValueError(f"{folder} does not hold a result: it has no {ABOUT}; name a folder that a verb wrote to the end")
+    try:
+        about = json.loads(_inside(folder, ABOUT).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{folder / ABOUT} is not JSON ({error}); make the result again") from error
+    if not isinstance(about, dict) or not isinstance(about.get("files"), dict):
+        raise ValueError(f"{folder / ABOUT} does not describe a result; make it again")
+    if about.get("format") != FORMAT:
+        raise ValueError(f"{folder / ABOUT} has format {about.get('format')!r}; this version reads format {FORMAT}")
+    return about
+
+
+def _rows(path: Path) -> tuple[Row, ...]:
+    try:
+        return tuple(read_rows(path))
+    except OSError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{path} does not hold rows of results ({error})") from error
+
+
+def _write_table(table: pyarrow.Table, path: Path) -> None:
+    import pyarrow.parquet as parquet
+
+    with whole_file(path) as partial:
+        parquet.write_table(table, partial)
+
+
+def _read_table(path: Path) -> pyarrow.Table:
+    import pyarrow.parquet as parquet
+
+    return parquet.read_table(path)
+
+
+def table_of(records: Iterable[Mapping[str, Any]]) -> pyarrow.Table:
+    """Records as a table for `Result.records`: one column per key."""
+    import pyarrow
+
+    return pyarrow.Table.from_pylist([dict(record) for record in records])

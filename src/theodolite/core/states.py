@@ -1,0 +1,34 @@
+"""The states a model can be measured in: their names, the order they are shown in, and what they are called in a table."""
+
+from __future__ import annotations
+
+PRE_TRAINED = "pre-trained"
+FINE_TUNING = "fine-tuning"
+FINE_TUNED = "fine-tuned"
+ISOLAYER = "isolayer"
+ISOBN = "isobn"
+COSREG = "cosreg"
+ISTAR = "istar"
+BEFORE = "before"
+AFTER = "after"
+DIFFERENCE = "difference"
+
+STATES = (PRE_TRAINED, BEFORE, FINE_TUNING, FINE_TUNED, AFTER, ISOLAYER, ISOBN, COSREG, ISTAR, DIFFERENCE)
+"""All states, earliest first."""
+
+_TITLES = {ISOLAYER: "isotropy layer", ISOBN: "IsoBN", COSREG: "cosine regularisation", ISTAR: "I-STAR"}
+
+
+def state_order(state: str) -> int:
+    """The place of a state among STATES, for sorting; an unknown one comes last."""
+    return STATES.index(state) if state in STATES else len(STATES)
+
+
+def state_title(state: str) -> str:
+    """What a state is called in a table or a legend; a name that goes on after a comma keeps its rest.
+
+    >>> state_title("isolayer, table 2")
+    'isotropy layer, table 2'
+    """
+    name, comma, rest = state.partition(",")
+    return _TITLES.get(name, name) + comma + rest
