@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -209,7 +210,7 @@ def write_run(run: RunData, folder: Path) -> Path:
     told = {"name": run.name, "title": run.title, "kind": run.kind, "command": run.command, **run.facts}
     (folder / "run.json").write_text(json.dumps(told), encoding="utf-8")
     write_rows(run.rows, folder / "rows.parquet")
-    (folder / "verdicts.json").write_text(json.dumps([one.to_dict() for one in run.verdicts]), encoding="utf-8")
+    (folder / "verdicts.json").write_text(json.dumps([asdict(one) for one in run.verdicts]), encoding="utf-8")
     for i, one in enumerate(run.pictures):
         write_picture(one, folder / "pictures" / f"{i}.parquet")
     for name, table in (("paths", run.paths), ("spectra", run.spectra)):

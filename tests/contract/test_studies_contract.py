@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 import re
+from dataclasses import asdict
 
 import pytest
 
@@ -104,7 +105,7 @@ def test_with_nothing_measured_everything_is_open_and_says_what_would_decide_it(
         assert verdict.measured.outcome == "not decidable here"
         assert "theodolite study run" in verdict.measured.why
         assert verdict.printed and all(one.outcome in OUTCOMES and one.why and one.source for one in verdict.printed)
-        assert Verdict.from_dict(verdict.to_dict()) == verdict
+        assert Verdict.from_dict(asdict(verdict)) == verdict
     assert all(one.measured is None and not one.comparable for one in check(study, []))
     assert len(notes_of(study)) >= len(study.notes)
     assert all(one.printed for one in audit(study))
