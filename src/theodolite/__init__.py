@@ -1,9 +1,9 @@
 """Theodolite surveys embedding spaces: it measures how a space is shaped, shows what fine-tuning did to it, and repairs it.
 
 >>> import numpy as np
->>> import theodolite
->>> rows = theodolite.survey(np.random.default_rng(0).standard_normal((500, 8)), ["iso_score"])
->>> round(rows[0].value, 1)
+>>> import theodolite as th
+>>> result = th.survey(np.random.default_rng(0).standard_normal((500, 8)), metrics=["iso_score"])
+>>> round(result.value("iso_score"), 1)
 1.0
 """
 
@@ -13,64 +13,112 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from theodolite.advice.findings import findings
-    from theodolite.core.moments import Moments
-    from theodolite.core.rows import Row, read_rows, write_rows
-    from theodolite.metrics.cloud import Cloud
-    from theodolite.metrics.compare import compare
-    from theodolite.metrics.isoscore import iso_score
-    from theodolite.metrics.partition import partition_isotropy
-    from theodolite.metrics.registry import METRICS
-    from theodolite.metrics.survey import survey
-    from theodolite.repairs import REPAIRS, load_repair, save_repair
-    from theodolite.spaces import read
+    from theodolite import (
+        advice,
+        cli,
+        core,
+        metrics,
+        models,
+        probes,
+        repairs,
+        reports,
+        spaces,
+        studies,
+        tasks,
+        tuning,
+        verbs,
+    )
+    from theodolite.advice.diagnosis import findings
+    from theodolite.core.result import Result
+    from theodolite.core.rows import Row
+    from theodolite.metrics import METRICS, Cloud
+    from theodolite.probes import DirectProbe
+    from theodolite.repairs import REPAIRS, load_repair
+    from theodolite.reports.drawing import report
+    from theodolite.spaces import Space, read
+    from theodolite.studies import study
+    from theodolite.tuning import GeometryCallback
+    from theodolite.verbs import repairing as repair
+    from theodolite.verbs.comparing import compare
+    from theodolite.verbs.extracting import extract
+    from theodolite.verbs.fine_tuning import tune
+    from theodolite.verbs.probing import probe
+    from theodolite.verbs.surveying import survey
 
 _HOME = {
-    "METRICS": "theodolite.metrics",
-    "REPAIRS": "theodolite.repairs",
-    "Cloud": "theodolite.metrics",
-    "Moments": "theodolite.core.moments",
-    "Row": "theodolite.core.rows",
-    "compare": "theodolite.metrics.compare",
-    "findings": "theodolite.advice.findings",
-    "iso_score": "theodolite.metrics",
-    "load_repair": "theodolite.repairs",
-    "partition_isotropy": "theodolite.metrics",
-    "read": "theodolite.spaces",
-    "read_rows": "theodolite.core.rows",
-    "save_repair": "theodolite.repairs",
-    "survey": "theodolite.metrics.survey",
-    "write_rows": "theodolite.core.rows",
+    "METRICS": "metrics",
+    "REPAIRS": "repairs",
+    "Cloud": "metrics",
+    "DirectProbe": "probes",
+    "GeometryCallback": "tuning",
+    "Result": "core.result",
+    "Row": "core.rows",
+    "Space": "spaces",
+    "compare": "verbs.comparing",
+    "extract": "verbs.extracting",
+    "findings": "advice.diagnosis",
+    "load_repair": "repairs",
+    "probe": "verbs.probing",
+    "read": "spaces",
+    "report": "reports.drawing",
+    "study": "studies",
+    "survey": "verbs.surveying",
+    "tune": "verbs.fine_tuning",
 }
+_MODULES = {
+    name: name
+    for name in (
+        "advice",
+        "cli",
+        "core",
+        "metrics",
+        "models",
+        "probes",
+        "repairs",
+        "reports",
+        "spaces",
+        "studies",
+        "tasks",
+        "tuning",
+        "verbs",
+    )
+} | {"repair": "verbs.repairing"}
 
 __version__ = "0.1.0"
 __all__ = [
     "METRICS",
     "REPAIRS",
     "Cloud",
-    "Moments",
+    "DirectProbe",
+    "GeometryCallback",
+    "Result",
     "Row",
+    "Space",
     "compare",
+    "extract",
     "findings",
-    "iso_score",
     "load_repair",
-    "partition_isotropy",
+    "probe",
     "read",
-    "read_rows",
-    "save_repair",
+    "repair",
+    "report",
+    "study",
     "survey",
-    "write_rows",
+    "tune",
 ]
 
 
 def __getattr__(name: str) -> Any:
     # Names are fetched when first used, so that importing the package costs nothing.
-    if name not in _HOME:
+    if name in _HOME:
+        value = getattr(import_module(f"theodolite.{_HOME[name]}"), name)
+    elif name in _MODULES:
+        value = import_module(f"theodolite.{_MODULES[name]}")
+    else:
         raise AttributeError(f"module 'theodolite' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*_HOME, *_MODULES})

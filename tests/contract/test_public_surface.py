@@ -1,4 +1,4 @@
-"""The front door: what `import theodolite` offers is small, documented, annotated and loaded on demand."""
+"""The public names: locked one by one, documented, annotated, and loaded on demand."""
 
 from __future__ import annotations
 
@@ -6,47 +6,129 @@ import inspect
 import subprocess
 import sys
 from importlib.metadata import entry_points, version
+from types import ModuleType
 
 import pytest
 
 import theodolite
 
-NAMES = [name for name in theodolite.__all__ if not name.startswith("__")]
+VERBS = ["compare", "extract", "probe", "repair", "report", "study", "survey", "tune"]
+NOUNS = ["Cloud", "DirectProbe", "GeometryCallback", "Result", "Row", "Space"]
+OTHERS = ["METRICS", "REPAIRS", "findings", "load_repair", "read"]
+PACKAGES = [
+    "advice",
+    "cli",
+    "core",
+    "metrics",
+    "models",
+    "probes",
+    "repairs",
+    "reports",
+    "spaces",
+    "studies",
+    "tasks",
+    "tuning",
+    "verbs",
+]
 
 
-def test_the_surface_is_about_a_dozen_names() -> None:
-    assert 5 <= len(NAMES) <= 16
-    assert len(set(theodolite.__all__)) == len(theodolite.__all__)
-    assert set(NAMES) <= set(dir(theodolite))
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_name_resolves_and_says_what_it_is(name: str) -> None:
-    offered = getattr(theodolite, name)
-    if callable(offered):
-        first = (inspect.getdoc(offered) or "").partition("\n")[0]
-        assert first.endswith((".", ":", ";", ")")) and len(first) > 20, f"{name}: {first!r}"
+def test_the_list_of_names_is_exactly_this() -> None:
+    assert sorted(theodolite.__all__) == sorted([*VERBS, *NOUNS, *OTHERS])
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if inspect.isroutine(getattr(theodolite, name))])
-def test_functions_are_annotated_and_their_options_are_keyword_only(name: str) -> None:
-    signature = inspect.signature(getattr(theodolite, name))
+def test_dir_shows_the_names_and_the_packages_and_nothing_else() -> None:
+    expected = sorted([*VERBS, *NOUNS, *OTHERS, *PACKAGES])
+    code = "import theodolite\nprint(dir(theodolite))\ntheodolite.survey, theodolite.report, theodolite.tuning\nprint(dir(theodolite))"
+    before, after = run(code).splitlines()
+    assert before == after == str(expected)
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_package_resolves_without_a_further_import(name: str) -> None:
+    assert run(f"import theodolite\nprint(theodolite.{name}.__name__)").strip() == f"theodolite.{name}"
+
+
+@pytest.mark.parametrize("name", [*VERBS, *NOUNS, *OTHERS])
+def test_a_name_stays_what_it_is_after_its_package_was_imported(name: str) -> None:
+    code = f"""
+import importlib, pkgutil, theodolite
+first = theodolite.{name}
+for module in pkgutil.walk_packages(theodolite.__path__, "theodolite."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+assert theodolite.{name} is first
+"""
+    run(code)
+
+
+@pytest.mark.parametrize("name", [*VERBS, *NOUNS, "findings", "load_repair", "read"])
+def test_every_name_has_a_docstring_whose_first_line_is_complete(name: str) -> None:
+    first = (inspect.getdoc(getattr(theodolite, name)) or "").partition("\n")[0]
+    assert first.endswith((".", ":", ";", ")")) and len(first) > 20, f"{name}: {first!r}"
+
+
+FUNCTIONS = [theodolite.repair.fit, theodolite.repair.apply] + [
+    getattr(theodolite, name) for name in [*VERBS, "findings", "load_repair", "read"] if name != "repair"
+]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__qualname__)
+def test_functions_are_annotated_and_their_options_are_keyword_only(function: object) -> None:
+    signature = inspect.signature(function)  # type: ignore[arg-type]
     assert signature.return_annotation is not inspect.Signature.empty
     for parameter in signature.parameters.values():
-        assert parameter.annotation is not inspect.Parameter.empty, f"{name}({parameter})"
-    positional = [p for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
-    assert len(positional) <= 3, f"{name} takes {len(positional)} positional arguments; options are keyword-only"
+        assert parameter.annotation is not inspect.Parameter.empty, str(parameter)
+    positional = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.POSITIONAL_ONLY)]
+    assert len(positional) <= 3, "options are keyword-only"
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__qualname__)
+def test_functions_document_every_parameter(function: object) -> None:
+    from theodolite.verbs.inputs import Reading
+
+    text = inspect.getdoc(function) or ""
+    _, _, described = text.partition("Parameters\n----------\n")
+    names = {name.strip(" *") for line in described.splitlines() if line[:1].strip() for name in line.split(",")}
+    reading = set(Reading.__dataclass_fields__) if "reading" in names else set()
+    missing = set(inspect.signature(function).parameters) - names - reading  # type: ignore[arg-type]
+    assert missing == set()
 
 
 def test_star_import_gives_what_is_listed() -> None:
     code = "from theodolite import *\nimport theodolite\nprint(sorted(set(theodolite.__all__) - set(globals())))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.strip() == "[]"
+    assert run(code).strip() == "[]"
 
 
 def test_an_unknown_name_is_an_attribute_error_that_names_it() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = theodolite.no_such_name
+
+
+def test_no_module_is_named_like_a_function_it_exports() -> None:
+    code = """
+import importlib, inspect, pkgutil, theodolite
+for module in pkgutil.walk_packages(theodolite.__path__, "theodolite."):
+    if module.name.endswith("__main__"):
+        continue
+    loaded = importlib.import_module(module.name)
+    last = module.name.rpartition(".")[2]
+    own = getattr(loaded, last, None)
+    if inspect.isroutine(own) or inspect.isclass(own):
+        print(module.name)
+    # A package's attribute of a submodule's name is that submodule.
+    if hasattr(loaded, "__path__"):
+        for child in pkgutil.iter_modules(loaded.__path__):
+            importlib.import_module(f"{module.name}.{child.name}")
+            if not inspect.ismodule(getattr(loaded, child.name)):
+                print(f"{module.name}.{child.name} is shadowed")
+"""
+    assert run(code) == ""
 
 
 def test_the_version_is_the_distributions() -> None:
@@ -56,3 +138,8 @@ def test_the_version_is_the_distributions() -> None:
 def test_the_command_is_declared() -> None:
     declared = {each.name: each.value for each in entry_points(group="console_scripts") if each.value.startswith("theodolite.")}
     assert declared == {"theodolite": "theodolite.cli:main"}
+
+
+def test_repair_is_a_module_with_its_two_verbs() -> None:
+    assert isinstance(theodolite.repair, ModuleType)
+    assert callable(theodolite.repair.fit) and callable(theodolite.repair.apply)

@@ -1,4 +1,4 @@
-"""The command line: one thin file a verb. Nothing heavy is imported before a verb runs."""
+"""The command line: one thin module per verb, which parses options, calls the verb and prints its result."""
 
 from __future__ import annotations
 

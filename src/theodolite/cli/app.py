@@ -1,4 +1,4 @@
-"""The verbs, gathered."""
+"""All verbs under one command."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from theodolite.cli import cache, compare, demo, extract, probe, repair, report, study, survey, tune
 
-EXAMPLES = """Survey embedding spaces: measure how a space is shaped, see what fine-tuning did to it, and repair it.
+HELP = """Survey embedding spaces: measure how a space is shaped, see what fine-tuning did to it, and repair it.
 
 \b
 Examples:
@@ -24,9 +24,8 @@ Examples:
 """
 
 app = typer.Typer(
-    help=EXAMPLES,
+    help=HELP,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,  # plain help: reads well in a pipe, and costs no import of rich
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -43,8 +42,8 @@ app.add_typer(cache.app, name="cache")
 app.command("demo")(demo.demo_command)
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version
 
         print(f"theodolite {version('theodolite')}")
@@ -54,7 +53,7 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def _main(
     version: Annotated[  # noqa: ARG001  # its callback does the work
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the full traceback of an error (also: THEODOLITE_DEBUG=1).")

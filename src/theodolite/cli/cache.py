@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from theodolite.cli.frame import guarded
+from theodolite.cli.output import guarded
 
 app = typer.Typer(
     help="Show or clean what is kept of files already read.",
@@ -36,10 +36,10 @@ def size_command() -> None:
     Example:
       theodolite cache size
     """  # noqa: D301  # \b keeps the lines of the example apart
-    from theodolite.cli.numbers import size_of
+    from theodolite.core.numbers import bytes_text
     from theodolite.spaces.cache import size
 
-    print(size_of(size()))
+    print(bytes_text(size()))
 
 
 @app.command("clean")
@@ -51,7 +51,7 @@ def clean_command() -> None:
     Example:
       theodolite cache clean
     """  # noqa: D301  # \b keeps the lines of the example apart
-    from theodolite.cli.numbers import size_of
+    from theodolite.core.numbers import bytes_text
     from theodolite.spaces.cache import clean
 
-    print(f"{size_of(clean())} freed")
+    print(f"{bytes_text(clean())} freed")

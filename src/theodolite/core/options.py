@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from contextvars import ContextVar
 
 ON_COMMAND_LINE = ContextVar("ON_COMMAND_LINE", default=False)
@@ -33,3 +35,8 @@ def option(name: str, value: str = "") -> str:
         return f"{name}=True"
     is_number = value.replace(".", "", 1).lstrip("-").isdigit()
     return f"{name}={value}" if is_number or value.isupper() or value.startswith(("[", "{")) else f"{name}={value!r}"
+
+
+def command_line() -> str:
+    """The command that is running, to run it again; empty if a verb was called from Python."""
+    return shlex.join(["theodolite", *sys.argv[1:]]) if ON_COMMAND_LINE.get() else ""

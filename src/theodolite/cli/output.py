@@ -1,0 +1,125 @@
+"""What all commands share: errors in one line, exit codes, and where results go."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import typer
+
+from theodolite.core.options import ON_COMMAND_LINE
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from theodolite.core.result import Result
+
+CHECK_FAILED = 1
+WRONG_USE = 2
+INTERRUPTED = 130
+
+Arguments = ParamSpec("Arguments")
+Returned = TypeVar("Returned")
+
+
+def guarded(command: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
+    """A command whose user errors are one line on stderr with exit code 2, and whose interruption is exit code 130."""
+
+    @functools.wraps(command)
+    def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
+        token = ON_COMMAND_LINE.set(True)
+        try:
+            return command(*args, **kwargs)
+        except BrokenPipeError:
+            raise
+        except (ValueError, OSError, ImportError, MemoryError) as error:
+            if os.environ.get("THEODOLITE_DEBUG", "") not in ("", "0"):
+                raise
+            print(f"theodolite: {_one_line(error)}", file=sys.stderr)
+            raise typer.Exit(WRONG_USE) from None
+        except KeyboardInterrupt:
+            print("theodolite: interrupted; nothing half-written is left behind", file=sys.stderr)
+            raise typer.Exit(INTERRUPTED) from None
+        finally:
+            ON_COMMAND_LINE.reset(token)
+
+    return run
+
+
+def _one_line(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this; try fewer rows (--sample) or a .npy file, which is read in parts"
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror.lower()}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a result goes: the terminal or JSON, and the files that were asked for.
+
+    Made before the work, so that a file that could not be written is refused before anything long.
+    """
+
+    as_json: bool = False
+    rows: str | None = None
+    report: str | None = None
+    text: bool = True
+
+    def __post_init__(self) -> None:
+        from theodolite.core.rows import require_rows_file
+
+        if self.rows is not None:
+            require_rows_file(self.rows)
+        if self.report is None and not self.text:
+            raise ValueError("--no-text leaves texts out of a report; name one with --report FILE")
+        if self.report is not None:
+            from theodolite.reports.page import check_target
+
+            check_target(self.report, overwrite=True)
+
+    def show(self, result: Result) -> None:
+        """Print a result, unless JSON was asked for, which comes in one document at the end."""
+        if not self.as_json:
+            show(result)
+
+    def finish(self, result: Result) -> None:
+        """Print the JSON document, and write the files."""
+        if self.as_json:
+            print_json(result.to_dict())
+        if self.rows is not None:
+            result.save(self.rows)
+            self._say(f"{len(result)} rows written to {self.rows}")
+        if self.report is not None:
+            result.report(self.report, text=self.text)
+            self._say(f"report written to {self.report}")
+
+    def _say(self, sentence: str) -> None:
+        if not self.as_json:
+            print(f"\n{sentence}")
+
+
+def show(result: Result) -> None:
+    """Print a result to the terminal."""
+    from theodolite.reports.summary import blocks_of
+    from theodolite.reports.terminal import print_blocks
+
+    print_blocks(blocks_of(result), console())
+
+
+def console() -> Console:
+    """Where results go: coloured on a terminal, plain in a pipe."""
+    from rich.console import Console
+
+    return Console(file=sys.stdout, highlight=False, soft_wrap=False)
+
+
+def print_json(document: Any) -> None:
+    """Print one JSON document to stdout."""
+    import json
+
+    print(json.dumps(document, indent=1, ensure_ascii=False))

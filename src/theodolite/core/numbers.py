@@ -1,0 +1,50 @@
+"""How numbers, intervals and sizes are written for people, in a terminal, in a notebook and on the page."""
+
+from __future__ import annotations
+
+import math
+
+
+def number_text(value: float | None) -> str:
+    """Four significant digits; a dash for what is not defined.
+
+    >>> [number_text(value) for value in (0.46731, 12345.6, 0.000667, None)]
+    ['0.4673', '12346', '6.67e-04', '–']
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    if value == 0 or 1e-3 <= abs(value) < 1e5:
+        text = f"{value:.4g}"
+        return f"{value:.0f}" if "e" in text else text
+    return f"{value:.2e}"
+
+
+def short_number(value: float | None) -> str:
+    """Two or three significant digits, for cells that hold two numbers; a dash for what is not defined."""
+    if value is None or math.isnan(value):
+        return "–"
+    return f"{value:.2g}" if abs(value) < 1 else f"{value:.3g}"
+
+
+def interval_text(low: float | None, high: float | None) -> str:
+    """[low, high], or nothing if there is no interval."""
+    return "" if low is None or high is None else f"[{number_text(low)}, {number_text(high)}]"
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes with its unit.
+
+    >>> bytes_text(2_500_000)
+    '2.5 MB'
+    """
+    value = float(count)
+    for unit in ("B", "kB", "MB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} GB"
+
+
+def duration_text(seconds: float) -> str:
+    """Seconds, or minutes from one minute on."""
+    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min"

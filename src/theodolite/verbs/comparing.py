@@ -1,0 +1,231 @@
+"""The verb `compare`: how the metrics differ between two spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Unpack
+
+from theodolite.core.options import option
+from theodolite.core.result import Result
+from theodolite.core.states import AFTER, BEFORE, DIFFERENCE
+from theodolite.verbs.inputs import (
+    EncoderInput,
+    Input,
+    Reading,
+    ReadingOptions,
+    VectorsInput,
+    input_name,
+    is_encoder,
+    open_input,
+    reads_input,
+    short_name,
+)
+from theodolite.verbs.progress import Progress, progress_bars
+from theodolite.verbs.surveying import SAMPLE, cloud_facts, cloud_picture, provenance, space_picture
+
+if TYPE_CHECKING:
+    from theodolite.core.pictures import Picture
+    from theodolite.core.rows import Row
+    from theodolite.metrics.cloud import Cloud
+    from theodolite.metrics.evaluation import Comparison
+    from theodolite.spaces.space import Space
+
+BOOTSTRAP = 200
+"""Half-samples for the intervals of two clouds; layers are many, so they get none unless asked for."""
+
+
+@reads_input
+def compare(
+    before: Any,
+    after: Any,
+    /,
+    *,
+    metrics: Sequence[str] | None = None,
+    paired: bool | None = None,
+    sample: int = SAMPLE,
+    seed: int = 0,
+    bootstrap: int | None = None,
+    cache: bool = True,
+    progress: bool | Progress | None = None,
+    **reading: Unpack[ReadingOptions],
+) -> Result:
+    """Show how the metrics differ between two spaces: A, B, and B minus A.
+
+    Two files or arrays of vectors are compared once, with 95 % intervals of the differences; two spaces or encoders, layer by layer.
+
+    Parameters
+    ----------
+    before, after
+        The two inputs, each as `survey` takes it. Both encoders read the same texts.
+    metrics
+        Names from `METRICS`; for vectors all that need no second input, for layers a few, by default.
+    paired
+        Whether row i of both is the same text; by default if both have equally many rows.
+    sample
+        Rows for metrics that compare rows with rows.
+    seed
+        Seed of that sample and of the half-samples.
+    bootstrap
+        Number of half-samples for the intervals; by default 200 for vectors and 0, which leaves them out, for layers.
+    cache
+        Whether a file's moments are read from, and kept in, the cache folder.
+    progress
+        Whether to show progress bars; by default in a terminal and in a notebook.
+    **reading
+        How the inputs are read: the fields of `theodolite.verbs.inputs.Reading`.
+
+    Returns
+    -------
+    Result
+        Three rows per metric and layer: state `before`, `after` and `difference`, the last with its interval.
+    """
+    from theodolite.metrics.evaluation import compare_clouds
+    from theodolite.metrics.registry import LAYER_METRICS, check_metrics, default_metrics
+
+    options = Reading(**reading)
+    names = check_metrics(metrics) if metrics is not None else None
+    inputs = [open_input(each, part) for each, part in zip((before, after), _options_for(before, after, options), strict=True)]
+    _require_same_kind(inputs, options)
+    titles = [_title(each, source) for each, source in zip(inputs, (before, after), strict=True)]
+    with progress_bars(progress) as bars:
+        sides = [_Side(each, title, options, sample=sample, seed=seed, cache=cache, progress=bars) for each, title in zip(inputs, titles, strict=True)]
+        layers = _common_layers(*sides)
+        layered = layers != (None,)
+        count = bootstrap if bootstrap is not None else 0 if layered else BOOTSTRAP
+        chosen = names or (list(LAYER_METRICS) if layered else default_metrics())
+        rows: list[Row] = []
+        advance = bars.steps("comparing layers") if layered else bars.steps("half-samples")
+        for done, layer in enumerate(layers, start=1):
+            clouds = [side.cloud(layer) for side in sides]
+            comparisons = compare_clouds(
+                *clouds,
+                chosen,
+                paired=paired,
+                bootstrap=count,
+                about=(sides[0].about(layer), sides[1].about(layer)),
+                progress=None if layered else advance,
+            )
+            rows += _rows(comparisons)
+            if layered:
+                advance(done, len(layers))
+        pictures = [picture for side, state in zip(sides, (BEFORE, AFTER), strict=True) for picture in side.picture(layers[-1], state)]
+    notes = [f"{name} = {side.name}: {side.size}" for name, side in zip("AB", sides, strict=True)]
+    is_paired = comparisons[0].paired if comparisons else bool(paired)
+    if count:
+        notes.append(f"* the interval of the difference excludes 0 ({'paired' if is_paired else 'independent'} rows)")
+    return Result(
+        verb="compare",
+        title=f"{short_name(titles[0])} and {short_name(titles[1])}",
+        rows=tuple(rows),
+        pictures=tuple(pictures),
+        notes=tuple(notes),
+        provenance=provenance(*(side.facts(layers[-1]) for side in sides), paired=is_paired),
+    )
+
+
+class _Side:
+    """One of the two inputs, opened: its clouds by layer, and what rows say of them."""
+
+    def __init__(self, opened: Input, name: str, reading: Reading, *, sample: int, seed: int, cache: bool, progress: Progress) -> None:
+        from theodolite.spaces.space import choose_layers
+
+        self.name, self._sample, self._seed = name, sample, seed
+        self._texts = opened.texts.texts if isinstance(opened, EncoderInput) else None
+        self._space: Space | None = None
+        self._cloud: Cloud | None = None
+        if isinstance(opened, VectorsInput):
+            self._cloud = opened.cloud(progress, sample=sample, seed=seed, cache=cache)
+            self.layers: tuple[int | None, ...] = (None,)
+        else:
+            self._space = opened.space(progress) if isinstance(opened, EncoderInput) else opened
+            self.layers = choose_layers(reading.layers, self._space.layers)
+
+    def cloud(self, layer: int | None) -> Cloud:
+        """The cloud of a layer; a space of one layer stands for vectors without layers."""
+        from theodolite.metrics.cloud import Cloud
+
+        if self._cloud is not None:
+            return self._cloud
+        assert self._space is not None
+        number = self.layers[-1] if layer is None else layer
+        return Cloud(self._space[-1 if number is None else number], sample=self._sample, seed=self._seed)
+
+    def about(self, layer: int | None) -> dict[str, Any]:
+        """The fields of a row that say where a number comes from."""
+        if self._space is None or layer is None:
+            return {"model": self.name}
+        return self._space.about(layer)
+
+    @property
+    def size(self) -> str:
+        """Number and width of the vectors, for a line of text."""
+        if self._space is not None:
+            return f"{self._space.n:,} × {self._space.d} {self._space.origin.pooling}".rstrip()
+        assert self._cloud is not None
+        return f"{self._cloud.n:,} × {self._cloud.d}, {self._cloud.source.dtype}"
+
+    def facts(self, layer: int | None) -> dict[str, Any]:
+        """What the result says of this input."""
+        return cloud_facts(self.cloud(layer), self.name)
+
+    def picture(self, layer: int | None, state: str) -> tuple[Picture, ...]:
+        """The layer for the report."""
+        if self._space is not None:
+            number = self.layers[-1] if layer is None else layer
+            assert number is not None
+            return space_picture(self._space, number, self._texts, seed=self._seed, state=state)
+        return cloud_picture(self.cloud(layer), {"model": short_name(self.name), "state": state})
+
+
+def _options_for(before: Any, after: Any, reading: Reading) -> list[Reading]:
+    """The options for each input: of an encoder and a file, each takes those that apply to it."""
+    encoders = [is_encoder(each, reading) for each in (before, after)]
+    if encoders[0] == encoders[1]:
+        return [reading, reading]
+    for_files = Reading(key=reading.key, columns=reading.columns)
+    return [replace(reading, key=None, columns=None) if encoder else for_files for encoder in encoders]
+
+
+def _common_layers(first: _Side, second: _Side) -> tuple[int | None, ...]:
+    """The layers to compare; one of vectors without layers is compared with a space's only layer."""
+    if first.layers == second.layers:
+        return first.layers
+    if None in (*first.layers, *second.layers):
+        return (None,)
+    common = tuple(layer for layer in first.layers if layer in second.layers)
+    if not common:
+        raise ValueError(f"{first.name} has layers {list(first.layers)}, {second.name} has {list(second.layers)}; none is in both")
+    return common
+
+
+def _require_same_kind(inputs: Sequence[Input], reading: Reading) -> None:
+    """A space of several layers can be compared with vectors only by one of its layers."""
+    kinds = [isinstance(each, VectorsInput) for each in inputs]
+    if kinds[0] == kinds[1] or reading.layers == "last" or isinstance(reading.layers, int):
+        return
+    if not isinstance(reading.layers, str) and len(reading.layers) == 1:
+        return
+    layered = inputs[kinds.index(False)]
+    if isinstance(layered, VectorsInput) or (not isinstance(layered, EncoderInput) and len(layered.layers) == 1):
+        return
+    raise ValueError(
+        f"one input has several layers, the other is vectors without layers; choose one layer with {option('layers', 'last')}"
+    )
+
+
+def _title(opened: Input, source: Any) -> str:
+    if isinstance(opened, EncoderInput):
+        return input_name(opened.model)
+    if isinstance(opened, VectorsInput):
+        return opened.name
+    return str(source) if isinstance(source, str) else opened.origin.model or "space"
+
+
+def _rows(comparisons: Sequence[Comparison]) -> Iterator[Row]:
+    for each in comparisons:
+        before, after = each.before, each.after
+        yield replace(before, state=before.state or BEFORE)
+        yield replace(after, state=after.state or AFTER)
+        reason = before.reason or after.reason
+        yield replace(after, state=DIFFERENCE, value=each.difference, low=each.low, high=each.high, reason=reason)

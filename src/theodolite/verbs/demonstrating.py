@@ -1,0 +1,151 @@
+"""The demo: the main job end to end, offline. Fine-tune an encoder, see what that did to its space, and repair it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from theodolite.core.result import Result
+from theodolite.core.states import FINE_TUNED
+from theodolite.verbs.progress import Progress
+
+if TYPE_CHECKING:
+    from theodolite.core.rows import Row
+
+TASKS = ("demo-pairs", "demo-topics")
+EPOCHS = 4
+LEARNING_RATE = 1e-4  # a few hundred sentences give few steps
+DIRECTIONS = 6  # the papers' 12 of 768, for 384 dimensions
+CLUSTERS = 5  # a few hundred sentences do not fill the papers' 27
+AS_IT_COMES = "as it comes"
+
+STATIC_REPAIRS = ("zero-mean", "global")
+STATIC_SAMPLE = 5_000  # half of what a survey takes by itself: three clouds are measured, and it should not take long
+STATIC_METRICS = ("iso_score", "mean_cosine", "effective_rank", "hubness")
+
+
+def demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: bool | Progress | None = None) -> Iterator[Result]:
+    """Fine-tune a small English encoder on sentences that come with the package, and see what that does to its space.
+
+    Parameters
+    ----------
+    to
+        Folder for all results; what an earlier demo wrote there is replaced.
+    progress
+        Whether to show progress bars; by default in a terminal and in a notebook.
+
+    Yields
+    ------
+    Result
+        For each of two tasks the training and the comparison before and after, then what repairs do to the score.
+    """
+    from theodolite.core.rows import write_rows
+    from theodolite.verbs.comparing import compare
+    from theodolite.verbs.fine_tuning import tune
+
+    folder = Path(to)
+    folder.mkdir(parents=True, exist_ok=True)
+    rows: list[Row] = []
+    for task in TASKS:
+        run = folder / f"tuned-{task.removeprefix('demo-')}"
+        tuned = tune(
+            "demo",
+            task=task,
+            to=run,
+            epochs=EPOCHS,
+            learning_rate=LEARNING_RATE,
+            validation=0.0,
+            overwrite=True,
+            progress=progress,
+        )
+        yield tuned
+        changed = compare("demo", run / "model", task=task, progress=progress)
+        rows += [*tuned.rows, *changed.rows]
+        yield changed
+    repaired = _repair_scores({AS_IT_COMES: "demo", FINE_TUNED: str(folder / "tuned-pairs" / "model")})
+    yield repaired
+    _write_sentences(folder / "sentences.npy")
+    write_rows([*rows, *repaired.rows], folder / "rows.parquet")
+
+
+def static_demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: bool | Progress | None = None) -> Iterator[Result]:
+    """Survey, repair and compare 32,000 real word vectors, without torch.
+
+    Parameters
+    ----------
+    to
+        Folder for all results; what an earlier demo wrote there is replaced.
+    progress
+        Whether to show progress bars; by default in a terminal and in a notebook.
+
+    Yields
+    ------
+    Result
+        The survey, the repairs, and a comparison of the vectors before and after the last of them.
+    """
+    from theodolite.core.rows import write_rows
+    from theodolite.spaces import write_vectors
+    from theodolite.spaces.demo import demo_vectors
+    from theodolite.verbs import repairing
+    from theodolite.verbs.comparing import compare
+    from theodolite.verbs.surveying import survey
+
+    folder = Path(to)
+    folder.mkdir(parents=True, exist_ok=True)
+    vectors, original = demo_vectors(), folder / "vectors.npy"
+    write_vectors([vectors], original, n=len(vectors), d=vectors.shape[1], dtype=vectors.dtype, overwrite=True)
+    result = survey(original, sample=STATIC_SAMPLE, progress=progress)
+    rows = list(result.rows)
+    yield result
+    for name in STATIC_REPAIRS:
+        repair = repairing.fit(name, original, to=folder / f"repair-{name}", overwrite=True, progress=progress)
+        repaired = folder / f"{name}.npy"
+        yield repairing.apply(repair, original, to=repaired, overwrite=True, progress=progress)
+        rows += survey(repaired, sample=STATIC_SAMPLE, findings=False, progress=progress).rows
+    yield compare(original, repaired, metrics=STATIC_METRICS, sample=STATIC_SAMPLE, bootstrap=50, progress=progress)
+    write_rows(rows, folder / "rows.json")
+
+
+def _repair_scores(models: dict[str, str]) -> Result:
+    """Spearman of the demo's pairs after each repair, on the encoder as it comes and fine-tuned."""
+    from theodolite.advice.repair_scores import repaired_scores
+    from theodolite.core.rows import Row, current_versions
+    from theodolite.repairs import make_repair
+    from theodolite.tasks.loading import load_task
+    from theodolite.verbs.extracting import extract
+
+    examples = load_task("demo-pairs", "dev")
+    assert examples.scores is not None
+    repairs = {
+        "zero-mean": make_repair("zero-mean"),
+        "cluster-zero-mean": make_repair("cluster-zero-mean", clusters=CLUSTERS),
+        "global": make_repair("global", directions=DIRECTIONS),
+        "cluster-based": make_repair("cluster-based", clusters=CLUSTERS, directions=DIRECTIONS),
+    }
+    rows = []
+    for state, model in models.items():
+        space = extract(model, task="demo-pairs", split="dev", layers="last", progress=False)
+        sides = [space[-1][[row for row, each in enumerate(space.rows["side"]) if each == side]] for side in (0, 1)]
+        about: dict[str, Any] = {"state": state, "model": model, "task": "demo-pairs", "split": "dev", "n": len(examples)}
+        for name, value in repaired_scores(*sides, examples.scores, repairs).items():
+            rows.append(Row(metric="spearman", value=value, setting=f"repair={name}", versions=current_versions(), **about))
+    return Result(verb="repairs", title="Spearman after each repair (demo-pairs dev)", rows=tuple(rows))
+
+
+def _write_sentences(path: Path) -> None:
+    """Vectors of all demo sentences, as the encoder comes: something to try the other verbs on."""
+    from theodolite.spaces import write_vectors
+    from theodolite.tasks.loading import load_task
+    from theodolite.verbs.extracting import extract
+
+    texts: list[str] = []
+    for task in TASKS:
+        for split in ("train", "dev"):
+            examples = load_task(task, split)
+            texts += [*examples.texts, *(examples.second or ())]
+    vectors = extract("demo", texts, layers="last", progress=False)[-1]
+    write_vectors([vectors], path, n=len(vectors), d=vectors.shape[1], dtype=vectors.dtype, overwrite=True)
+
+

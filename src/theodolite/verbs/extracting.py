@@ -1,0 +1,71 @@
+"""The verb `extract`: vectors of every layer of an encoder, in memory or in a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+from theodolite.verbs.inputs import EncoderInput, Reading, ReadingOptions, Texts, reads_input
+from theodolite.verbs.progress import Progress, progress_bars
+
+if TYPE_CHECKING:
+    from theodolite.spaces.space import Space
+
+
+@reads_input
+def extract(
+    model: Any,
+    /,
+    texts: str | os.PathLike[str] | Sequence[str] | None = None,
+    *,
+    to: str | os.PathLike[str] | None = None,
+    frequencies: bool = False,
+    overwrite: bool = False,
+    progress: bool | Progress | None = None,
+    **reading: Unpack[ReadingOptions],
+) -> Space:
+    """The vectors of every layer of an encoder, from one pass over the texts.
+
+    With `to`, they are written to a folder part by part, and a run that was cut off continues when it is called again.
+
+    Parameters
+    ----------
+    model
+        An encoder: a Hub id, a folder, `demo`, a `SentenceTransformer`, or a `PreTrainedModel` with `tokenizer`.
+    texts
+        Texts for the encoder: a sequence, or a file with one text per line; `task` or `own` instead of it.
+    to
+        Folder that gets the space; kept in memory without it.
+    frequencies
+        Whether to keep how common each token or word is in English (Zipf scale).
+    overwrite
+        Whether a space that is in the folder may be replaced.
+    progress
+        Whether to show progress bars; by default in a terminal and in a notebook.
+    **reading
+        Which texts are read, and how: the fields of `theodolite.verbs.inputs.Reading`.
+
+    Returns
+    -------
+    Space
+        One (n, d) array per layer, with what is known of each row.
+    """
+    from theodolite.core.files import require_free_folder
+    from theodolite.models.extraction import extract_space
+    from theodolite.spaces import is_space
+
+    options = Reading(**{**reading, "texts": texts})
+    options.refuse("an encoder", but=[name for name in Reading.__dataclass_fields__ if name not in ("key", "columns")])
+    if to is not None and not is_space(to):
+        require_free_folder(to, overwrite=overwrite)
+    source = EncoderInput(model, options, Texts.of(options))
+    with progress_bars(progress) as bars:
+        return extract_space(
+            options.load_encoder(model),
+            source.texts.texts,
+            frequencies=frequencies,
+            to=to,
+            overwrite=overwrite,
+            **source.encoding_options(bars),
+        )

@@ -1,0 +1,381 @@
+"""What a user has becomes what a verb measures: vectors, a space, or an encoder together with the texts it reads."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypedDict, TypeVar
+
+from theodolite.core.options import option
+
+if TYPE_CHECKING:
+    from theodolite.core.vectors import Source
+    from theodolite.metrics.cloud import Cloud
+    from theodolite.models.encoder import Encoder
+    from theodolite.spaces.space import Space
+    from theodolite.tasks.examples import Examples
+    from theodolite.tasks.task import Task
+    from theodolite.verbs.progress import Progress
+
+Arguments = ParamSpec("Arguments")
+Returned = TypeVar("Returned")
+
+Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+FILE_OPTIONS = ("key", "columns")
+"""Options that say where in a file the vectors are."""
+LAYER_OPTIONS = ("layers",)
+"""Options that apply to a space as well as to an encoder."""
+
+
+class ReadingOptions(TypedDict, total=False):
+    """The keyword options of every verb that reads vectors or texts; `Reading` describes them."""
+
+    key: str | None
+    columns: Sequence[str] | None
+    texts: str | os.PathLike[str] | Sequence[str] | None
+    task: str | Task | None
+    split: str | None
+    data: str | os.PathLike[str] | None
+    own: Mapping[str, Paths] | None
+    kind: str | None
+    column: Mapping[str, str] | None
+    score_range: tuple[float, float] | None
+    encoding: str | None
+    unit: str | None
+    layers: str | int | Sequence[int]
+    specials: bool
+    batch_size: int | None
+    device: str
+    dtype: str
+    max_length: int | None
+    revision: str | None
+    trust_remote_code: bool
+    tokenizer: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How an input is read: where in a file the vectors are, which texts an encoder reads, and what gets a vector.
+
+    Parameters
+    ----------
+    key
+        Array to read from an `.npz` or `.safetensors` file that holds several.
+    columns
+        Vector columns of a table: names, `first:last`, patterns such as `dim_*`, or one list column.
+    texts
+        Texts for the encoder: a sequence, or a file with one text per line.
+    task
+        A task whose texts the encoder reads, by name (`stsb`, `cola`, `pos`, ...) or as a `Task`.
+    split
+        Split of the task; the scored one by default.
+    data
+        Folder with the task's own release files; the Hugging Face Hub without it.
+    own
+        The user's own files by split, such as `{"train": "train.csv", "dev": "dev.csv"}`, instead of a task.
+    kind
+        Kind of the own files: similarity, classification, pair_classification, tagging or word_pairs.
+    column
+        Column of the own files for text, text_b, label or score, where it has another name.
+    score_range
+        Lowest and highest score of the own pairs.
+    encoding
+        Encoding of the task's or own files; that of the task's release, or UTF-8, by default.
+    unit
+        What gets a vector: tokens, cls, mean, max, last, words or pairs; the task's own by default, mean for plain texts.
+    layers
+        "all", "last", or numbers; 0 is the embeddings, negative numbers count from the last.
+    specials
+        Whether special tokens count among the tokens.
+    batch_size
+        Texts per batch; chosen by length by default.
+    device
+        "auto" (a GPU if there is one), "cpu", "cuda:1", "mps", ...
+    dtype
+        Precision of the encoder: float32, bfloat16 or float16.
+    max_length
+        Number of tokens that a text is cut to; the encoder's own limit by default.
+    revision
+        Revision of the model on the Hub.
+    trust_remote_code
+        Whether to run code that comes with the model.
+    tokenizer
+        The tokenizer of a model that is already in memory.
+    """
+
+    key: str | None = None
+    columns: Sequence[str] | None = None
+    texts: str | os.PathLike[str] | Sequence[str] | None = None
+    task: str | Task | None = None
+    split: str | None = None
+    data: str | os.PathLike[str] | None = None
+    own: Mapping[str, Paths] | None = None
+    kind: str | None = None
+    column: Mapping[str, str] | None = None
+    score_range: tuple[float, float] | None = None
+    encoding: str | None = None
+    unit: str | None = None
+    layers: str | int | Sequence[int] = "all"
+    specials: bool = False
+    batch_size: int | None = None
+    device: str = "auto"
+    dtype: str = "float32"
+    max_length: int | None = None
+    revision: str | None = None
+    trust_remote_code: bool = False
+    tokenizer: Any = None
+
+    def has_texts(self) -> bool:
+        """Whether the options name texts for an encoder to read."""
+        return self.texts is not None or self.task is not None or self.own is not None
+
+    def refuse(self, what: str, *, but: Sequence[str] = ()) -> None:
+        """Raise if an option was given that does not apply to this kind of input.
+
+        Parameters
+        ----------
+        what
+            What the input is, for the message: "a space", "vectors", "an encoder".
+        but
+            The options that do apply.
+        """
+        for each in fields(self):
+            if each.name not in but and getattr(self, each.name) != each.default:
+                raise ValueError(f"{option(each.name, 'X' if each.type != 'bool' else '')} does not apply to {what}; leave it out")
+
+    def declared_task(self) -> Task | None:
+        """The task that the options name: a declared one, or one made of the user's own files."""
+        from theodolite.tasks.loading import find_task
+        from theodolite.tasks.own import own_task
+
+        if not self.own:
+            for name in ("kind", "column", "score_range"):
+                if getattr(self, name):
+                    raise ValueError(f"{option(name, 'X')} describes your own files; name them with {option('own', 'train=FILE')}")
+            return None if self.task is None else find_task(self.task)
+        if self.task:
+            raise ValueError(f"{option('task', 'NAME')} and {option('own', 'train=FILE')} name two tasks; give one of them")
+        if not self.kind:
+            kinds = "similarity, classification, pair_classification, tagging or word_pairs"
+            raise ValueError(f"{option('own', 'train=FILE')} needs {option('kind', 'KIND')}: {kinds}")
+        return own_task(
+            self.own,
+            self.kind,  # type: ignore[arg-type]  # own_task checks it, with a message
+            columns=self.column or {},
+            score_range=self.score_range,
+            encoding=self.encoding or "utf-8",
+        )
+
+    def load_encoder(self, model: Any) -> Encoder:
+        """The encoder of an id, a folder, `demo`, or a model in memory."""
+        from theodolite.models.encoder import Encoder
+
+        return Encoder.load(
+            model,
+            tokenizer=self.tokenizer,
+            revision=self.revision,
+            device=self.device,
+            dtype=self.dtype,  # type: ignore[arg-type]  # checked there, with a message
+            max_length=self.max_length,
+            trust_remote_code=self.trust_remote_code,
+        )
+
+
+def reads_input(verb: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
+    """Show a verb's reading options in its signature, and answer a misspelt option with the one that was meant."""
+    own = inspect.signature(verb)
+    parameters = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    parameters += [
+        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type)
+        for each in fields(Reading)
+        if each.name not in own.parameters and each.default is not MISSING
+    ]
+    names = {parameter.name for parameter in parameters}
+
+    @functools.wraps(verb)
+    def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
+        unknown = next((name for name in kwargs if name not in names), None)
+        if unknown is not None:
+            close = difflib.get_close_matches(unknown, sorted(names), n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(sorted(names))}"
+            raise TypeError(f"{verb.__name__}() has no option {unknown!r}; {hint}")
+        return verb(*args, **kwargs)
+
+    checked.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return checked
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Texts for an encoder to read: plain strings, or the examples of a task's split."""
+
+    texts: Sequence[str] | Examples
+    unit: str
+    name: str
+
+    @classmethod
+    def of(cls, reading: Reading) -> Texts:
+        """The texts that the options name; an error if they name none, or two sources."""
+        task = reading.declared_task()
+        if (task is None) == (reading.texts is None):
+            ways = f"{option('task', 'NAME')}, {option('own', 'dev=FILE')} with {option('kind', 'KIND')}, or {option('texts', 'FILE')}"
+            raise ValueError(f"say which texts the encoder is to read: {ways}")
+        if task is None:
+            assert reading.texts is not None
+            return cls._plain(reading.texts, reading)
+        from theodolite.tasks.loading import load_task
+
+        split = reading.split or task.scored_split
+        examples = load_task(task, split, reading.data, encoding=reading.encoding)
+        return cls(examples, reading.unit or task.unit, f"{task.name} {split}")
+
+    @classmethod
+    def _plain(cls, texts: str | os.PathLike[str] | Sequence[str], reading: Reading) -> Texts:
+        from theodolite.spaces.readers.text import read_texts
+        from theodolite.tasks.task import TEXT_UNIT
+
+        for name in ("split", "data"):
+            if getattr(reading, name) is not None:
+                raise ValueError(f"{option(name, 'X')} belongs to a task; leave it out with {option('texts', 'FILE')}")
+        unit = reading.unit or TEXT_UNIT
+        if isinstance(texts, (str, os.PathLike)):
+            return cls(read_texts(texts, reading.encoding or "utf-8"), unit, os.fspath(texts))
+        return cls(list(texts), unit, f"{len(texts):,} texts")
+
+
+@dataclass(frozen=True, eq=False)
+class EncoderInput:
+    """An encoder and the texts it is to read; nothing is loaded or encoded before it is asked for."""
+
+    model: Any
+    reading: Reading
+    texts: Texts
+
+    @property
+    def name(self) -> str:
+        """What to call it in a table."""
+        return f"{input_name(self.model)}, {self.texts.name}"
+
+    def space(self, progress: Progress, *, frequencies: bool = True) -> Space:
+        """The vectors of every chosen layer, in memory; tokens and words with how common they are in English."""
+        from theodolite.models.extraction import extract_space
+
+        return extract_space(
+            self.reading.load_encoder(self.model),
+            self.texts.texts,
+            frequencies=frequencies and self.texts.unit in ("tokens", "words"),
+            **self.encoding_options(progress),
+        )
+
+    def encoding_options(self, progress: Progress) -> dict[str, Any]:
+        """What extraction and streaming take alike."""
+        reading = self.reading
+        return {
+            "unit": self.texts.unit,
+            "layers": reading.layers,
+            "specials": reading.specials,
+            "batch_size": reading.batch_size or "auto",
+            "progress": progress.steps(f"encoding {self.texts.name}"),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class VectorsInput:
+    """Vectors without layers: an array, a frame, a tensor, a file, a folder of shards, or a cloud."""
+
+    name: str
+    vectors: Source | Cloud
+    path: str | None
+    reading: Reading
+
+    def cloud(self, progress: Progress, *, sample: int, seed: int, cache: bool) -> Cloud:
+        """The vectors as a cloud; a file's moments come from the cache if they are there."""
+        from theodolite.metrics.cloud import Cloud
+
+        if isinstance(self.vectors, Cloud):
+            return self.vectors
+        label = f"reading {short_name(self.name)}"
+        cloud = Cloud(self.vectors.watched(progress.rows(label, self.vectors.n)), sample=sample, seed=seed)
+        if cache and self.path is not None:
+            from theodolite.spaces.cache import cached_moments
+
+            key, columns = self.reading.key, self.reading.columns
+            cloud.moments = cached_moments(self.path, key=key, columns=columns, data=cloud.source)
+        return cloud
+
+
+Input: TypeAlias = "VectorsInput | Space | EncoderInput"
+
+
+def open_input(source: Any, reading: Reading, *, encoder: bool | None = None) -> Input:
+    """Find out what the user gave, refuse options that do not apply to it, and open it as far as that is cheap.
+
+    Parameters
+    ----------
+    source
+        Vectors (array, frame, tensor, file, folder of shards, `Cloud`), a `Space` or its folder, or an encoder (id, folder,
+        `demo`, `SentenceTransformer`, `PreTrainedModel`).
+    reading
+        The options that say how to read it.
+    encoder
+        True if the source is known to be an encoder; None if that is to be found out.
+    """
+    from theodolite.metrics.cloud import Cloud
+    from theodolite.spaces import Space, is_space, read
+
+    if isinstance(source, Space) or (isinstance(source, (str, os.PathLike)) and not encoder and is_space(source)):
+        reading.refuse("a space, whose vectors are there already", but=LAYER_OPTIONS)
+        return source if isinstance(source, Space) else Space.open(source)
+    if encoder or is_encoder(source, reading):
+        reading.refuse("an encoder", but=[each.name for each in fields(reading) if each.name not in FILE_OPTIONS])
+        return EncoderInput(source, reading, Texts.of(reading))
+    if isinstance(source, (str, os.PathLike)):
+        if looks_like_a_model(source):
+            ways = f"{option('task', 'NAME')} or {option('texts', 'FILE')}"
+            raise FileNotFoundError(f"there is no file {source}; if it is an encoder, say which texts it is to read: {ways}")
+        reading.refuse("a file of vectors", but=FILE_OPTIONS)
+        vectors = read(source, key=reading.key, columns=reading.columns)
+        return VectorsInput(os.fspath(source), vectors, os.fspath(source), reading)
+    from theodolite.core.vectors import source as open_vectors
+
+    reading.refuse("vectors in memory")
+    return VectorsInput(input_name(source), source if isinstance(source, Cloud) else open_vectors(source), None, reading)
+
+
+def is_encoder(source: Any, reading: Reading) -> bool:
+    """Whether a source is an encoder: a model in memory, a model's folder, or a name together with texts to read."""
+    if not isinstance(source, (str, os.PathLike)):
+        homes = {each.__module__.partition(".")[0] for each in type(source).__mro__}
+        return bool(homes & {"transformers", "sentence_transformers"}) or type(source).__name__ == "Encoder"
+    path = Path(source)
+    if path.is_dir():
+        return any((path / name).is_file() for name in ("config.json", "modules.json", "config_sentence_transformers.json"))
+    return not path.exists() and reading.has_texts()
+
+
+def looks_like_a_model(source: str | os.PathLike[str]) -> bool:
+    """Whether a name that is not there could be a model of the Hub: no ending of a file, no URL."""
+    path = Path(source)
+    return not path.exists() and "://" not in os.fspath(source) and not path.suffix
+
+
+def input_name(source: Any) -> str:
+    """What to call an input in a table: its path or id, a model's own name, or its type and shape."""
+    if isinstance(source, (str, os.PathLike)):
+        return os.fspath(source)
+    name = getattr(source, "name", None) or getattr(getattr(source, "config", None), "name_or_path", None)
+    if isinstance(name, str) and name:
+        return name
+    shape = getattr(source, "shape", None)
+    return f"{type(source).__name__} {' × '.join(map(str, shape))}" if shape is not None else type(source).__name__
+
+
+def short_name(name: str) -> str:
+    """The last part of a path, which is how a table calls a file."""
+    return os.path.basename(name.rstrip("/")) or name  # noqa: PTH119  # a URL is not a path

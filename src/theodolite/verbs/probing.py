@@ -1,0 +1,548 @@
+"""The verb `probe`: how labels are arranged in a space."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+from theodolite.core.files import require_free
+from theodolite.core.options import option
+from theodolite.core.result import Result, table_of
+from theodolite.verbs.inputs import EncoderInput, Reading, ReadingOptions, VectorsInput, open_input, reads_input
+from theodolite.verbs.progress import Progress, progress_bars
+from theodolite.verbs.surveying import provenance
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from theodolite.core.rows import Row
+    from theodolite.core.vectors import Floats
+    from theodolite.probes.layer_probe import LayerProbe
+    from theodolite.spaces.space import Space
+    from theodolite.tasks.examples import Examples
+    from theodolite.tasks.task import Task
+
+HELD_OUT = 0.2
+"""Share of a task's examples that is held out if the task has no second split."""
+WORTH_ESTIMATING = 2000
+"""Rows below which a run is over before an estimate of it would be."""
+WORTH_ANNOUNCING = 30.0
+"""Seconds from which on a run is announced."""
+CLASSIFIERS = ("none", "linear", "mlp")
+LABEL_DISTANCES = ("mean", "minimum")
+
+Labels = str | os.PathLike[str] | Sequence[Any]
+
+
+@reads_input
+def probe(
+    source: Any,
+    /,
+    labels: Labels | None = None,
+    *,
+    test: Any = None,
+    test_labels: Labels | None = None,
+    hold_out: float | None = None,
+    entities: str | None = None,
+    label_set: str | None = None,
+    test_entities: str | None = None,
+    classifier: Literal["none", "linear", "mlp"] = "none",
+    sample: int | None = None,
+    drop_unseen: bool = False,
+    label_distance: Literal["mean", "minimum"] = "mean",
+    min_cluster_size: int = 1,
+    fit_clusters: str | Sequence[int] | None = None,
+    clusters: str | None = None,
+    distances: str | None = None,
+    predictions: str | None = None,
+    output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    budget: float | None = None,
+    jobs: int | None = None,
+    seed: int = 0,
+    progress: bool | Progress | None = None,
+    **reading: Unpack[ReadingOptions],
+) -> Result:
+    """Measure how labels are arranged: linear separability, distances between labels, and the closest pairs.
+
+    The clusters are DirectProbe's (Zhou & Srikumar 2022), with certified distances between their convex hulls. A space and an
+    encoder are probed layer by layer. Held-out rows are given the label of the nearest hull.
+
+    Parameters
+    ----------
+    source
+        Vectors, a `Space` or its folder, or an encoder together with `task` or `own`; with `entities`, DirectProbe's file of vectors.
+    labels
+        The label of every row: a sequence, a column of the space (`label` by default), or FILE[:COLUMN].
+    test, test_labels
+        Held-out rows to score on, of the same kind as `source`, and their labels.
+    hold_out
+        Share of the rows to hold out, stratified by label; 0 holds out none.
+    entities, label_set, test_entities
+        DirectProbe's text files: one example and label per line for the vectors, all labels, and the entities of `test`.
+    classifier
+        Also train a classifier probe, scored on the held-out rows.
+    sample
+        Fit on a stratified sample of at most this many rows; every label keeps one.
+    drop_unseen
+        Leave out held-out rows whose label no fitted row has, instead of raising.
+    label_distance
+        Distance of two labels: mean (published) or minimum over their clusters.
+    min_cluster_size
+        Leave out smaller clusters (the published analysis: 6).
+    fit_clusters
+        Measure these clusters, one number per row, instead of merging.
+    clusters, distances, predictions
+        Text files to write in DirectProbe's own format; `{layer}` in a name becomes the layer's number.
+    output
+        A `.parquet`, `.json` or `.jsonl` file that gets the rows after every layer.
+    overwrite
+        Whether those text files may be replaced.
+    budget
+        Refuse a run that is estimated to take more seconds than this.
+    jobs
+        Number of threads; all cores by default.
+    seed
+        Seed of samples, held-out rows and classifiers.
+    progress
+        Whether to show progress bars; by default in a terminal and in a notebook.
+    **reading
+        How the input is read: the fields of `theodolite.verbs.inputs.Reading`.
+
+    Returns
+    -------
+    Result
+        Rows per layer, label and pair of labels; one sentence per layer in `notes`.
+    """
+    options = Reading(**reading)
+    files = _DirectProbeFiles(clusters, distances, predictions, overwrite)
+    settings = _Settings(classifier, label_distance, min_cluster_size, jobs, seed, budget, options.device)
+    if output is not None:
+        from theodolite.core.rows import require_rows_file
+
+        require_rows_file(output)
+    if fit_clusters is not None and (sample or hold_out):
+        raise ValueError(
+            f"{option('fit_clusters', 'FILE')} numbers all rows; leave {option('sample', 'N')} and {option('hold_out', 'SHARE')} out, "
+            f"and score on {option('test', 'PATH')}"
+        )
+    with progress_bars(progress) as bars:
+        if entities is not None:
+            data = _directprobe_data(source, labels, entities, label_set, test, test_entities)
+        elif label_set is not None or test_entities is not None:
+            raise ValueError(f"{option('label_set', 'FILE')} and {option('test_entities', 'FILE')} go with {option('entities', 'FILE')}")
+        else:
+            data = _read(source, labels, options, test=test, test_labels=test_labels, hold_out=hold_out, seed=seed, progress=bars)
+        data, notes = _prepared(data, sample=sample, hold_out=hold_out, drop_unseen=drop_unseen, seed=seed)
+        files.check(data)
+        settings.check(data)
+        fixed = _fixed_clusters(fit_clusters, data)
+        if fixed is None:
+            notes += _estimate(data, settings)
+        layers: list[tuple[int | None, LayerProbe]] = []
+        for layer, measured in _probe_layers(data, settings, fixed, bars, notes):
+            layers.append((layer, measured))
+            files.write(measured, layer, data)
+            if output is not None:  # what is done is kept, whatever happens to the next layer
+                _result(data, layers, notes, settings).save(output)
+    return _result(data, layers, notes, settings)
+
+
+@dataclass(frozen=True, eq=False)
+class _Labelled:
+    """Labelled rows in one or more layers; the layer is None if nothing is known of layers."""
+
+    layers: tuple[int | None, ...]
+    take: Callable[[int | None], Floats]
+    y: NDArray[Any]
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def subset(self, rows: NDArray[Any]) -> _Labelled:
+        """The same with only some of the rows."""
+        return replace(self, take=lambda layer: self.take(layer)[rows], y=self.y[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """What to fit on and what to score on."""
+
+    title: str
+    train: _Labelled
+    test: _Labelled | None = None
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """How to probe."""
+
+    classifier: str
+    label_distance: str
+    min_cluster_size: int
+    jobs: int | None
+    seed: int
+    budget: float | None
+    device: str
+
+    def __post_init__(self) -> None:
+        for name, value, choices in (
+            ("classifier", self.classifier, CLASSIFIERS),
+            ("label_distance", self.label_distance, LABEL_DISTANCES),
+        ):
+            if value not in choices:
+                raise ValueError(f"{option(name, value)} must be one of {', '.join(choices)}")
+
+    def check(self, data: _Data) -> None:
+        """Refuse what needs held-out rows if there are none."""
+        if self.classifier != "none" and data.test is None:
+            raise ValueError(
+                f"{option('classifier', self.classifier)} is scored on held-out rows, and there are none; "
+                f"give {option('test', 'PATH')} or {option('hold_out', '0.2')}"
+            )
+
+
+@dataclass(frozen=True)
+class _DirectProbeFiles:
+    """Text files in DirectProbe's own format; `{layer}` in a name becomes the layer's number."""
+
+    clusters: str | None
+    distances: str | None
+    predictions: str | None
+    overwrite: bool
+
+    def check(self, data: _Data) -> None:
+        """Refuse what could not be written, before the work rather than after it."""
+        if self.predictions and data.test is None:
+            raise ValueError(
+                f"{option('predictions', 'FILE')} are of held-out rows, and there are none; "
+                f"give {option('test', 'PATH')} or {option('hold_out', '0.2')}"
+            )
+        layers = data.train.layers
+        for name in ("clusters", "distances", "predictions"):
+            path = getattr(self, name)
+            if path is None:
+                continue
+            if len(layers) > 1 and "{layer}" not in path:
+                raise ValueError(f"{option(name, path)} would hold one of {len(layers)} layers; put {{layer}} in its name")
+            for layer in layers:
+                require_free(self._path(path, layer), overwrite=self.overwrite)
+
+    def write(self, measured: LayerProbe, layer: int | None, data: _Data) -> None:
+        """Write the files of one layer."""
+        from theodolite.spaces.readers import directprobe as text
+
+        probe = measured.probe
+        if self.clusters:
+            text.write_clusters(probe.clusters_, self._path(self.clusters, layer), overwrite=self.overwrite)
+        if self.distances:
+            names = [str(label) for label in probe.cluster_labels_]
+            pairs = (
+                text.ClusterDistance(int(i), names[i], int(j), names[j], float(lower + upper) / 2)
+                for i, j, lower, upper in probe.cluster_distances_
+            )
+            text.write_distances(pairs, self._path(self.distances, layer), overwrite=self.overwrite)
+        if self.predictions:
+            assert data.test is not None
+            ranks = probe.distances(data.test.take(layer))
+            path = self._path(self.predictions, layer)
+            text.write_predictions(data.test.y, ranks, probe.cluster_labels_.tolist(), path, overwrite=self.overwrite)
+
+    def _path(self, name: str, layer: int | None) -> str:
+        return name.replace("{layer}", "" if layer is None else str(layer))
+
+
+def _read(
+    source: Any,
+    labels: Labels | None,
+    reading: Reading,
+    *,
+    test: Any,
+    test_labels: Labels | None,
+    hold_out: float | None,
+    seed: int,
+    progress: Progress,
+) -> _Data:
+    """Vectors with their labels, from whatever was given."""
+    opened = _open(source, reading)
+    if isinstance(opened, EncoderInput):
+        if labels is not None or test is not None or test_labels is not None:
+            raise ValueError(
+                f"an encoder reads the labels of its task; leave out {option('labels', 'X')}, {option('test', 'X')} and "
+                f"{option('test_labels', 'X')}"
+            )
+        return _encode(opened, hold_out=hold_out, seed=seed, progress=progress)
+    if test is None and test_labels is not None:
+        raise ValueError(f"{option('test_labels', 'X')} belongs to held-out rows; name them with {option('test', 'PATH')}")
+    train = _labelled(opened, labels, reading)
+    if test is None:
+        return _Data(_name(opened, source), train)
+    other = open_input(test, reading)
+    # A column of the same name is in the held-out space or table too; a file of labels is not theirs.
+    own = test_labels if test_labels is not None else labels if _is_column(labels, other) else None
+    return _Data(_name(opened, source), train, _labelled(other, own, reading))
+
+
+def _open(source: Any, reading: Reading) -> VectorsInput | Space | EncoderInput:
+    """The input; of an encoder's task only what is needed to know it, since the split to fit on is chosen here."""
+    from theodolite.verbs.inputs import is_encoder
+
+    if is_encoder(source, reading) and reading.texts is not None:
+        raise ValueError(f"plain texts have no labels; give {option('task', 'NAME')} or {option('own', 'train=FILE')}")
+    return open_input(source, reading)
+
+
+def _name(opened: Any, source: Any) -> str:
+    return opened.name if isinstance(opened, VectorsInput) else str(source) if isinstance(source, str) else repr(opened)
+
+
+def _is_column(labels: Labels | None, opened: Any) -> bool:
+    from theodolite.spaces.readers.tables import TABLE_ENDINGS
+
+    if not isinstance(labels, str):
+        return False
+    return not isinstance(opened, VectorsInput) or (opened.path or "").endswith(TABLE_ENDINGS)
+
+
+def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None, reading: Reading) -> _Labelled:
+    import numpy as np
+
+    from theodolite.core.vectors import array
+    from theodolite.spaces.readers.labels import labels_for
+
+    if isinstance(opened, EncoderInput):
+        raise ValueError("held-out rows of vectors must be vectors too, not an encoder")
+    if not isinstance(opened, VectorsInput):
+        return _space_labels(opened, labels, reading.layers)
+    if labels is None:
+        raise ValueError(f"{opened.name} has vectors but no labels; give {option('labels', 'FILE:COLUMN')}")
+    from theodolite.metrics.cloud import Cloud
+
+    X = array(opened.vectors.source if isinstance(opened.vectors, Cloud) else opened.vectors)
+    values = labels_for(opened.path, labels) if isinstance(labels, (str, os.PathLike)) else [str(label) for label in labels]
+    if len(values) != len(X):
+        raise ValueError(f"there are {len(values):,} labels for the {len(X):,} rows of {opened.name}; row i needs label i")
+    return _Labelled((None,), lambda _: X, np.array(values), {"model": opened.name})
+
+
+def _space_labels(space: Space, labels: Labels | None, layers: str | int | Sequence[int]) -> _Labelled:
+    """The chosen layers of a space, with the labels of one of its columns or those given."""
+    import numpy as np
+
+    from theodolite.spaces.space import choose_layers
+
+    if labels is None or isinstance(labels, (str, os.PathLike)):
+        column = "label" if labels is None else os.fspath(labels)
+        if column not in space.rows:
+            there = ", ".join(space.rows) or "none"
+            raise ValueError(f"the space has no column {column!r} of labels; it has {there}: name one with {option('labels', 'COLUMN')}")
+        values = list(space.rows[column])
+    else:
+        column, values = "label", list(labels)
+    missing = next((row for row, label in enumerate(values) if label is None or label != label), None)
+    if missing is not None:
+        raise ValueError(f"row {missing} has no {column!r}; every row needs a label: leave such rows out")
+    if len(values) != space.n:
+        raise ValueError(f"there are {len(values):,} labels for the {space.n:,} rows of the space; row i needs label i")
+    about = {key: value for key, value in space.about(-1).items() if key != "layer"}
+    return _Labelled(
+        choose_layers(layers, space.layers),
+        lambda layer: space[layer if layer is not None else -1],
+        np.array([str(label) for label in values]),
+        about,
+    )
+
+
+def _encode(opened: EncoderInput, *, hold_out: float | None, seed: int, progress: Progress) -> _Data:
+    """All chosen layers of an encoder: a task's training split to fit on, and what is held out of it to score on."""
+    from theodolite.models.extraction import extract_space
+
+    reading = opened.reading
+    task = reading.declared_task()
+    assert task is not None
+    unit = reading.unit or task.unit
+    parts = _splits(task, reading, hold_out=hold_out, seed=seed)
+    encoder = reading.load_encoder(opened.model)
+    sides = []
+    for name, examples in parts.items():
+        options = opened.encoding_options(progress) | {"unit": unit, "progress": progress.steps(f"encoding {task.name} {name}")}
+        labelled = _space_labels(extract_space(encoder, examples, **options), None, "all")
+        sides.append(replace(labelled, about={**labelled.about, "split": name}))
+    title = f"{encoder.name}, {task.name} {next(iter(parts))}"
+    return _Data(title, sides[0], sides[1] if len(sides) > 1 else None)
+
+
+def _splits(task: Task, reading: Reading, *, hold_out: float | None, seed: int) -> dict[str, Examples]:
+    """The examples to fit on, and those held out: another split of the task, or a share of the one there is."""
+    from theodolite.tasks.loading import load_task
+
+    if task.kind == "similarity":
+        raise ValueError(f"task {task.name!r} has scores, not labels; probe needs a task with labels, such as pos or trec-6")
+    first = reading.split or task.train_split
+    train = load_task(task, first, reading.data, encoding=reading.encoding)
+    if hold_out == 0:
+        return {first: train}
+    if hold_out is None and task.scored_split != first:
+        return {first: train, task.scored_split: load_task(task, task.scored_split, reading.data, encoding=reading.encoding)}
+    rest, held = train.divide(1 - (hold_out or HELD_OUT), seed=seed)
+    return {first: rest, f"{first}, held out": held}
+
+
+def _directprobe_data(
+    source: Any, labels: Any, entities: str, label_set: str | None, test: Any, test_entities: str | None
+) -> _Data:
+    import numpy as np
+
+    from theodolite.spaces.readers.directprobe import read_directprobe
+
+    if labels is not None:
+        raise ValueError(f"{option('labels', 'X')} and {option('entities', 'FILE')} both name labels; give one of them")
+    if (test is None) != (test_entities is None):
+        raise ValueError(f"{option('test', 'FILE')} and {option('test_entities', 'FILE')} go together with {option('entities', 'FILE')}")
+
+    def side(vectors: Any, pairs: str, names: str | None) -> _Labelled:
+        content = read_directprobe(vectors, pairs, names)
+        return _Labelled((None,), lambda _: content.X, np.array(content.labels), {"model": str(vectors)})
+
+    train = side(source, entities, label_set)
+    return _Data(str(source), train, None if test_entities is None else side(test, test_entities, None))
+
+
+def _prepared(
+    data: _Data, *, sample: int | None, hold_out: float | None, drop_unseen: bool, seed: int
+) -> tuple[_Data, list[str]]:
+    """The rows to fit and to score: held out and sampled as asked, with labels that both have."""
+    import numpy as np
+
+    from theodolite.core.sampling import hold_out as held_out_rows
+    from theodolite.core.sampling import sample_by_label
+
+    train, test, notes = data.train, data.test, []
+    labels = np.unique(train.y)
+    if len(labels) < 2:
+        raise ValueError(f"all {len(train.y):,} rows have the label {labels[0]!s}; there must be at least two labels")
+    if hold_out and test is None:
+        rows = held_out_rows(train.y, hold_out, seed=seed)
+        test = replace(train.subset(rows), about={**train.about, "split": f"{train.about.get('split') or 'rows'}, held out"})
+        train = train.subset(np.delete(np.arange(len(train.y)), rows))
+    if test is not None:
+        test = _with_fitted_labels(train, test, drop_unseen, notes)
+    if sample is not None and sample < len(train.y):
+        train = train.subset(sample_by_label(train.y, sample, seed=seed))
+    return replace(data, train=train, test=test), notes
+
+
+def _with_fitted_labels(train: _Labelled, test: _Labelled, drop_unseen: bool, notes: list[str]) -> _Labelled:
+    """The held-out rows, whose labels must be among those that are fitted."""
+    import numpy as np
+
+    from theodolite.probes.labels import check_label_sets
+
+    if tuple(test.layers) != tuple(train.layers):
+        raise ValueError(f"layers {list(train.layers)} are fitted, the held-out rows have {list(test.layers)}; they must be the same")
+    usable, unseen = check_label_sets(train.y, test.y, drop_unseen=drop_unseen)
+    if not unseen:
+        return test
+    listed = ", ".join(f"{label} ({count})" for label, count in unseen.items())
+    notes.append(f"{int((~usable).sum()):,} held-out rows with labels unseen in training are left out: {listed}")
+    return test.subset(np.flatnonzero(usable))
+
+
+def _fixed_clusters(clusters: str | Sequence[int] | None, data: _Data) -> NDArray[Any] | None:
+    """The cluster of each row, if the caller fixes them."""
+    import numpy as np
+
+    if clusters is None:
+        return None
+    if not isinstance(clusters, str):
+        return np.asarray(clusters)
+    from theodolite.spaces.readers.directprobe import read_clusters
+
+    numbers = read_clusters(clusters, n=len(data.train.y))
+    if numbers.min() < 0:
+        line = int(numbers.argmin()) + 1
+        raise ValueError(f"{clusters}, line {line} is -1, a row in no cluster; leave such rows out of the vectors too")
+    return numbers
+
+
+def _estimate(data: _Data, settings: _Settings) -> list[str]:
+    """Say how long all layers will take if that is long; raise if it is longer than the budget."""
+    import sys
+
+    from theodolite.probes.direct import NoSpread, estimate_cost
+
+    train = data.train
+    if settings.budget is None and len(train.y) < WORTH_ESTIMATING:
+        return []
+    seconds = 0.0
+    for layer in train.layers:
+        with suppress(NoSpread):  # such a layer is left out, with a note, when it is its turn
+            seconds += estimate_cost(train.take(layer), train.y).seconds
+    sentence = f"about {seconds:.0f} s for {len(train.layers)} layer(s) of {len(train.y):,} rows"
+    if settings.budget is not None and seconds > settings.budget:
+        raise ValueError(
+            f"probing will take {sentence}, more than the budget of {settings.budget:g} s; take a sample with "
+            f"{option('sample', str(max(2, len(train.y) // 4)))}, or allow a larger {option('budget', f'{seconds:.0f}')}"
+        )
+    if seconds >= WORTH_ANNOUNCING:
+        print(f"theodolite: probing will take {sentence}", file=sys.stderr)
+    return []
+
+
+def _probe_layers(
+    data: _Data, settings: _Settings, clusters: NDArray[Any] | None, progress: Progress, notes: list[str]
+) -> Iterator[tuple[int | None, LayerProbe]]:
+    """Each layer in turn; one without any spread, such as the [CLS] vectors of layer 0, is named and left out."""
+    from theodolite.probes.direct import NoSpread
+    from theodolite.probes.layer_probe import probe_layer
+
+    train, test = data.train, data.test
+    for layer in train.layers:
+        suffix = "" if layer is None else f" layer {layer}"
+        try:
+            measured = probe_layer(
+                train.take(layer),
+                train.y,
+                test=None if test is None else (test.take(layer), test.y),
+                test_split=str(test.about.get("split", "")) if test is not None else "",
+                clusters=clusters,
+                classifier=settings.classifier,  # type: ignore[arg-type]  # checked with the settings
+                label_distance=settings.label_distance,  # type: ignore[arg-type]
+                min_cluster_size=settings.min_cluster_size,
+                n_jobs=settings.jobs,
+                seed=settings.seed,
+                device=settings.device,
+                about={**train.about, "layer": layer},
+                progress=progress.stages(suffix),
+            )
+        except NoSpread as error:
+            if len(train.layers) == 1:
+                raise
+            notes.append(f"layer {layer} is left out: {error}")
+            continue
+        yield layer, measured
+
+
+def _result(
+    data: _Data, layers: Sequence[tuple[int | None, LayerProbe]], notes: Sequence[str], settings: _Settings
+) -> Result:
+    rows: tuple[Row, ...] = tuple(row for _, measured in layers for row in measured.rows)
+    sentences = [measured.sentence if layer is None else f"layer {layer}: {measured.sentence}" for layer, measured in layers]
+    facts = {"name": data.title, "n": len(data.train.y), "d": rows[0].d if rows else None}
+    held = {} if data.test is None else {"held_out": len(data.test.y)}
+    scores = [
+        {"layer": layer, "initialisation": number, "accuracy": accuracy}
+        for layer, measured in layers
+        if measured.score is not None
+        for number, accuracy in enumerate(measured.score.scores)
+    ]
+    return Result(
+        verb="probe",
+        title=data.title,
+        rows=rows,
+        records={"probe_scores": table_of(scores)} if scores else {},
+        notes=(*sentences, *notes),
+        provenance=provenance(facts | held, settings={"classifier": settings.classifier, "seed": settings.seed}),
+    )

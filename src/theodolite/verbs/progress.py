@@ -1,0 +1,86 @@
+"""Progress bars on stderr while something long runs; none if nobody watches."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+Steps: TypeAlias = Callable[[int, int], None]
+"""Called with (done, total)."""
+
+
+class Progress:
+    """Bars for the parts of one piece of work; does nothing without a display.
+
+    Parameters
+    ----------
+    display
+        A `rich.progress.Progress`, or None.
+    """
+
+    def __init__(self, display: Any = None) -> None:
+        self._display = display
+
+    def rows(self, label: str, total: int | None) -> Callable[[int], None]:
+        """A function that takes the number of rows just read; the bar starts over when a further pass begins."""
+        if self._display is None:
+            return lambda _: None
+        task = self._display.add_task(label, total=total)
+        count = 0
+
+        def advance(rows: int) -> None:
+            nonlocal count
+            count = rows if total is not None and count >= total else count + rows
+            self._display.update(task, completed=count)
+
+        return advance
+
+    def steps(self, label: str) -> Steps:
+        """A function that takes (done, total)."""
+        if self._display is None:
+            return lambda _, __: None
+        task = self._display.add_task(label, total=None, visible=False)
+        return lambda done, total: self._display.update(task, completed=done, total=total, visible=True)
+
+    def stages(self, suffix: str = "") -> Callable[[str, int, int], None]:
+        """A function that takes (stage, done, total), with one bar per stage."""
+        bars: dict[str, Steps] = {}
+
+        def advance(stage: str, done: int, total: int) -> None:
+            if stage not in bars:
+                bars[stage] = self.steps(f"{stage}{suffix}")
+            bars[stage](done, total)
+
+        return advance
+
+
+@contextmanager
+def progress_bars(progress: bool | Progress | None = None) -> Iterator[Progress]:
+    """Progress bars that vanish when the work is done.
+
+    Parameters
+    ----------
+    progress
+        True or False to show them or not; None shows them in a terminal and in a notebook; a `Progress` is used as it is.
+    """
+    if isinstance(progress, Progress):
+        yield progress
+        return
+    if progress is False or (progress is None and not (sys.stderr.isatty() or _in_notebook())):
+        yield Progress()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Display
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    console = Console() if _in_notebook() else Console(file=sys.stderr)
+    with Display(*columns, console=console, transient=True) as display:
+        yield Progress(display)
+
+
+def _in_notebook() -> bool:
+    shell = sys.modules.get("IPython")
+    return shell is not None and type(shell.get_ipython()).__name__ == "ZMQInteractiveShell"

@@ -1,0 +1,251 @@
+"""The verb `survey`: measure how a space is shaped, and say what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Unpack
+
+from theodolite.core.options import command_line, option
+from theodolite.core.result import Finding, Result
+from theodolite.verbs.inputs import EncoderInput, Reading, ReadingOptions, VectorsInput, open_input, reads_input, short_name
+from theodolite.verbs.progress import Progress, progress_bars
+
+if TYPE_CHECKING:
+    from theodolite.core.pictures import Picture
+    from theodolite.core.rows import Row
+    from theodolite.metrics.cloud import Cloud
+    from theodolite.spaces.space import Space
+
+SAMPLE = 10_000
+"""Rows that metrics comparing rows with rows look at."""
+
+
+@reads_input
+def survey(
+    source: Any,
+    /,
+    *,
+    metrics: Sequence[str] | None = None,
+    sample: int = SAMPLE,
+    seed: int = 0,
+    bootstrap: int = 0,
+    findings: bool = True,
+    store: bool = True,
+    cache: bool = True,
+    progress: bool | Progress | None = None,
+    **reading: Unpack[ReadingOptions],
+) -> Result:
+    """Measure how a space is shaped, and say what is wrong with it.
+
+    Vectors get every metric that needs no second input; a space or an encoder gets a few per layer, and findings on its last
+    layer, the one that is usually shipped.
+
+    Parameters
+    ----------
+    source
+        Vectors (array, frame, tensor, file, folder of shards, `Cloud`), a `Space` or its folder, or an encoder (id, folder,
+        `demo`, or loaded) together with `task`, `texts` or `own`.
+    metrics
+        Names from `METRICS`; the defaults above if None.
+    sample
+        Rows for metrics that compare rows with rows.
+    seed
+        Seed of that sample and of the half-samples.
+    bootstrap
+        Number of half-samples for 95 % intervals; 0 leaves them out.
+    findings
+        Whether to judge the numbers.
+    store
+        Whether to keep an encoder's vectors in memory. False streams them instead, and encodes a second time for I(W).
+    cache
+        Whether a file's moments are read from, and kept in, the cache folder.
+    progress
+        Whether to show progress bars; by default in a terminal and in a notebook.
+    **reading
+        How the input is read: the fields of `theodolite.verbs.inputs.Reading`.
+
+    Returns
+    -------
+    Result
+        One row per metric, and per layer where there are layers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> result = survey(np.random.default_rng(0).standard_normal((500, 8)), metrics=["iso_score"])
+    >>> round(result.value("iso_score"), 1)
+    1.0
+    """
+    from theodolite.metrics.registry import LAYER_METRICS, check_metrics, default_metrics
+
+    options = Reading(**reading)
+    names = check_metrics(metrics) if metrics is not None else None  # a misspelt name must not cost an encoding
+    opened = open_input(source, options)
+    if not store:
+        _require_streamable(opened, bootstrap)
+    with progress_bars(progress) as bars:
+        if isinstance(opened, VectorsInput):
+            cloud = opened.cloud(bars, sample=sample, seed=seed, cache=cache)
+            return survey_cloud(
+                cloud, opened.name, names or default_metrics(), bootstrap=bootstrap, findings=findings, progress=bars
+            )
+        if isinstance(opened, EncoderInput) and not store:
+            return _streamed(opened, names or LAYER_METRICS, sample=sample, seed=seed, progress=bars)
+        space, texts = (opened.space(bars), opened.texts.texts) if isinstance(opened, EncoderInput) else (opened, None)
+        title = opened.name if isinstance(opened, EncoderInput) else _space_name(source, space)
+        return survey_space(
+            space,
+            title,
+            names or LAYER_METRICS,
+            layers=options.layers,
+            texts=texts,
+            sample=sample,
+            seed=seed,
+            bootstrap=bootstrap,
+            findings=findings,
+            progress=bars,
+        )
+
+
+def survey_cloud(
+    cloud: Cloud,
+    name: str,
+    metrics: Sequence[str],
+    *,
+    bootstrap: int,
+    findings: bool,
+    progress: Progress,
+) -> Result:
+    """The survey of vectors without layers."""
+    from theodolite.metrics.evaluation import metric_rows
+
+    label = short_name(name)
+    about = {"model": label}
+    rows = metric_rows(cloud, metrics, bootstrap=bootstrap, about=about, progress=progress.steps("half-samples"))
+    return Result(
+        verb="survey",
+        title=label,
+        rows=tuple(rows),
+        findings=_judge(cloud, rows, label) if findings else (),
+        pictures=cloud_picture(cloud, about),
+        notes=sample_note(cloud),
+        provenance=provenance(cloud_facts(cloud, name)),
+    )
+
+
+def survey_space(
+    space: Space,
+    title: str,
+    metrics: Sequence[str],
+    *,
+    layers: str | int | Sequence[int],
+    texts: Any,
+    sample: int,
+    seed: int,
+    bootstrap: int,
+    findings: bool,
+    progress: Progress,
+) -> Result:
+    """The survey of every chosen layer of a space."""
+    from theodolite.metrics.cloud import Cloud
+    from theodolite.metrics.evaluation import metric_rows
+    from theodolite.metrics.registry import default_metrics
+    from theodolite.spaces.space import choose_layers
+
+    chosen = choose_layers(layers, space.layers)
+    rows: list[Row] = []
+    advance = progress.steps("measuring layers")
+    for done, layer in enumerate(chosen, start=1):
+        cloud = Cloud(space[layer], sample=sample, seed=seed)
+        rows += metric_rows(cloud, metrics, bootstrap=bootstrap, about=space.about(layer))
+        advance(done, len(chosen))
+    last = Cloud(space[chosen[-1]], sample=sample, seed=seed)
+    judged: tuple[Finding, ...] = ()
+    if findings:
+        judged = _judge(last, metric_rows(last, default_metrics()), space.origin.model or title, layer=chosen[-1])
+    return Result(
+        verb="survey",
+        title=title,
+        rows=tuple(rows),
+        findings=judged,
+        pictures=space_picture(space, chosen[-1], texts, seed=seed),
+        notes=sample_note(last),
+        provenance=provenance(cloud_facts(last, title) | {"unit": space.origin.pooling, "layers": list(chosen)}),
+    )
+
+
+def _streamed(opened: EncoderInput, metrics: Sequence[str], *, sample: int, seed: int, progress: Progress) -> Result:
+    from theodolite.models.streaming import survey_layers
+
+    encoder = opened.reading.load_encoder(opened.model)
+    options = opened.encoding_options(progress)
+    rows = survey_layers(encoder, opened.texts.texts, metrics, sample=sample, seed=seed, **options)
+    facts = {"name": opened.name, "n": rows[0].n, "d": rows[0].d, "dtype": encoder.dtype, "unit": opened.texts.unit}
+    note = "no findings: the vectors were not kept"
+    return Result(verb="survey", title=opened.name, rows=tuple(rows), notes=(note,), provenance=provenance(facts))
+
+
+def _require_streamable(opened: Any, bootstrap: int) -> None:
+    if not isinstance(opened, EncoderInput):
+        raise ValueError(f"{_no('store')} is for encoders, whose vectors are made on the way; leave it out")
+    if bootstrap:
+        raise ValueError(f"{option('bootstrap', 'N')} draws from the vectors, which {_no('store')} does not keep; leave one out")
+
+
+def _no(name: str) -> str:
+    """A switch turned off, as the caller would type it."""
+    return option(f"no_{name}") if option(name).startswith("--") else f"{name}=False"
+
+
+def _judge(cloud: Cloud, rows: Sequence[Row], model: str, *, layer: int | None = None) -> tuple[Finding, ...]:
+    from theodolite.advice.diagnosis import findings
+
+    return tuple(replace(finding, model=model, layer=layer) for finding in findings(cloud, rows))
+
+
+def _space_name(source: Any, space: Space) -> str:
+    return short_name(str(source)) if isinstance(source, str) else space.origin.model or "space"
+
+
+def cloud_facts(cloud: Cloud, name: str) -> dict[str, Any]:
+    """What a result says of one input."""
+    return {
+        "name": name,
+        "n": cloud.n,
+        "d": cloud.d,
+        "dtype": str(cloud.source.dtype),
+        "sample": min(cloud.n, cloud.sample_size),
+        "seed": cloud.seed,
+    }
+
+
+def provenance(*inputs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """Where a result comes from: the command, the inputs and the versions, as plain values."""
+    from theodolite.core.rows import current_versions
+
+    return {"command": command_line(), "inputs": [dict(each) for each in inputs], "versions": current_versions(), **more}
+
+
+def sample_note(cloud: Cloud) -> tuple[str, ...]:
+    """Says on how many rows pairs and neighbours were looked at, if that was not all."""
+    if not cloud.is_sampled:
+        return ()
+    return (f"pairs and neighbours: on a sample of {cloud.sample_size:,} rows, seed {cloud.seed}",)
+
+
+def cloud_picture(cloud: Cloud, about: Mapping[str, Any]) -> tuple[Picture, ...]:
+    """The rows that a survey sampled, as a picture for the report."""
+    from theodolite.core.pictures import draw_picture
+
+    return (draw_picture(cloud.sample, about=about, points=cloud.sample_size, seed=cloud.seed),)
+
+
+def space_picture(space: Space, layer: int, texts: Any, *, seed: int, state: str = "") -> tuple[Picture, ...]:
+    """One layer of a space as a picture for the report, each point with its sentence and what else is known of it."""
+    from theodolite.core.pictures import draw_picture
+    from theodolite.spaces.space import picture_columns
+
+    about = {name: space.about(layer)[name] for name in ("model", "state", "layer", "task")}
+    about["state"] = about["state"] or state
+    return (draw_picture(space[layer], columns=picture_columns(space, texts), about=about, seed=seed),)

@@ -1,0 +1,98 @@
+"""`probe`: labels of every kind of input, held-out rows, files, and refusals before the work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import theodolite as th
+from theodolite.spaces import Space
+
+RANDOM = np.random.default_rng(0)
+X = np.concatenate([RANDOM.standard_normal((40, 5)) + shift for shift in (0, 8, 16)]).astype(np.float32)
+LABELS = [name for name in "abc" for _ in range(40)]
+SPACE = Space.of({0: X, 2: X * 2}, rows={"label": LABELS, "other": ["x", "y"] * 60})
+
+
+def test_labels_come_as_a_sequence_a_column_or_a_file(tmp_path: Path) -> None:
+    (tmp_path / "labels.txt").write_text("\n".join(LABELS) + "\n")
+    np.save(tmp_path / "v.npy", X)
+    for result in (
+        th.probe(X, LABELS),
+        th.probe(SPACE, layers=0),
+        th.probe(tmp_path / "v.npy", str(tmp_path / "labels.txt")),
+        th.probe(Space.of({0: X}), LABELS),
+    ):
+        assert result.value("clusters") == 3 and result.value("is_linear") == 1
+    assert th.probe(SPACE, labels="other", layers=[0]).value("is_linear") == 0
+
+
+def test_every_layer_is_probed_and_scale_shows() -> None:
+    result = th.probe(SPACE)
+    first, second = (result.value("mean_minimum_distance", layer=layer) for layer in (0, 2))
+    assert second == pytest.approx(2 * first, rel=1e-5)
+    assert result.notes[0].startswith("layer 0: 3 labels, 3 clusters: linearly separable")
+    assert "closest labels" in repr(result) and "nearest" in repr(th.probe(SPACE, layers="last"))
+
+
+def test_held_out_rows_are_scored() -> None:
+    result = th.probe(X, LABELS, hold_out=0.25, classifier="linear")
+    assert result.value("hull_accuracy") == 1.0 and result.value("probe_accuracy") == 1.0
+    assert th.probe(X, LABELS, test=X[:10], test_labels=LABELS[:10]).value("hull_accuracy") == 1.0
+
+
+def test_mistakes_are_named_before_the_work() -> None:
+    with pytest.raises(ValueError, match="classifier='mlp' is scored on held-out rows"):
+        th.probe(X, LABELS, classifier="mlp")
+    with pytest.raises(ValueError, match="must be one of none, linear, mlp"):
+        th.probe(X, LABELS, classifier="forest")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at least two labels"):
+        th.probe(X, ["a"] * len(X))
+    with pytest.raises(ValueError, match="119 labels for the 120 rows"):
+        th.probe(X, LABELS[:-1])
+    with pytest.raises(ValueError, match="has vectors but no labels"):
+        th.probe(X)
+    with pytest.raises(ValueError, match="no column 'pos' of labels; it has label, other"):
+        th.probe(SPACE, labels="pos")
+    with pytest.raises(ValueError, match="more than the budget"):
+        th.probe(X, LABELS, budget=0.0)
+    with pytest.raises(ValueError, match="unseen"):
+        th.probe(X, LABELS, test=X[:2], test_labels=["a", "z"])
+
+
+def test_unseen_labels_may_be_dropped_with_a_note() -> None:
+    result = th.probe(X, LABELS, test=X[:2], test_labels=["a", "z"], drop_unseen=True)
+    assert any("z (1)" in note for note in result.notes)
+
+
+def test_rows_of_finished_layers_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from theodolite.core.rows import read_rows
+    from theodolite.probes import layer_probe
+
+    real, calls = layer_probe.probe_layer, []
+
+    def fail_on_the_second(*args: Any, **kwargs: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(layer_probe, "probe_layer", fail_on_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        th.probe(SPACE, output=tmp_path / "rows.json")
+    assert {row.layer for row in read_rows(tmp_path / "rows.json")} == {0}
+
+
+def test_an_encoder_is_probed_on_a_task_of_ones_own(tiny: Any, tmp_path: Path) -> None:
+    lines = [f"{'the cat' if i % 2 else 'a dog'} {i},{'x' if i % 2 else 'y'}" for i in range(40)]
+    (tmp_path / "mine.csv").write_text("text,label\n" + "\n".join(lines) + "\n")
+    own = {"train": str(tmp_path / "mine.csv")}
+    result = th.probe(tiny("bert"), own=own, kind="classification", layers="last")
+    assert result.value("clusters") >= 2 and result.value("hull_accuracy") >= 0.5
+    with pytest.raises(ValueError, match="plain texts have no labels"):
+        th.probe(tiny("bert"), texts=["a"])
+    with pytest.raises(ValueError, match="leave out labels="):
+        th.probe(tiny("bert"), "x", own=own, kind="classification")
