@@ -11,7 +11,7 @@ from data import Singles, cloud_file, load
 from scale import Scale
 from table import Result
 from theodolite.metrics.cloud import Cloud
-from theodolite.metrics.survey import survey
+from theodolite.metrics.evaluation import metric_rows
 from timing import best_in_turns, shown
 
 
@@ -27,7 +27,7 @@ def measure(scale: Scale, folder: Path) -> Iterator[Result]:
         X = load(cloud_file(folder, n, scale.d))
 
         def ours(X: Singles = X) -> object:
-            return survey(Cloud(X), ["log_partition_isotropy"])
+            return metric_rows(Cloud(X), ["log_partition_isotropy"])
 
         def theirs(X: Singles = X) -> object:
             return plain_partition_isotropy(X)

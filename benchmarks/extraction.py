@@ -42,14 +42,14 @@ def measure(scale: Scale, folder: Path) -> Iterator[Result]:
 def speed(count: int, repeats: int) -> Result:
     from sentence_transformers import SentenceTransformer
 
-    from theodolite.models import demo_encoder, extract
-    from theodolite.models.demo import demo_folder
+    from theodolite.models import Encoder, extract_space
+    from theodolite.models.location import demo_folder
 
     lines = texts(count)
-    encoder, peer = demo_encoder(), SentenceTransformer(str(demo_folder()))
-    extract(encoder, lines[:64])
+    encoder, peer = Encoder.load("demo"), SentenceTransformer(str(demo_folder()))
+    extract_space(encoder, lines[:64])
     peer.encode(lines[:64])
-    ours, theirs = best_in_turns(lambda: extract(encoder, lines), lambda: peer.encode(lines), repeats=repeats)
+    ours, theirs = best_in_turns(lambda: extract_space(encoder, lines), lambda: peer.encode(lines), repeats=repeats)
     return Result(
         table="extraction",
         case=f"{encoder.n_layers} layers of {count:,} texts, mean of tokens",
@@ -81,10 +81,10 @@ def flat(count: int, found: float, small: int, before: float) -> Result:
 
 def child(count: int) -> float:
     """What a survey of the tokens of all layers took above the texts and the loaded encoder."""
-    from theodolite.models import demo_encoder, survey_layers
+    from theodolite.models import Encoder, survey_layers
 
     lines = texts(count)
-    encoder = demo_encoder(device="cpu")
+    encoder = Encoder.load("demo", device="cpu")
     survey_layers(encoder, lines[:8], MEASURES, unit="tokens")  # loads every module
     watch = Watch()
     watch.start()

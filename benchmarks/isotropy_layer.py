@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -25,17 +26,14 @@ def measure(scale: Scale, folder: Path) -> Iterator[Result]:
     if missing:
         yield result("one epoch", math.nan, rows, width, note=f"needs {missing[0]}")
         return
-    put, items, features, pad = prepared(folder, rows, width)
-    from theodolite.tuning.train_layer import Kept, Through
-
-    kept, through = Kept(put, features), Through(put, items, pad)
-    epoch(put, kept, features)  # warm
-    fast = min(epoch(put, kept, features) for _ in range(max(3, scale.repeats)))
-    slow = epoch(put, through, features)  # once: it takes minutes, far more than its noise
+    inserted, items, features, pad = prepared(folder, rows, width)
+    train(inserted, features, epochs=1)  # warm
+    fast = min(train(inserted, features, epochs=1)[0] for _ in range(max(3, scale.repeats)))
+    slow = seconds(lambda: epoch_through_encoder(inserted, items, pad))  # once: it takes minutes, far more than its noise
     yield result("one epoch", slow / fast, rows, width, ours=shown(fast), theirs=shown(slow), goal=30)
-    taken, epochs = training(put, kept, features)
+    time, epochs = train(inserted, features, epochs=100)  # as by default, stopped early
     yield result(
-        f"whole training, {epochs} epochs, against one epoch", slow / taken, rows, width, ours=shown(taken), theirs=shown(slow)
+        f"whole training, {epochs} epochs, against one epoch", slow / time, rows, width, ours=shown(time), theirs=shown(slow)
     )
 
 
@@ -53,33 +51,25 @@ def result(what: str, ratio: float, rows: int, width: int, *, goal: float = math
 def prepared(folder: Path, rows: int, width: int) -> tuple[Any, list[Any], Any, int]:
     """A random encoder of MiniLM's size with a head and a layer, and pairs of texts as long as MRPC's: 40 to 60 tokens."""
     from theodolite.models.encoder import Encoder
-    from theodolite.tuning.batches import text_items
-    from theodolite.tuning.frozen_features import embed
+    from theodolite.models.tokens import text_inputs
+    from theodolite.tuning.batches import make_items
     from theodolite.tuning.heads import LinearHead
-    from theodolite.tuning.insert import insert
-    from theodolite.tuning.isotropy_layer import IsotropyLayer
+    from theodolite.tuning.isolayer.features import embed
+    from theodolite.tuning.isolayer.insertion import insert_layer
+    from theodolite.tuning.isolayer.layer import IsotropyLayer
 
     rng = np.random.default_rng(0)
-    loaded = Encoder.load(encoder(folder / f"encoder-{width}", width), device="cpu")
+    loaded = Encoder.load(encoder(folder / f"encoder-{width}", width), device="cpu", max_length=128)
     texts = [" ".join(f"w{i}" for i in rng.integers(0, WORDS, rng.integers(38, 59))) for _ in range(rows)]
-    items = text_items(texts, None, rng.integers(0, 2, rows).tolist(), loaded.tokenizer, unit="cls", max_length=128)
-    put = insert(LinearHead(loaded.module, 2), IsotropyLayer(width))
-    return put, items, embed(put, items, pad=loaded.pad_id), loaded.pad_id
+    items = make_items(loaded, text_inputs(texts, "cls"), "cls", targets=rng.integers(0, 2, rows).tolist())
+    inserted = insert_layer(LinearHead(loaded.module, 2), IsotropyLayer(width))
+    return inserted, items, embed(inserted, items, pad=loaded.pad_id), loaded.pad_id
 
 
-def epoch(put: Any, source: Any, features: Any) -> float:
-    """Seconds of one pass over the training rows, with the validation at its end."""
-    return train(put, source, features, epochs=1)[0]
-
-
-def training(put: Any, source: Any, features: Any) -> tuple[float, int]:
-    """Seconds and passes of a whole training as by default, stopped early."""
-    return train(put, source, features, epochs=100)
-
-
-def train(put: Any, source: Any, features: Any, *, epochs: int) -> tuple[float, int]:
-    from theodolite.tuning.layer_settings import LayerSettings
-    from theodolite.tuning.train_layer import train_layer
+def train(inserted: Any, features: Any, *, epochs: int) -> tuple[float, int]:
+    """Seconds and number of epochs of a training on stored vectors, validated after every epoch."""
+    from theodolite.tuning.isolayer.settings import LayerSettings
+    from theodolite.tuning.isolayer.training import train_layer
 
     settings, passes = LayerSettings(epochs=epochs), 0
 
@@ -88,6 +78,25 @@ def train(put: Any, source: Any, features: Any, *, epochs: int) -> tuple[float, 
 
     def run() -> None:
         nonlocal passes
-        passes = len(train_layer(put, source, features, accuracy, settings).epochs)
+        passes = len(train_layer(inserted, features, features, accuracy, settings).epochs)
 
     return seconds(run), passes
+
+
+def epoch_through_encoder(inserted: Any, items: list[Any], pad: int) -> None:
+    """The same epoch with every text sent through the frozen encoder."""
+    torch: Any = import_module("torch")
+    from theodolite.tuning.batches import collate
+    from theodolite.tuning.isolayer.loss import JointLoss
+    from theodolite.tuning.isolayer.settings import LayerSettings
+    from theodolite.tuning.isolayer.training import random_batches
+
+    settings, loss = LayerSettings(), JointLoss(corrected=True)
+    optimizer = torch.optim.AdamW(inserted.layer.parameters(), lr=settings.learning_rate, weight_decay=0.0)
+    for rows in random_batches(len(items), settings.batch_size, torch.Generator().manual_seed(0)):
+        batch = collate([items[row] for row in rows.tolist()], pad=pad)
+        with inserted.outputs() as outputs:
+            task = inserted.model(**batch)["loss"]
+        optimizer.zero_grad(set_to_none=True)
+        loss(task, outputs[-1]).backward()
+        optimizer.step()

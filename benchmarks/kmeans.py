@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 from data import Singles, cloud_file, load
 from scale import Scale
 from table import Result
-from theodolite.core.kmeans import kmeans, nearest
+from theodolite.core.kmeans import k_means, nearest_centroids
 from timing import seconds, shown
 
 CLUSTERS = 27
@@ -25,7 +25,7 @@ def inertia(X: Singles, centroids: NDArray[Any]) -> float:
     total = 0.0
     for start in range(0, len(X), CHUNK):
         rows = X[start : start + CHUNK]
-        gaps = rows - centroids[nearest(rows, centroids)]
+        gaps = rows - centroids[nearest_centroids(rows, centroids)]
         total += float(np.sum(np.square(gaps), dtype=np.float64))
     return total
 
@@ -36,7 +36,7 @@ def measure(scale: Scale, folder: Path) -> Iterator[Result]:
         found: dict[str, NDArray[Any]] = {}
 
         def ours(X: Singles = X, found: dict[str, NDArray[Any]] = found) -> None:
-            found["ours"] = kmeans(X, CLUSTERS, seed=0).centroids
+            found["ours"] = k_means(X, CLUSTERS, seed=0).centroids
 
         def theirs(X: Singles = X, found: dict[str, NDArray[Any]] = found) -> None:
             peer = KMeans(CLUSTERS, n_init=1, algorithm="lloyd", random_state=0).fit(X)

@@ -86,14 +86,14 @@ def child(held: str, asked: str, path: Path) -> dict[str, float]:
     """What one survey of the file took above its input."""
     from survey_speed import FOUR
     from theodolite.metrics.cloud import Cloud
-    from theodolite.metrics.survey import survey
+    from theodolite.metrics.evaluation import metric_rows
 
     metrics = FOUR if asked == "four" else None
     X: NDArray[Any] = np.load(path, mmap_mode=None if held == "array" else "r")
-    survey(Cloud(np.random.default_rng(0).standard_normal((64, 8), dtype=np.float32)), metrics)  # loads every module
+    metric_rows(Cloud(np.random.default_rng(0).standard_normal((64, 8), dtype=np.float32)), metrics)  # loads every module
     watch = Watch()
     watch.start()
-    survey(Cloud(X), metrics)
+    metric_rows(Cloud(X), metrics)
     anonymous, file = watch.end()
     return {"anonymous": anonymous, "file": file}
 

@@ -23,10 +23,10 @@ from threadpoolctl import threadpool_limits
 
 from scale import Scale
 from table import Result
-from theodolite.probes.classifier import ClassifierProbe
-from theodolite.probes.labels import Labelled, labelled, stratified
-from theodolite.probes.network import Job, train_one_by_one
-from theodolite.probes.search import Cell, grid
+from theodolite.probes.classifiers.grid_search import Cell, grid, stratified_folds
+from theodolite.probes.classifiers.mlp_probe import ClassifierProbe
+from theodolite.probes.classifiers.network import Job, train_one_by_one
+from theodolite.probes.labels import Labelled, labelled
 from timing import best_in_turns, seconds, shown
 
 LABELS = 17
@@ -96,7 +96,7 @@ def labelled_cloud(n: int, d: int, *, seed: int = 0) -> tuple[NDArray[np.float32
 
 def scikit_learn_seconds(data: Labelled, whole: ClassifierProbe) -> tuple[float, float]:
     """Estimated time of its search and initialisations: in one job, and with a job on every core that costs nothing to run."""
-    train = stratified(data, whole.folds).parts[0][0]
+    train = stratified_folds(data, whole.folds).parts[0][0]
     plain = split = 0.0
     for hidden in dict.fromkeys(cell.hidden for cell in whole.search_.cells):
         members = [i for i, cell in enumerate(whole.search_.cells) if cell.hidden == hidden]
@@ -131,7 +131,7 @@ def same_epochs(data: Labelled, whole: ClassifierProbe) -> str:
     """How many epochs scikit-learn needs for the first and the chosen cell, told beside ours."""
     cells: tuple[Cell, ...] = grid(whole.hidden, whole.alphas)
     chosen = (0, whole.search_.best)
-    rows = stratified(data, whole.folds).parts[0][0]
+    rows = stratified_folds(data, whole.folds).parts[0][0]
     jobs = [Job(cells[i].hidden, cells[i].alpha, 0, rows) for i in chosen]
     theirs = train_one_by_one(data.X, data.codes, jobs, n_classes=len(data.classes), max_iter=whole.max_iter)
     told = [f"{network.epochs} (ours {whole.search_.epochs[i, 0]:.0f})" for i, network in zip(chosen, theirs, strict=True)]

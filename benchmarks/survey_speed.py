@@ -12,7 +12,7 @@ from data import Singles, cloud_file, load
 from scale import Scale
 from table import Result
 from theodolite.metrics.cloud import Cloud
-from theodolite.metrics.survey import survey
+from theodolite.metrics.evaluation import metric_rows
 from timing import best_in_turns, shown
 
 FOUR = ("iso_score", "log_partition_isotropy", "ev_1", "ev_2", "ev_3", "mean_cosine")
@@ -20,7 +20,7 @@ FOUR = ("iso_score", "log_partition_isotropy", "ev_1", "ev_2", "ev_3", "mean_cos
 
 def four(X: Singles) -> object:
     """IsoScore, I(W), EV and mean cosine, from nothing cached."""
-    return survey(Cloud(X), FOUR)
+    return metric_rows(Cloud(X), FOUR)
 
 
 def measure(scale: Scale, folder: Path) -> Iterator[Result]:

@@ -51,9 +51,8 @@ def result(ratio: float, pairs: int, width: int, **about: str) -> Result:
 def train(model: Path, task: Any, folder: Path, *, tracked: bool) -> float:
     """Seconds of the training alone: loading, scoring and saving are the same with and without."""
     from theodolite.tuning import GeometryCallback, preset
-    from theodolite.tuning.run import Run
-    from theodolite.tuning.splits import load_splits
-    from theodolite.tuning.trainers import prepare
+    from theodolite.tuning.runs import Run, load_splits
+    from theodolite.tuning.trainers import prepare_trainer
     from theodolite.tuning.training import make_job, make_tracker
 
     output = folder / "run"
@@ -62,9 +61,9 @@ def train(model: Path, task: Any, folder: Path, *, tracked: bool) -> float:
     run, splits = Run(output), load_splits(settings, None)
     run.begin(settings)
     job = make_job(settings, splits, run)
-    prepare(job.trainer, settings, None)
+    prepare_trainer(job.trainer, settings, None)
     if tracked:
-        GeometryCallback(make_tracker(settings, splits, job, run)).attach(job.trainer)
+        GeometryCallback(make_tracker(settings, job, run)).attach(job.trainer)
     taken = seconds(job.trainer.train)
     shutil.rmtree(output)
     return taken

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tiny_encoders import build
+
+Tiny = Callable[[str], Path]
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +37,30 @@ def models() -> Path:
     if not os.environ.get("THEODOLITE_MODELS") or not folder.is_dir():
         pytest.skip("THEODOLITE_MODELS does not name a folder of encoders")
     return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """The folder of a tiny random encoder of a family, made once per session."""
+    folders: dict[str, Path] = {}
+
+    def folder(family: str) -> Path:
+        if family not in folders:
+            folders[family] = build(family, tmp_path_factory.mktemp(family) / f"tiny-{family}")
+        return folders[family]
+
+    return folder
+
+
+@pytest.fixture
+def vector_texts() -> list[str]:
+    return [
+        "the cat sat on the mat.",
+        "a dog",
+        "unbelievable dogs, the banks!",
+        "",
+        "猫 and 犬: naïve café ünïcode",
+        "river " * 20,
+        "  two  spaces ",
+        "the cat sat on the mat.",
+    ]

@@ -13,21 +13,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from theodolite import (
-        advice,
-        cli,
-        core,
-        metrics,
-        models,
-        probes,
-        repairs,
-        reports,
-        spaces,
-        studies,
-        tasks,
-        tuning,
-        verbs,
-    )
     from theodolite.advice.diagnosis import findings
     from theodolite.core.result import Result
     from theodolite.core.rows import Row

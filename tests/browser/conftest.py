@@ -1,4 +1,4 @@
-"""Pages in a real browser: Chromium, driven by Playwright, with every error and every request seen."""
+"""Pages in a real browser: Chromium, driven by Playwright, which reports every error and every request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ARGUMENTS = [
 
 
 def missing(reason: str) -> None:
-    """Skip on somebody's own machine; where everything has been installed on purpose, a missing browser is a failure."""
+    """Skip on a developer's machine; on CI, where everything is installed on purpose, a missing browser is a failure."""
     if os.environ.get("CI"):
         pytest.fail(f"{reason}, and CI is set")
     pytest.skip(reason)
@@ -62,7 +62,7 @@ Open = Callable[..., Any]
 
 @pytest.fixture
 def visit(browser: Any) -> Iterator[Open]:
-    """Opens a page, and after the test wants no error on its console and no request but for the page itself."""
+    """Opens a page; after the test, there must be no error on its console and no request but for the page itself."""
     contexts: list[Any] = []
     problems: list[str] = []
 
@@ -72,7 +72,7 @@ def visit(browser: Any) -> Iterator[Open]:
         context.grant_permissions(["clipboard-read", "clipboard-write"])
         page = context.new_page()
         page.set_default_timeout(30_000)
-        page.on("console", lambda told: problems.append(told.text) if told.type in ("error", "warning") else None)
+        page.on("console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: problems.append(f"{error}"))
         page.on("dialog", lambda dialog: (problems.append(f"dialog {dialog.message}"), dialog.dismiss()))
         page.on("request", lambda request: problems.append(request.url[:200]) if not _is_own(request.url, path) else None)

@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 from report_samples import study
 
+from theodolite.core.result import Result
 from theodolite.reports.page import write_report
+
+pytestmark = pytest.mark.slow
 
 CUT_OFF = """[...document.querySelectorAll('h1, h2, h3, h4, p, button')].filter((one) => one.offsetParent
   && !one.closest('.table-scroll, .plot, .unseen, .skip') && one.getBoundingClientRect().right > innerWidth + 1)
   .map((one) => one.textContent.slice(0, 60))"""
-"""What the window's right edge cuts off, outside of what scrolls by itself."""
+"""What is cut off at the right edge of the window, apart from what scrolls by itself."""
 
 
 def background(page: Any) -> str:
@@ -50,7 +53,7 @@ def test_plots_follow_the_theme(visit: Any, study_page: Path) -> None:
     assert lightness(text.evaluate("one => getComputedStyle(one).fill")) > lightness(dark_ink) + 80
 
 
-def test_figures_are_drawn_when_they_come_near(visit: Any, study_page: Path, draw_all: Callable[[Any], None]) -> None:
+def test_figures_are_drawn_when_the_reader_comes_near(visit: Any, study_page: Path, draw_all: Callable[[Any], None]) -> None:
     page = visit(study_page)
     assert page.locator(".plot[data-drawn]").count() == 0
     draw_all(page)
@@ -71,9 +74,16 @@ def test_a_figure_can_be_saved(visit: Any, study_page: Path) -> None:
     assert Path(download.value.path()).read_bytes()[:4] == b"\x89PNG"
 
 
-def test_the_slider_walks_through_the_steps(visit: Any, study_page: Path) -> None:
+def test_no_button_of_a_figure_sends_it_anywhere(visit: Any, study_page: Path, draw_all: Callable[[Any], None]) -> None:
     page = visit(study_page)
-    plot = page.locator("#figures-CentroidPaths .plot")
+    draw_all(page)
+    titles = set(page.locator(".modebar-btn").evaluate_all("buttons => buttons.map((button) => button.dataset.title)"))
+    assert titles == {"Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"}
+
+
+def test_the_slider_goes_through_the_steps(visit: Any, study_page: Path) -> None:
+    page = visit(study_page)
+    plot = page.locator("#figures-centroid-paths .plot")
     plot.scroll_into_view_if_needed()
     plot.locator(".slider-container").wait_for()
     label = plot.locator(".slider-label").filter(has_text="step")
@@ -105,12 +115,12 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(visit: Any, study
     reached = set()
     for _ in range(60):
         page.keyboard.press("Tab")
-        told = page.evaluate(
+        tag, has_outline = page.evaluate(
             "(() => { const at = document.activeElement; const look = getComputedStyle(at);"
             "return [at.tagName, look.outlineStyle !== 'none' && parseFloat(look.outlineWidth) > 0]; })()"
         )
-        reached.add(told[0])
-        assert told[1], f"{told[0]} does not show that it has the focus"
+        reached.add(tag)
+        assert has_outline, f"{tag} does not show that it has the focus"
     assert {"A", "SUMMARY", "INPUT", "BUTTON", "DIV"} <= reached
 
 
@@ -158,19 +168,17 @@ def test_paper_gets_all_figures_and_no_controls(visit: Any, study_page: Path, tm
     assert (tmp_path / "page.pdf").stat().st_size > 50_000
 
 
-def test_several_runs_stand_beside_each_other(visit: Any, tmp_path: Path, draw_all: Callable[[Any], None]) -> None:
+def test_several_runs_are_side_by_side(visit: Any, tmp_path: Path, draw_all: Callable[[Any], None]) -> None:
     write_report([study("one", points=60), study("two", models=("other",), points=60)], tmp_path / "two.html")
     page = visit(tmp_path / "two.html")
     draw_all(page)
-    first, second = page.locator("#figures-IsotropyByLayer figure").all()[:2]
+    first, second = page.locator("#figures-isotropy-by-layer figure").all()[:2]
     a, b = first.bounding_box(), second.bounding_box()
     assert a["y"] == b["y"] and a["x"] + a["width"] <= b["x"]
     assert [one.locator(".run-tag").inner_text() for one in (first, second)] == ["one", "two"]
     assert page.locator(".run-heading").all_inner_texts()[0].startswith("one")
 
 
-def test_an_empty_run_is_a_page_without_errors(visit: Any, tmp_path: Path) -> None:
-    from theodolite.reports.run_folder import RunData
-
-    write_report([RunData(name="nothing")], tmp_path / "nothing.html")
+def test_an_empty_result_is_a_page_without_errors(visit: Any, tmp_path: Path) -> None:
+    write_report([Result(verb="rows", title="nothing")], tmp_path / "nothing.html")
     assert visit(tmp_path / "nothing.html").locator("h1").inner_text() == "nothing"

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SECTION = "#section-table-0"
 
 
@@ -54,18 +56,18 @@ def test_typing_filters_the_lines(page: Any) -> None:
     page.locator(f"{SECTION} input[type=search]").fill("second CLUSTER-based")
     assert column(page, 1) == ["second-model"]
     assert column(page, 2) == ["cluster-based"]
-    assert page.locator(f"{SECTION} .shown").inner_text() == "1 of 14 lines"
+    assert page.locator(f"{SECTION} .line-count").inner_text() == "1 of 14 lines"
     page.locator(f"{SECTION} input[type=search]").fill("")
     assert len(column(page, 1)) == 14
 
 
-def test_numbers_stand_to_the_right_with_their_intervals(page: Any) -> None:
+def test_numbers_are_right_aligned_with_their_intervals(page: Any) -> None:
     cell = page.locator(f"{SECTION} tbody td.num").first
     assert cell.evaluate("cell => getComputedStyle(cell).textAlign") == "right"
     assert cell.inner_text().replace("\n", "") == "0.5500 [0.530, 0.570]"
 
 
-def test_a_long_table_opens_when_asked(page: Any) -> None:
+def test_a_long_table_opens_on_request(page: Any) -> None:
     page.locator("#section-table-all summary").click()
     rows = page.locator("#section-table-all tbody tr")
     rows.first.wait_for()

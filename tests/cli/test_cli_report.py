@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from report_samples import study, write_run
+from theodolite.cli.report_option import columns_of, this_command
 from typer.testing import CliRunner, Result
 
 from theodolite.cli.app import app
-from theodolite.cli.report_option import columns_of, this_command
 from theodolite.metrics.isoscore import iso_score
 
 X = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
@@ -135,11 +135,11 @@ def test_the_command_is_quoted_and_never_anothers(monkeypatch: pytest.MonkeyPatc
 
 
 def test_figures_of_several_runs_cannot_leave_their_folder(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from theodolite.reports import figure_files
+    from theodolite.reports import static
 
     places: list[Path] = []
-    monkeypatch.setattr(figure_files, "require_figures", lambda: None)
-    monkeypatch.setattr(figure_files, "write_figures", lambda displays, folder: places.append(Path(folder)) or [])
+    monkeypatch.setattr(static, "require_figures", lambda: None)
+    monkeypatch.setattr(static, "write_figures", lambda displays, folder: places.append(Path(folder)) or [])
     for i, name in enumerate(("../../up", "/etc", "..")):
         write_run(study(name, points=10), files / str(i))
     run("report", "0", "1", "2", "--to", "page.html", "--figures", "figures")

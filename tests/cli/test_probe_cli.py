@@ -15,8 +15,14 @@ from theodolite.cli.app import app
 from theodolite.core.rows import read_rows
 from theodolite.probes.direct import DirectProbe
 from theodolite.spaces import Space
-from theodolite.spaces.directprobe_results import read_clusters, read_distances, read_predictions
-from theodolite.spaces.directprobe_text import write_embeddings, write_entities, write_label_set
+from theodolite.spaces.readers.directprobe import (
+    read_clusters,
+    read_distances,
+    read_predictions,
+    write_embeddings,
+    write_entities,
+    write_label_set,
+)
 
 CENTRES = {"ADP": [0, 0, 0], "NOUN": [9, 0, 0], "VERB": [0, 7, 0]}
 

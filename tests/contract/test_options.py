@@ -33,7 +33,10 @@ def commands(command: Any = COMMAND, path: str = "") -> Iterator[tuple[str, Any]
 
 
 COMMANDS = dict(commands())
-OPTIONS = {name: {text for p in c.params for text in (*p.opts, *p.secondary_opts) if text.startswith("-")} for name, c in COMMANDS.items()}
+OPTIONS = {
+    name: {text for p in c.params for text in (*p.opts, *p.secondary_opts) if text.startswith("-")}
+    for name, c in COMMANDS.items()
+}
 GENERAL = {"--help", "-h", "--version", "--debug", "--install-completion", "--show-completion"}
 
 VERBS: dict[str, Callable[..., Any]] = {
@@ -58,7 +61,20 @@ ONLY_ON_THE_COMMAND_LINE = {
     "report": {"results"},
     "study run": {"name", "models"},
 }
-ONLY_IN_PYTHON = {"progress", "tokenizer", "self", "source", "texts", "before", "after", "model", "name", "repair", "results", "models"}
+ONLY_IN_PYTHON = {
+    "progress",
+    "tokenizer",
+    "self",
+    "source",
+    "texts",
+    "before",
+    "after",
+    "model",
+    "name",
+    "repair",
+    "results",
+    "models",
+}
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -72,7 +88,9 @@ def test_names_and_defaults_are_the_verbs_own(name: str) -> None:
         if option.required:
             continue  # the command line insists, where Python can do without
         shown = option.default
-        assert shown == default or (shown in (None, ()) and not default), f"{name} --{option.name}: {shown!r}, Python has {default!r}"
+        assert shown == default or (shown in (None, ()) and not default), (
+            f"{name} --{option.name}: {shown!r}, Python has {default!r}"
+        )
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -113,7 +131,10 @@ def known_somewhere(text: str) -> bool:
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_an_option_in_a_message_exists(path: Path) -> None:
     wrong = [
-        f"line {line}: {option}" for text, line in strings(path) for option in SPELLED.findall(text) if not known_somewhere(option)
+        f"line {line}: {option}"
+        for text, line in strings(path)
+        for option in SPELLED.findall(text)
+        if not known_somewhere(option)
     ]
     assert wrong == []
 

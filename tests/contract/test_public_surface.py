@@ -44,7 +44,7 @@ def test_the_list_of_names_is_exactly_this() -> None:
 
 def test_dir_shows_the_names_and_the_packages_and_nothing_else() -> None:
     expected = sorted([*VERBS, *NOUNS, *OTHERS, *PACKAGES])
-    code = "import theodolite\nprint(dir(theodolite))\ntheodolite.survey, theodolite.report, theodolite.tuning\nprint(dir(theodolite))"
+    code = "import theodolite\nprint(dir(theodolite))\ntheodolite.survey, theodolite.tuning\nprint(dir(theodolite))"
     before, after = run(code).splitlines()
     assert before == after == str(expected)
 

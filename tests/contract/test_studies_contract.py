@@ -1,9 +1,11 @@
-"""What every study promises, by being there."""
+"""What every study that comes with the package promises."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import pickle
+import pkgutil
 import re
 from dataclasses import asdict
 
@@ -12,11 +14,14 @@ import pytest
 from theodolite.core.result import OUTCOMES, Verdict
 from theodolite.core.rows import Row
 from theodolite.metrics import METRICS
+from theodolite.metrics.registry import MEASURES
 from theodolite.repairs import REPAIRS
-from theodolite.studies.check import check
-from theodolite.studies.judge import audit, judge, notes_of
-from theodolite.studies.rules import RULES
-from theodolite.studies.spec import load_study, study_names
+from theodolite.studies import measures, study_names
+from theodolite.studies.claims import RULES
+from theodolite.studies.claims.check import compare_printed
+from theodolite.studies.claims.judge import audit_tables, judge_claims, study_notes
+from theodolite.studies.spec import HOME, load_spec
+from theodolite.studies.steps import Action
 from theodolite.tasks import TASKS
 
 ALL = pytest.mark.parametrize("name", study_names())
@@ -34,38 +39,39 @@ def test_the_three_studies_are_there() -> None:
 
 @ALL
 def test_the_claims_are_complete(name: str) -> None:
-    study = load_study(name)
+    study = load_spec(name)
     assert study.name == name == study.plan
     assert [claim.id for claim in study.claims] == CLAIMS[name]
-    for claim in (*study.claims, *study.checks):
-        assert claim.title and claim.asks and claim.rule in RULES
-        assert RULES[claim.rule].faults(claim.parameters) == ""
+    for claim in (*study.claims, *study.audits):
+        assert claim.title and claim.criterion and claim.rule in RULES
+        assert RULES[claim.rule].fault(claim.parameters) == ""
     for claim in study.claims:
-        assert claim.decide.startswith(f"theodolite study run {name} --model")
+        assert claim.decide.startswith("theodolite study run {study} --model")
         assert claim.printed or claim.stated
     assert study.citation and study.notes
     assert pickle.loads(pickle.dumps(study)) == study
 
 
 @ALL
-def test_what_a_run_is_told_exists(name: str) -> None:
-    study = load_study(name)
+def test_what_a_run_is_set_to_exists(name: str) -> None:
+    study = load_spec(name)
     tasks = study.settings.get("tasks") or [study.settings["task"]]
     assert set(tasks) <= set(TASKS) and set(study.score) <= set(TASKS)
     assert study.settings["tuning"]["preset"] == name
     assert study.settings["quick"]
     for metrics in study.settings.get("metrics", {}).values():
         assert set(metrics) <= set(METRICS)
-    for wish in study.settings.get("repairs", {}).values():
-        assert not wish or wish["repair"] in REPAIRS
+    repairs = study.settings.get("repairs", {})
+    assert all(not options or options["repair"] in REPAIRS for options in repairs.values())
+    assert all(name in repairs for pair in study.settings.get("gains", {}).values() for name in pair)
     assert {task: TASKS[task].score for task in study.score} == study.score
 
 
 @ALL
 def test_printed_numbers_are_rows_with_a_source_and_no_interval(name: str) -> None:
-    study = load_study(name)
+    study = load_spec(name)
     models = {model.name for model in study.models}
-    tables = {table.name for table in study.tables}
+    tables = {table.name for table in study.printed_tables}
     for one in study.printed:
         assert one.source and one.table in tables and one.row.model in models
         assert one.row.low is None and one.row.high is None and one.row.study == name
@@ -79,11 +85,11 @@ def test_the_file_comes_back_from_what_was_read(name: str) -> None:
     """Every table's lines, made again from the rows, are those in the file."""
     from pathlib import Path
 
-    from theodolite.studies.fields import plain, read_toml
+    from theodolite.studies.toml_reading import plain_values, read_toml
 
-    study = load_study(name)
+    study = load_spec(name)
     given = read_toml(Path(study.path))
-    tables = {table.name: table for table in study.tables}
+    tables = {table.name: table for table in study.printed_tables}
     left = list(study.printed)
     for block in given["printed"]:
         table = tables[block["table"]]
@@ -92,29 +98,29 @@ def test_the_file_comes_back_from_what_was_read(name: str) -> None:
             for _ in table.columns or table.metrics[:1]:
                 cell = [float(left.pop(0).text) for _ in table.metrics]
                 made += [cell] if table.across else cell
-            assert made == plain(line)
+            assert made == plain_values(line)
     assert left == []
 
 
 @ALL
 def test_with_nothing_measured_everything_is_open_and_says_what_would_decide_it(name: str) -> None:
-    study = load_study(name)
-    verdicts = judge(study, [])
+    study = load_spec(name)
+    verdicts = judge_claims(study, [])
     assert [verdict.claim for verdict in verdicts] == CLAIMS[name]
     for verdict in verdicts:
         assert verdict.measured.outcome == "not decidable here"
-        assert "theodolite study run" in verdict.measured.why
+        assert f"theodolite study run {name} --model" in verdict.measured.why
         assert verdict.printed and all(one.outcome in OUTCOMES and one.why and one.source for one in verdict.printed)
         assert Verdict.from_dict(asdict(verdict)) == verdict
-    assert all(one.measured is None and not one.comparable for one in check(study, []))
-    assert len(notes_of(study)) >= len(study.notes)
-    assert all(one.printed for one in audit(study))
+    assert all(one.measured is None and not one.comparable for one in compare_printed(study, []))
+    assert len(study_notes(study)) >= len(study.notes)
+    assert all(one.printed for one in audit_tables(study))
 
 
 @ALL
 def test_rows_that_say_nothing_decide_nothing(name: str) -> None:
     rows = [Row(metric="unheard-of", value=1.0, study=name, model="any", task="stsb", state="fine-tuned", layer=3)]
-    for verdict in judge(load_study(name), rows):
+    for verdict in judge_claims(load_spec(name), rows):
         assert verdict.measured.outcome == "not decidable here"
         assert "theodolite study run" in verdict.measured.why
 
@@ -128,10 +134,11 @@ def test_rules_take_few_named_options_and_no_number_of_a_paper(rule: str) -> Non
     assert (inspect.getdoc(judged) or "").partition("\n")[0]
 
 
-def test_no_printed_number_and_no_name_of_a_study_is_in_the_rules() -> None:
-    import theodolite.studies.rules as rules
-
-    told = {one.text for name in study_names() for one in load_study(name).printed if len(one.text) > 4}
+def test_no_printed_number_and_no_name_of_a_study_is_in_the_engine() -> None:
+    """A study's numbers and names are in its own folder, and nowhere else."""
+    engine = [path for path in HOME.rglob("*.py") if path.relative_to(HOME).parts[0] not in study_names()]
+    assert len(engine) > 15
+    numbers = {value.text for name in study_names() for value in load_spec(name).printed if len(value.text) > 4}
     words = {
         "stsb",
         "rte",
@@ -145,8 +152,27 @@ def test_no_printed_number_and_no_name_of_a_study_is_in_the_rules() -> None:
         "fine-tuned",
         "RoBERTa",
     }
-    for module in vars(rules).values():
-        if inspect.ismodule(module):
-            code = re.sub(r'"""[\s\S]*?"""', "", inspect.getsource(module))
-            assert not {number for number in told if re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", code)}
-            assert not {word for word in words if f'"{word}' in code}
+    for path in engine:
+        code = re.sub(r'"""[\s\S]*?"""', "", path.read_text(encoding="utf-8"))
+        assert not {number for number in numbers if re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", code)}, path
+        assert not {word for word in {*words, *study_names()} if f'"{word}' in code}, path
+
+
+@ALL
+def test_the_tables_of_a_report_show_rows_that_the_study_can_have(name: str) -> None:
+    tables = load_spec(name).tables
+    assert tables and all(table["title"] and table["metrics"] and table["rows"] for table in tables)
+    fields = {field for table in tables for field in (*table["rows"], *table.get("columns", ()))}
+    assert fields <= {"run", *Row.FIELDS}
+    known = {*METRICS, *MEASURES}
+    assert {metric for table in tables for metric in table["metrics"]} <= known
+
+
+def test_every_kind_of_step_has_a_name_of_its_own() -> None:
+    modules = [
+        importlib.import_module(f"theodolite.studies.measures.{info.name}") for info in pkgutil.iter_modules(measures.__path__)
+    ]
+    actions = {id(value): value for module in modules for value in vars(module).values() if isinstance(value, Action)}
+    kinds = [action.kind for action in actions.values()]
+    assert len(kinds) == len(set(kinds)) == 12
+    assert all(pickle.loads(pickle.dumps(action)) == action for action in actions.values())  # steps go to other processes

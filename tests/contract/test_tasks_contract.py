@@ -1,4 +1,4 @@
-"""What every declared task promises, by being declared."""
+"""What holds for every declared task."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from theodolite.tasks import SCORES, TASKS, DataError, labels_of, load_task
-from theodolite.tasks.load import READERS
-from theodolite.tasks.table import needed
+from theodolite.tasks.loading import TEXT_READERS, WORD_READERS
+from theodolite.tasks.task import UNITS
 
 ALL = pytest.mark.parametrize("name", TASKS)
 
@@ -37,7 +37,10 @@ def test_the_declaration_is_complete(name: str) -> None:
     task = TASKS[name]
     assert task.name == name
     assert task.score in SCORES
-    assert task.layout.format in READERS
+    assert task.layout.format in (WORD_READERS if task.on_words else TEXT_READERS)
+    assert task.unit in UNITS
+    assert (task.train_split, task.has_scored_split) == ("train", True)
+    assert task.scored_split == ("dev" if "dev" in task.splits else "test")
     assert task.layout.folders and all(task.splits.values())
     assert "train" in task.splits and len(task.splits) > 1
     assert task.citation and task.note.endswith(".")
@@ -47,12 +50,12 @@ def test_the_declaration_is_complete(name: str) -> None:
 
 
 @ALL
-def test_the_hub_copy_names_what_the_kind_needs_and_no_revision_is_made_up(name: str) -> None:
+def test_the_hub_copy_names_the_columns_of_its_kind_and_only_verified_revisions(name: str) -> None:
     task = TASKS[name]
     if task.hub is None:
-        assert "Not on the hub" in task.note
+        assert "Not on the Hub" in task.note
         return
-    assert set(task.hub.columns) == ({"words", "head", "label"} if task.on_words else set(needed(task)))
+    assert set(task.hub.columns) == ({"words", "head", "label"} if task.on_words else set(task.roles))
     assert set(task.hub.splits) <= set(task.splits)
     assert "train" in task.hub.splits
     assert task.hub.revision is None
@@ -108,7 +111,7 @@ def test_every_line_number_leads_back_to_its_example(name: str, home: Path | Non
 
 
 @ALL
-def test_dividing_seventy_to_thirty(name: str, home: Path | None) -> None:
+def test_a_division_seventy_to_thirty_keeps_the_shares_of_labels(name: str, home: Path | None) -> None:
     examples = load_task(name, "train", home)
     first, second = examples.divide(0.7, seed=1)
     assert len(first) + len(second) == len(examples)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from theodolite.core import moments as module
-from theodolite.core.moments import Moments, column_sums, row_norms
+from theodolite.core.moments import Moments, centred, column_sums, row_norms
 
 
 def cloud(n: int, d: int, seed: int, mean: float = 0.0) -> np.ndarray:
@@ -67,21 +67,21 @@ def test_row_order_does_not_matter() -> None:
 @pytest.mark.parametrize("cores", [1, 2, 3])
 def test_many_blocks_and_groups_are_one_cloud(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     X = cloud(3000, 7, 2, mean=100.0)
-    want = Moments.of(X)
+    expected = Moments.of(X)
     monkeypatch.setattr("theodolite.core.vectors.BLOCK_BYTES", 64 * 7 * 8)
-    monkeypatch.setattr("theodolite.core.blocks.available_cores", lambda: cores)
+    monkeypatch.setattr("theodolite.core.parallel.available_cores", lambda: cores)
     monkeypatch.setattr(module, "GROUP", 5)
-    assert_same(Moments.of(X), want)
+    assert_same(Moments.of(X), expected)
 
 
-def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_threads_does_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     X = cloud(4000, 16, 3).astype(np.float32)
     monkeypatch.setattr("theodolite.core.vectors.BLOCK_BYTES", 64 * 16 * 4)
-    found = []
+    scatters = []
     for cores in (1, 4):
-        monkeypatch.setattr("theodolite.core.blocks.available_cores", lambda cores=cores: cores)
-        found.append(Moments.of(X).full_scatter())
-    np.testing.assert_array_equal(*found)
+        monkeypatch.setattr("theodolite.core.parallel.available_cores", lambda cores=cores: cores)
+        scatters.append(Moments.of(X).full_scatter())
+    np.testing.assert_array_equal(*scatters)
 
 
 def test_a_large_mean_does_not_hurt_single_precision() -> None:
@@ -114,7 +114,7 @@ def test_spread_survives_sizes_whose_squares_leave_single_precision(size: float)
     np.testing.assert_allclose(small.covariance() / size**2, np.cov(X.T), rtol=1e-5, atol=1e-5)
 
 
-def test_squares_beyond_float64_are_an_error_with_a_way_out() -> None:
+def test_lengths_whose_squares_overflow_are_an_error() -> None:
     with pytest.raises(ValueError, match="divide them all"):
         Moments.of(np.array([[1e200], [-1e200], [1e200]]))
 
@@ -155,3 +155,13 @@ def test_a_constant_cloud_has_no_spread(value: float) -> None:
 def test_column_sums_are_exact_to_float64() -> None:
     block = np.full((1000, 2), 0.1, np.float32)
     np.testing.assert_allclose(column_sums(block), 1000 * np.float64(np.float32(0.1)), rtol=1e-6)
+
+
+def test_centring_float32_rows_is_exact_to_float32() -> None:
+    random = np.random.default_rng(0)
+    rows = (1000 + random.standard_normal((200, 4))).astype(np.float32)
+    point = np.full(4, 1000.00001)
+    exact = rows.astype(np.float64) - point
+    np.testing.assert_allclose(centred(rows, point), exact, atol=3e-7)
+    assert centred(rows, point).dtype == np.float32
+    assert np.abs((rows - point.astype(np.float32)) - exact).max() > 5e-6  # plain float32 subtraction fails

@@ -1,4 +1,4 @@
-"""Rows survive the way to disk and back, whole or not at all."""
+"""Rows are the same after writing and reading, and files are whole or absent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from theodolite.core.rows import Row, current_versions, read_rows, write_rows
+from theodolite.core.rows import Row, current_versions, installed_version, read_rows, require_rows_file, write_rows
 
 ROWS = [
     Row(metric="iso_score", value=0.25, low=0.2, high=0.3, n=10, d=4, seed=1, layer=3, label="a</script>é", versions="x 1"),
@@ -18,7 +18,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.json", "rows.jsonl"])
-def test_rows_come_back_as_they_were(name: str, tmp_path: Path) -> None:
+def test_rows_are_read_as_they_were_written(name: str, tmp_path: Path) -> None:
     write_rows(ROWS, tmp_path / name)
     first, second = read_rows(tmp_path / name)
     assert first == ROWS[0]
@@ -52,5 +52,13 @@ def test_unknown_endings_and_fields_are_named(tmp_path: Path) -> None:
         Row.from_dict({"metric": "a", "value": 1.0, "colour": "red"})
 
 
-def test_versions_name_what_the_number_was_made_with() -> None:
+def test_versions_name_the_main_libraries() -> None:
     assert all(name in current_versions() for name in ("python", "numpy", "scikit-learn", "theodolite"))
+    assert installed_version("no-such-package") == "not installed"
+
+
+def test_a_file_that_cannot_be_written_is_an_error_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text("[]")
+    assert require_rows_file(tmp_path / "rows.json") == tmp_path / "rows.json"  # rows are replaced
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        require_rows_file(tmp_path / "nowhere" / "rows.json")

@@ -1,4 +1,4 @@
-"""Spectra: both routes agree, signs are fixed, and what is not determined is said."""
+"""Spectra: both algorithms agree, signs are fixed, and directions that are not determined are reported."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from theodolite.core.moments import Moments
-from theodolite.core.spectrum import Spectrum, eigenvalues, fixed_signs, spectrum
+from theodolite.core.spectrum import Spectrum, eigenpairs, eigenvalues, fixed_signs
 
 
 @pytest.mark.parametrize("centered", [True, False])
@@ -15,7 +15,7 @@ def test_pairs_rebuild_the_scatter_matrix(shape: tuple[int, int], centered: bool
     X = np.random.default_rng(0).standard_normal(shape) + 2
     centred = X - X.mean(0) if centered else X
     moments = Moments.of(X)
-    pairs = spectrum(moments, centered=centered)
+    pairs = eigenpairs(moments, centered=centered)
     np.testing.assert_allclose((pairs.vectors * pairs.values) @ pairs.vectors.T, centred.T @ centred, atol=1e-10)
     np.testing.assert_allclose(pairs.vectors.T @ pairs.vectors, np.eye(len(pairs.values)), atol=1e-12)
     assert np.all(np.diff(pairs.values) <= 0)
@@ -24,7 +24,7 @@ def test_pairs_rebuild_the_scatter_matrix(shape: tuple[int, int], centered: bool
     assert pairs.rank == np.linalg.matrix_rank(centred)
 
 
-def test_signs_do_not_depend_on_the_ones_found() -> None:
+def test_signs_do_not_depend_on_the_solver() -> None:
     vectors = np.linalg.qr(np.random.default_rng(1).standard_normal((6, 6)))[0]
     flipped = vectors * np.array([1, -1, 1, -1, -1, 1])
     np.testing.assert_array_equal(fixed_signs(vectors), fixed_signs(flipped))
@@ -45,7 +45,7 @@ def test_a_direction_that_a_layer_norm_empties_does_not_count(dtype: type) -> No
     X = rng.standard_normal((4000, 40)) * np.arange(1, 41.0) ** -0.5
     X = (X - X.mean(1, keepdims=True)) / X.std(1, keepdims=True)
     X = (X * rng.uniform(0.5, 1.5, 40) + rng.standard_normal(40)).astype(dtype)
-    assert spectrum(Moments.of(X)).rank == 39
+    assert eigenpairs(Moments.of(X)).rank == 39
 
 
 def test_a_single_or_empty_spectrum_has_no_gap() -> None:

@@ -1,4 +1,4 @@
-"""Whatever holds the same vectors is the same source, and whatever holds none is an error that says why."""
+"""Every form of the same vectors is the same source, and anything else is an error that says why."""
 
 from __future__ import annotations
 
@@ -79,19 +79,19 @@ def test_every_form_of_the_same_vectors_reads_alike(form: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form != "generator"])
-def test_all_but_a_generator_can_be_read_twice_and_picked_from(form: str, tmp_path: Path) -> None:
-    opened = source(FORMS[form](tmp_path))
+def test_all_but_a_generator_can_be_read_twice_and_by_row(form: str, tmp_path: Path) -> None:
+    data = source(FORMS[form](tmp_path))
     rows = np.array([0, 7, 19, 20, 49])
-    np.testing.assert_array_equal(opened.take(rows), X[rows])
-    np.testing.assert_array_equal(opened.take(rows), X[rows])
+    np.testing.assert_array_equal(data.take(rows), X[rows])
+    np.testing.assert_array_equal(data.take(rows), X[rows])
 
 
 def test_a_generator_read_twice_says_what_to_pass_instead() -> None:
-    opened = source(chunks())
-    assert not opened.replayable
-    assert sum(len(block) for block in opened.blocks()) == len(X)
+    data = source(chunks())
+    assert not data.replayable
+    assert sum(len(block) for block in data.blocks()) == len(X)
     with pytest.raises(ValueError, match="function that returns"):
-        list(opened.blocks())
+        list(data.blocks())
 
 
 def test_blocks_are_small_whatever_the_chunks() -> None:
@@ -105,7 +105,7 @@ def test_blocks_are_small_whatever_the_chunks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("stored", "computed"),
     [
         (np.float16, np.float32),
         (np.float32, np.float32),
@@ -118,9 +118,9 @@ def test_blocks_are_small_whatever_the_chunks() -> None:
         (np.bool_, np.float32),
     ],
 )
-def test_each_dtype_is_read_in_a_precision_that_holds_it(given: type, kept: type) -> None:
-    values = np.array([[0, 1], [1, 1], [1, 0]]).astype(given)
-    assert array(values).dtype == kept == working_dtype(given)
+def test_each_dtype_is_read_in_a_precision_that_holds_it(stored: type, computed: type) -> None:
+    values = np.array([[0, 1], [1, 1], [1, 0]]).astype(stored)
+    assert array(values).dtype == computed == working_dtype(stored)
     np.testing.assert_array_equal(array(values), [[0, 1], [1, 1], [1, 0]])
 
 
@@ -146,7 +146,7 @@ def test_a_sum_that_overflows_is_not_mistaken_for_a_bad_entry() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("X", "message"),
     [
         (np.zeros(5), r"reshape\(1, -1\)"),
         (np.zeros((2, 3, 4)), r"reshape\(-1, X.shape\[-1\]\)"),
@@ -162,13 +162,13 @@ def test_a_sum_that_overflows_is_not_mistaken_for_a_bad_entry() -> None:
         (np.ma.masked_invalid([[np.nan, 1.0]]), "masked"),
     ],
 )
-def test_wrong_shapes_say_what_is_wrong_and_what_to_do(given: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        array(given)
+def test_errors_about_shapes_name_the_shape_and_the_remedy(X: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        array(X)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("X", "message"),
     [
         (np.zeros((2, 2), complex), "not real numbers"),
         (np.array([["a", "b"]]), "not real numbers"),
@@ -176,9 +176,9 @@ def test_wrong_shapes_say_what_is_wrong_and_what_to_do(given: Any, said: str) ->
         (sparse.eye_array(3), "sparse"),
     ],
 )
-def test_what_is_no_number_is_refused(given: Any, said: str) -> None:
-    with pytest.raises(TypeError, match=said):
-        array(given)
+def test_entries_that_are_not_real_numbers_are_refused(X: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        array(X)
 
 
 def test_a_text_column_of_a_frame_is_named() -> None:
@@ -187,18 +187,24 @@ def test_a_text_column_of_a_frame_is_named() -> None:
         source(pandas.DataFrame({"x": [1.0, 2.0], "title": ["a", "b"]}))
 
 
-def test_missing_and_empty_folders_are_told_apart(tmp_path: Path) -> None:
+def test_missing_and_empty_folders_have_their_own_errors(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="is not a folder"):
         source(tmp_path / "nowhere")
-    with pytest.raises(FileNotFoundError, match=r"holds no \.npy"):
+    with pytest.raises(FileNotFoundError, match=r"contains no \.npy"):
         source(tmp_path)
 
 
 def test_watching_reports_every_row_once() -> None:
-    seen: list[int] = []
-    np.testing.assert_array_equal(array(source(X).watched(seen.append)), X)
-    assert sum(seen) == len(X)
+    counts: list[int] = []
+    np.testing.assert_array_equal(array(source(X).watched(counts.append)), X)
+    assert sum(counts) == len(X)
 
 
-def test_nothing_is_copied_that_need_not_be() -> None:
+def test_float_arrays_are_not_copied() -> None:
     assert np.shares_memory(next(source(X).blocks()), X)
+
+
+def test_shards_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    for number in (2, 10, 1):
+        np.save(tmp_path / f"shard-{number}.npy", np.full((2, 3), float(number)))
+    assert array(tmp_path)[:, 0].tolist() == [1, 1, 2, 2, 10, 10]

@@ -1,4 +1,4 @@
-"""Mean cosine: all pairs as the oracle, its bounds, and the dimensions it comes from."""
+"""Cosines: all pairs as the oracle, bounds, the dimensions they come from, and intervals of sampled pairs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from theodolite.core.moments import Moments
+from theodolite.metrics.cloud import Cloud
 from theodolite.metrics.cosine import (
+    LEVELS,
     dimension_contributions,
     largest_variance_ratio,
     mean_cosine,
     mean_cosine_centered,
     mean_norm,
     norm_variation,
+    pair_cosine_median,
+    pair_cosine_p05,
+    pair_cosine_p95,
+    pair_cosines,
     rogue_share,
+    similar_pairs,
     zero_rows,
 )
-from theodolite.metrics.registry import UndefinedMetricWarning
+from theodolite.metrics.registry import METRICS, UndefinedMetricWarning
+
+NAMES = ("pair_cosine_p05", "pair_cosine_median", "pair_cosine_p95", "similar_pairs")
 
 
 def over_all_pairs(X: np.ndarray) -> float:
@@ -27,7 +36,7 @@ def over_all_pairs(X: np.ndarray) -> float:
 
 
 @given(n=st.integers(2, 20), d=st.integers(1, 8), seed=st.integers(0, 99), mean=st.sampled_from([0.0, 2.0]))
-def test_it_is_the_mean_over_all_pairs(n: int, d: int, seed: int, mean: float) -> None:
+def test_mean_cosine_is_the_mean_over_all_pairs(n: int, d: int, seed: int, mean: float) -> None:
     X = np.random.default_rng(seed).standard_normal((n, d)) + mean
     assert mean_cosine(X) == pytest.approx(over_all_pairs(X), abs=1e-10)
     assert mean_cosine(Moments.of(X)) == pytest.approx(mean_cosine(X), abs=1e-14)
@@ -62,7 +71,7 @@ def test_zero_rows_are_left_out_and_counted() -> None:
         assert np.isnan(mean_cosine(np.array([[1.0, 0], [0, 0]])))
 
 
-def test_centring_takes_the_cone_away() -> None:
+def test_centring_removes_a_cone() -> None:
     X = np.random.default_rng(0).standard_normal((400, 16)) + 4
     assert mean_cosine(X) > 0.9
     assert abs(mean_cosine_centered(X)) < 0.01
@@ -90,3 +99,103 @@ def test_lengths_are_measured() -> None:
 def test_one_point_many_times_has_no_spread(measure: object) -> None:
     with pytest.warns(UndefinedMetricWarning):
         assert np.isnan(measure(np.ones((5, 3))))  # type: ignore[operator]
+
+
+def all_cosines(X: np.ndarray) -> list[float]:
+    return [float(x @ y / (np.linalg.norm(x) * np.linalg.norm(y))) for i, x in enumerate(X) for y in X[:i]]
+
+
+def test_few_rows_are_measured_pair_by_pair() -> None:
+    X = np.random.default_rng(0).standard_normal((120, 5)) + 0.7
+    cosines = all_cosines(X)
+    result = pair_cosines(X)
+    np.testing.assert_allclose(result.quantiles, np.quantile(cosines, LEVELS), atol=1e-12)
+    assert result.share_above == np.mean(np.array(cosines) > 0.8) > 0
+    assert (result.pairs, result.is_sample) == (120 * 119 // 2, False)
+    np.testing.assert_array_equal(*result.quantile_bounds)
+    assert result.share_bounds == (result.share_above, result.share_above)
+    assert [pair_cosine_p05(X), pair_cosine_median(X), pair_cosine_p95(X)] == result.quantiles.tolist()
+    assert similar_pairs(X) == result.share_above
+
+
+def test_intervals_cover_the_value_over_all_pairs_as_often_as_they_should() -> None:
+    X = np.random.default_rng(1).standard_normal((150, 6)) + 0.7
+    whole = pair_cosines(X)
+    hits, shares = np.zeros(3), 0
+    for seed in range(200):
+        sampled = pair_cosines(Cloud(X, seed=seed), pairs=1000)
+        assert sampled.is_sample
+        low, high = sampled.quantile_bounds
+        hits += (low <= whole.quantiles) & (whole.quantiles <= high)
+        shares += sampled.share_bounds[0] <= whole.share_above <= sampled.share_bounds[1]
+    # 95 % of 200 is 190 with standard deviation 3.1.
+    assert np.all(hits >= 180)
+    assert shares >= 180
+
+
+def test_intervals_shrink_with_the_number_of_pairs() -> None:
+    X = np.random.default_rng(2).standard_normal((1000, 6))
+    few, many = (pair_cosines(X, pairs=pairs) for pairs in (1_000, 100_000))
+    ratio = np.subtract(*few.quantile_bounds) / np.subtract(*many.quantile_bounds)
+    assert np.all((ratio > 5) & (ratio < 20))  # about sqrt(100)
+
+
+def test_the_seed_fixes_the_pairs_and_no_row_meets_itself() -> None:
+    X = np.random.default_rng(3).standard_normal((700, 300))
+    assert pair_cosine_median(Cloud(X, seed=4)) == pair_cosine_median(Cloud(X, seed=4))
+    assert pair_cosine_median(Cloud(X, seed=4)) != pair_cosine_median(Cloud(X, seed=5))
+    assert pair_cosines(X, threshold=0.5).share_above == 0  # a row with itself would have cosine 1
+
+
+def test_pair_cosines_are_computed_once_per_cloud() -> None:
+    cloud = Cloud(np.random.default_rng(4).standard_normal((50, 3)))
+    assert pair_cosines(cloud) is pair_cosines(cloud)
+    assert pair_cosines(cloud, threshold=0.1) is not pair_cosines(cloud)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rotation_and_lengths_do_not_matter_but_a_shift_does(name: str) -> None:
+    measure = METRICS[name].function
+    X = np.random.default_rng(5).standard_normal((100, 4)) + 0.2
+    Q = np.linalg.qr(np.random.default_rng(6).standard_normal((4, 4)))[0]
+    lengths = np.random.default_rng(7).uniform(0.1, 9, (100, 1))
+    assert measure(lengths * X @ Q) == pytest.approx(measure(X), abs=1e-12)
+    assert measure(X.astype(np.float32)) == pytest.approx(measure(X), abs=1e-3)
+    assert measure(X + 2) > measure(X)
+
+
+def test_a_narrow_cone_and_a_full_sphere() -> None:
+    sphere = np.random.default_rng(8).standard_normal((800, 400))
+    assert similar_pairs(sphere) == 0
+    assert pair_cosine_median(sphere) == pytest.approx(0, abs=0.01)
+    assert pair_cosine_p95(sphere) == pytest.approx(1.645 / np.sqrt(400), rel=0.05)
+    assert similar_pairs(sphere + 10) == 1
+    assert pair_cosine_p05(sphere + 10) > 0.9
+
+
+ORTHOGONAL = np.array([[1.0, 0], [0, 3]])
+
+
+@pytest.mark.parametrize(
+    ("X", "expected"),
+    [
+        (np.ones((1, 3)), (np.nan,) * 4),
+        (np.zeros((4, 3)), (np.nan,) * 4),
+        (ORTHOGONAL, (0, 0, 0, 0)),
+        (np.concatenate([ORTHOGONAL, np.zeros((2, 2))]), (0, 0, 0, 0)),
+        (np.full((20, 3), 7.0), (1, 1, 1, 1)),
+        (np.array([[1.0], [2.0], [5.0], [-1.0]]), (-1, 0, 1, 0.5)),
+        (np.eye(4, 9, dtype=np.float16), (0, 0, 0, 0)),
+    ],
+    ids=["one row", "zeros", "two rows", "zero rows", "identical", "d=1", "n<d"],
+)
+def test_pair_cosines_of_degenerate_clouds(X: np.ndarray, expected: tuple[float, ...]) -> None:
+    for name, value in zip(NAMES, expected, strict=True):
+        measured, reason = METRICS[name].value(Cloud(X))
+        assert measured == pytest.approx(value, abs=1e-7, nan_ok=True), name
+        assert bool(reason) == np.isnan(value)
+
+
+def test_no_pairs_is_an_error() -> None:
+    with pytest.raises(ValueError, match="pairs=0 must be at least 1"):
+        pair_cosines(np.eye(3), pairs=0)

@@ -54,7 +54,7 @@ def test_the_score_stays_in_its_bounds(seed: int, n: int, d: int) -> None:
     assert 1 - 1e-12 <= participation_ratio(X) <= d + 1e-9
 
 
-def test_both_ends_are_reached() -> None:
+def test_both_extremes_are_reached() -> None:
     cross = np.concatenate([np.eye(7), -np.eye(7)])
     assert iso_score(cross) == pytest.approx(1, abs=1e-12)
     assert participation_ratio(cross) == pytest.approx(7, abs=1e-12)
@@ -77,7 +77,7 @@ def test_few_rows_agree_through_gram_and_scatter() -> None:
     assert iso_score(thin) == pytest.approx(published_steps(X), rel=1e-9)
 
 
-def test_the_correction_is_centred_where_the_plain_score_is_far_off() -> None:
+def test_the_correction_is_centred_even_if_the_plain_score_is_far_off() -> None:
     rng = np.random.default_rng(1)
     plain, corrected = zip(
         *((iso_score(X), iso_score_corrected(X)) for X in (rng.standard_normal((32, 768)) for _ in range(40))), strict=True
@@ -114,7 +114,7 @@ def test_shrinking_interpolates_between_sample_and_reference() -> None:
         (np.arange(9.0)[:, None], "one dimension"),
     ],
 )
-def test_where_it_has_no_meaning_it_is_nan_with_a_reason(X: np.ndarray, reason: str) -> None:
+def test_undefined_scores_are_nan_with_a_reason(X: np.ndarray, reason: str) -> None:
     with pytest.warns(UndefinedMetricWarning, match=reason):
         assert np.isnan(iso_score(X))
 

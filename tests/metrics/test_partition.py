@@ -31,7 +31,7 @@ def by_definition(X: np.ndarray) -> float:
 
 
 @given(n=st.integers(1, 40), d=st.integers(1, 12), seed=st.integers(0, 99), mean=st.sampled_from([0.0, 3.0]))
-def test_it_is_its_definition(n: int, d: int, seed: int, mean: float) -> None:
+def test_it_equals_its_definition(n: int, d: int, seed: int, mean: float) -> None:
     X = np.random.default_rng(seed).standard_normal((n, d)) * np.linspace(0.5, 2, d) + mean
     assert log_partition_isotropy(X) == pytest.approx(by_definition(X), abs=1e-9)
     assert log_partition_isotropy(X, centered=True) == pytest.approx(by_definition(X - X.mean(0)), abs=1e-6)
@@ -54,7 +54,7 @@ def test_both_signs_are_never_above_one_sign() -> None:
     assert log_partition_isotropy(X) < log_partition_isotropy(X - X.mean(0)) - 1
 
 
-def test_both_ends() -> None:
+def test_both_extremes() -> None:
     cross = np.concatenate([np.eye(6), -np.eye(6)])
     assert partition_isotropy(cross) == pytest.approx(1, abs=1e-12)
     far = np.ones((50, 6)) * 400
@@ -71,42 +71,42 @@ def test_long_vectors_do_not_overflow(size: float, dtype: type) -> None:
 
 def test_blocks_streams_and_threads_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     X = (np.random.default_rng(0).standard_normal((3000, 8)) * np.arange(1, 9) / 3 + 1).astype(np.float32)
-    want = log_partition_isotropy(X), log_partition_isotropy_centered(X)
+    expected = log_partition_isotropy(X), log_partition_isotropy_centered(X)
     monkeypatch.setattr("theodolite.core.vectors.BLOCK_BYTES", 64 * 8 * 4)
     for cores in (1, 3):
-        monkeypatch.setattr("theodolite.core.blocks.available_cores", lambda cores=cores: cores)
+        monkeypatch.setattr("theodolite.core.parallel.available_cores", lambda cores=cores: cores)
         got = log_partition_isotropy([X[:100], X[100:]]), log_partition_isotropy_centered(lambda: iter([X]))
-        assert got == pytest.approx(want, abs=1e-5)
+        assert got == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_large_mean_in_single_precision_is_taken_off_exactly() -> None:
+def test_a_large_mean_in_single_precision_is_subtracted_exactly() -> None:
     X = (np.random.default_rng(0).standard_normal((2000, 6)) * np.arange(1, 7) / 3 + 1000).astype(np.float32)
     assert log_partition_isotropy_centered(X) == pytest.approx(by_definition(X.astype(float) - X.astype(float).mean(0)), abs=2e-4)
 
 
 def test_all_variants_come_from_one_pass() -> None:
     X = np.random.default_rng(0).standard_normal((500, 6)) + 0.5
-    rows_seen = 0
+    rows_read = 0
 
     def count(rows: int) -> None:
-        nonlocal rows_seen
-        rows_seen += rows
+        nonlocal rows_read
+        rows_read += rows
 
     cloud = Cloud(Cloud(X).source.watched(count))
     log_partitions(cloud, {RAW, UNIT_NORM, CENTERED})
     log_partition_isotropy(cloud), log_partition_isotropy_unit_norm(cloud), partition_isotropy(cloud)
-    assert rows_seen == 2 * len(X)
+    assert rows_read == 2 * len(X)
     assert log_partition_isotropy_unit_norm(cloud) == pytest.approx(by_definition(X / np.linalg.norm(X, axis=1).mean()), abs=1e-9)
 
 
 def test_the_centred_cloud_can_be_scaled_too() -> None:
     X = np.random.default_rng(0).standard_normal((100, 4)) + 5
     centred = X - X.mean(0)
-    want = by_definition(centred / np.linalg.norm(centred, axis=1).mean())
-    assert log_partition_isotropy(X, centered=True, unit_norm=True) == pytest.approx(want, abs=1e-9)
+    expected = by_definition(centred / np.linalg.norm(centred, axis=1).mean())
+    assert log_partition_isotropy(X, centered=True, unit_norm=True) == pytest.approx(expected, abs=1e-9)
 
 
-def test_a_stream_that_can_be_read_once_is_told() -> None:
+def test_a_stream_that_can_be_read_once_has_a_reason() -> None:
     X = np.random.default_rng(0).standard_normal((300, 4))
     with pytest.warns(UndefinedMetricWarning, match="second pass"):
         assert np.isnan(log_partition_isotropy(Cloud(iter([X]), sample=100)))

@@ -30,8 +30,8 @@ LINE = np.outer(np.arange(1.0, 9), np.ones(6))
 def test_explained_variance_is_that_of_the_singular_values(n: int, d: int, seed: int, centered: bool) -> None:
     X = np.random.default_rng(seed).standard_normal((n, d)) + 1
     squares = np.zeros(d)
-    found = np.linalg.svd(X - X.mean(0) if centered else X, compute_uv=False) ** 2
-    squares[: len(found)] = found
+    singular = np.linalg.svd(X - X.mean(0) if centered else X, compute_uv=False) ** 2
+    squares[: len(singular)] = singular
     curve = explained_variance_curve(X, d, centered=centered)
     np.testing.assert_allclose(curve, np.cumsum(squares) / squares.sum(), atol=1e-9)
     assert explained_variance(X, 1, centered=centered) == pytest.approx(curve[0])
@@ -70,7 +70,7 @@ def test_the_two_effective_ranks_are_ordered(seed: int) -> None:
     assert 1 <= effective_rank(X) <= effective_rank_singular(X) <= 7 + 1e-9
 
 
-def test_rounding_noise_is_no_dimension() -> None:
+def test_rounding_noise_does_not_count_as_a_dimension() -> None:
     """A matrix of rank 3 in 64 dimensions: empty directions add nothing, neither do they make a condition number."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((500, 3)) @ rng.standard_normal((3, 64))
@@ -84,8 +84,8 @@ def test_the_number_of_components_for_most_of_the_variance() -> None:
     assert dimensions_95(X) == 3
 
 
-def test_what_is_not_there_is_named() -> None:
-    with pytest.raises(ValueError, match="k=7 must lie between 1 and the dimension d=6"):
+def test_undefined_values_have_a_reason() -> None:
+    with pytest.raises(ValueError, match="k=7 must be between 1 and the dimension d=6"):
         explained_variance(CROSS, 7)
     with pytest.warns(UndefinedMetricWarning, match="only 2 dimensions"):
         assert np.isnan(ev_3(np.eye(2)))
@@ -97,3 +97,9 @@ def test_what_is_not_there_is_named() -> None:
     with pytest.warns(UndefinedMetricWarning, match="same point"):
         assert np.isnan(ev_1_centered(np.ones((4, 3))))
     assert np.isnan(explained_variance(np.zeros((4, 3)), 2))
+
+
+@pytest.mark.parametrize("measure", [ev_1, ev_1_centered, effective_rank, condition_number])
+def test_a_stream_that_can_be_read_once_is_read_once(measure: object) -> None:
+    X = np.random.default_rng(0).standard_normal((50, 4))
+    assert measure(iter([X[:20], X[20:]])) == pytest.approx(measure(X))  # type: ignore[operator]

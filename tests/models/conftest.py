@@ -1,7 +1,9 @@
-"""Tiny random encoders of every family, saved as real ones are; no test here may open a connection."""
+"""Encoders in the layouts of sentence-transformers and of the Hub; no test here may open a connection."""
 
 from __future__ import annotations
 
+import json
+import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +12,6 @@ from typing import Any
 import pytest
 
 Tiny = Callable[[str], Path]
-
-LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,!?'-éüñ猫犬"
-WORDS = ("the", "cat", "sat", "on", "mat", "un", "believ", "##able", "##ing", "##s", "dog", "a", "bank", "river")
-SIZES = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
-SPECIALS = {"bert": ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), "mpnet": ("<s>", "<pad>", "</s>", "[UNK]", "<mask>")}
 
 
 @pytest.fixture(autouse=True)
@@ -25,86 +22,25 @@ def no_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", refuse)
 
 
-@pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """The folder of a tiny random encoder of a family, made once."""
-    made: dict[str, Path] = {}
-
-    def folder(family: str) -> Path:
-        if family not in made:
-            made[family] = build(family, tmp_path_factory.mktemp(family) / f"tiny-{family}")
-        return made[family]
-
-    return folder
-
-
 @pytest.fixture
-def vector_texts() -> list[str]:
-    return [
-        "the cat sat on the mat.",
-        "a dog",
-        "unbelievable dogs, the banks!",
-        "",
-        "猫 and 犬: naïve café ünïcode",
-        "river " * 20,
-        "  two  spaces ",
-        "the cat sat on the mat.",
+def sentence_folder(tiny: Tiny, tmp_path: Path) -> Path:
+    """A sentence-transformers model whose transformer is in a folder of its own."""
+    folder = tmp_path / "sentences"
+    shutil.copytree(tiny("bert"), folder / "0_Transformer")
+    (folder / "0_Transformer" / "sentence_bert_config.json").write_text('{"max_seq_length": 12}')
+    modules = [
+        {"idx": 0, "name": "0", "path": "0_Transformer", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
     ]
-
-
-def build(family: str, folder: Path) -> Path:
-    import torch
-    import transformers
-
-    torch.manual_seed(0)
-    tokenizer = word_piece("mpnet" if family == "mpnet" else "bert")
-    if family in ("roberta", "gpt2"):
-        tokenizer = byte_level(family)
-    make, sizes = {
-        "bert": ("Bert", SIZES | {"max_position_embeddings": 64}),
-        "roberta": ("Roberta", SIZES | {"max_position_embeddings": 66, "pad_token_id": 1}),
-        "distilbert": ("DistilBert", {"dim": 16, "n_layers": 3, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 64}),
-        "gpt2": ("GPT2", {"n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 64}),
-        "albert": ("Albert", SIZES | {"embedding_size": 8, "max_position_embeddings": 64}),
-        "electra": ("Electra", SIZES | {"embedding_size": 8, "max_position_embeddings": 64}),
-        "mpnet": ("MPNet", SIZES | {"max_position_embeddings": 66, "pad_token_id": 1}),
-        "modernbert": ("ModernBert", SIZES | {"max_position_embeddings": 64, "pad_token_id": 0}),
-    }[family]
-    config = getattr(transformers, f"{make}Config")(vocab_size=len(tokenizer), **sizes)
-    model = getattr(transformers, f"{make}Model")(config)
-    for parameter in model.parameters():  # the usual initial weights are so small that layers hardly differ
-        parameter.data.add_(0.2 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"word_embedding_dimension": 16, "pooling_mode_mean_tokens": true}')
     return folder
-
-
-def word_piece(kind: str) -> Any:
-    from transformers import BertTokenizer
-
-    specials = SPECIALS[kind]
-    names = [*specials, *WORDS, *LETTERS, *(f"##{letter}" for letter in LETTERS)]
-    vocab = {name: index for index, name in enumerate(dict.fromkeys(names))}
-    roles = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
-    if kind == "mpnet":
-        roles = {"pad_token": "<pad>", "cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>"}
-    return BertTokenizer(vocab=vocab, **roles)
-
-
-def byte_level(family: str) -> Any:
-    from tokenizers.pre_tokenizers import ByteLevel
-    from transformers import GPT2Tokenizer, RobertaTokenizer
-
-    merges = [("t", "h"), ("th", "e"), ("Ġ", "the"), ("c", "a"), ("ca", "t"), ("Ġ", "cat"), ("s", "a")]
-    specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"] if family == "roberta" else ["<|endoftext|>"]
-    names = [*specials, *sorted(ByteLevel.alphabet()), *("".join(pair) for pair in merges)]
-    vocab = {name: index for index, name in enumerate(names)}
-    return (RobertaTokenizer if family == "roberta" else GPT2Tokenizer)(vocab=vocab, merges=merges)
 
 
 @pytest.fixture
 def cache_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, str], str]:
-    """Puts a folder into a hub cache under an id, as a download would have, with the hub switched off."""
+    """Puts a folder into a Hub cache under an id, as a download would have, with the Hub switched off."""
     commit = "0123456789abcdef0123456789abcdef01234567"
 
     def put(folder: Path, name: str) -> str:

@@ -15,7 +15,7 @@ pytest.importorskip("transformers", reason="the extra models is not installed")
 
 from theodolite.cli.app import app
 from theodolite.core.rows import read_rows
-from theodolite.spaces.directprobe_results import read_clusters
+from theodolite.spaces.readers.directprobe import read_clusters
 
 Tiny = Callable[[str], Path]
 

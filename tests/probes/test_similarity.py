@@ -1,4 +1,4 @@
-"""Spatial similarity: one layout of labels is itself however it is turned, and is undefined where labels are in pieces."""
+"""Spatial similarity: a layout of labels equals its rotated copy, and there is none if labels are in several clusters."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def places(seed: int, labels: int = 7, d: int = 5) -> np.ndarray:
 def test_a_rotated_scaled_and_shifted_copy_is_the_same_layout(seed: int, scale: float, shift: float) -> None:
     points = places(seed)
     Q = np.linalg.qr(places(seed + 1, 5, 5))[0]
-    found = spatial_similarity(layout(points), layout(scale * points @ Q + shift))
-    assert found.value == pytest.approx(1)
-    assert found.low == pytest.approx(1) and found.high == pytest.approx(1)
-    assert (found.n, found.dropped, found.reason) == (7, (), "")
+    result = spatial_similarity(layout(points), layout(scale * points @ Q + shift))
+    assert result.value == pytest.approx(1)
+    assert result.low == pytest.approx(1) and result.high == pytest.approx(1)
+    assert (result.n, result.dropped, result.reason) == (7, (), "")
 
 
-def test_it_is_pearson_over_pairs_and_has_both_ends() -> None:
+def test_it_is_pearson_over_pairs_and_reaches_both_ends() -> None:
     first, second = squareform(pdist(places(0))), squareform(pdist(places(1)))
     above = np.triu_indices(7, 1)
     value = spatial_similarity(layout(places(0)), layout(places(1))).value
     assert value == pytest.approx(pearsonr(first[above], second[above])[0])
-    turned_round = LabelDistances.from_matrix(NAMES, first.max() + 1 - first)
-    assert spatial_similarity(layout(places(0)), turned_round).value == pytest.approx(-1)
+    reversed_order = LabelDistances.from_matrix(NAMES, first.max() + 1 - first)
+    assert spatial_similarity(layout(places(0)), reversed_order).value == pytest.approx(-1)
 
 
 def test_it_is_symmetric_and_a_stretched_copy_is_not_the_same() -> None:
@@ -55,9 +55,9 @@ def test_labels_are_matched_by_name_and_the_others_are_listed() -> None:
     points = places(2)
     order = [3, 0, 5, 1]
     fewer = layout(points[order], tuple(NAMES[i] for i in order) + ("",))
-    found = spatial_similarity(layout(points), fewer)
-    assert found.value == pytest.approx(1)
-    assert (found.n, found.dropped) == (4, ("DET", "NUM", "X"))
+    result = spatial_similarity(layout(points), fewer)
+    assert result.value == pytest.approx(1)
+    assert (result.n, result.dropped) == (4, ("DET", "NUM", "X"))
     other = layout(np.vstack([points[:5], places(9, 1)]), (*NAMES[:5], "INTJ"))
     assert spatial_similarity(layout(points), other).dropped == ("VERB", "X", "INTJ")
 
@@ -65,17 +65,17 @@ def test_labels_are_matched_by_name_and_the_others_are_listed() -> None:
 def test_a_label_without_any_distance_counts_as_absent() -> None:
     matrix = squareform(pdist(places(3)))
     matrix[2], matrix[:, 2] = np.nan, np.nan
-    found = spatial_similarity(LabelDistances.from_matrix(NAMES, matrix), layout(places(3)))
-    assert (found.value, found.dropped) == (pytest.approx(1), ("DET",))
+    result = spatial_similarity(LabelDistances.from_matrix(NAMES, matrix), layout(places(3)))
+    assert (result.value, result.dropped) == (pytest.approx(1), ("DET",))
 
 
-def test_labels_in_pieces_are_refused_unless_forced() -> None:
+def test_labels_in_several_clusters_are_refused_unless_forced() -> None:
     probe = SimpleNamespace(
         classes_=np.array(NAMES), label_distances_=squareform(pdist(places(0))), is_linear_=False, n_clusters_=9
     )
-    found = spatial_similarity(layout(places(0)), probe)
-    assert math.isnan(found.value) and found.low is None
-    assert "the second has 9 clusters of 7 labels" in found.reason and "force=True" in found.reason
+    result = spatial_similarity(layout(places(0)), probe)
+    assert math.isnan(result.value) and result.low is None
+    assert "the second has 9 clusters of 7 labels" in result.reason and "force=True" in result.reason
     assert spatial_similarity(layout(places(0)), probe, force=True).value == pytest.approx(1)
 
 
@@ -85,28 +85,28 @@ def test_too_few_labels_or_no_contrast_are_nan_with_a_reason() -> None:
     three = spatial_similarity(layout(places(0, 3)), layout(places(1, 3)))
     assert np.isfinite(three.value) and three.low is None and "at least 4 labels" in three.reason
     even = LabelDistances.from_matrix(NAMES, np.ones((7, 7)))
-    found = spatial_similarity(even, layout(places(0)))
-    assert math.isnan(found.value) and "equally far" in found.reason
+    result = spatial_similarity(even, layout(places(0)))
+    assert math.isnan(result.value) and "equally far" in result.reason
 
 
-def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
-    """Labels drawn anew from one population: the truth is the correlation over very many of them."""
+def test_intervals_cover_the_truth_about_as_often_as_their_level() -> None:
+    """Labels drawn from one population each time: the truth is the correlation over very many of them."""
 
-    def drawn(seed: int, labels: int) -> tuple[LabelDistances, LabelDistances]:
+    def two_states(seed: int, labels: int) -> tuple[LabelDistances, LabelDistances]:
         points = places(seed, labels, 6)
         names = tuple(map(str, range(labels)))
         return layout(points, names), layout(points * [1, 1, 1, 1, 0.2, 0.2] + 0.3 * places(seed + 5000, labels, 6), names)
 
-    many = [side.distances[np.triu_indices(600, 1)] for side in drawn(1, 600)]
+    many = [side.distances[np.triu_indices(600, 1)] for side in two_states(1, 600)]
     truth = pearsonr(*many)[0]
-    found = [spatial_similarity(*drawn(seed, 17), level=0.9) for seed in range(2, 202)]
-    held = sum(one.low <= truth <= one.high for one in found)  # type: ignore[operator]
+    results = [spatial_similarity(*two_states(seed, 17), level=0.9) for seed in range(2, 202)]
+    covered = sum(result.low <= truth <= result.high for result in results)  # type: ignore[operator]
     # 90 % of 200 is 180 with a deviation of 4.2; a jackknife of 17 labels may be a little wide.
-    assert 166 <= held <= 197
+    assert 166 <= covered <= 197
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("call", "message"),
     [
         (lambda: LabelDistances.from_matrix(NAMES, np.ones((3, 3))), "(7, 7) matrix"),
         (lambda: LabelDistances.from_matrix(["A", "B", "A"], np.ones((3, 3))), "'A' is named twice"),
@@ -114,12 +114,12 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
         (lambda: spatial_similarity(layout(places(0)), layout(places(0)), level=95), "level=95"),
     ],
 )
-def test_wrong_input_is_an_error_that_names_it(wrong: object, said: str) -> None:
+def test_wrong_input_is_an_error_that_names_it(call: object, message: str) -> None:
     with pytest.raises(ValueError) as caught:
-        wrong()  # type: ignore[operator]
-    assert said in str(caught.value)
+        call()  # type: ignore[operator]
+    assert message in str(caught.value)
 
 
-def test_what_has_no_distances_is_refused() -> None:
+def test_an_object_without_distances_is_refused() -> None:
     with pytest.raises(TypeError, match="fitted DirectProbe"):
         spatial_similarity(np.ones((3, 3)), layout(places(0)))

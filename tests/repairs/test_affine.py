@@ -39,7 +39,7 @@ def test_one_repair_folds_into_itself() -> None:
         np.testing.assert_array_equal(folded[1], repair.affine()[1])
 
 
-def test_what_cannot_be_folded_says_why() -> None:
+def test_errors_say_why_a_chain_cannot_be_folded() -> None:
     X = np.random.default_rng(0).standard_normal((30, 4))
     with pytest.raises(TypeError, match="each cluster"):
         fold_affine([ZeroMean().fit(X), ClusterZeroMean(2).fit(X)])

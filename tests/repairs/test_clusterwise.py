@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from theodolite.core.kmeans import nearest
+from theodolite.core.kmeans import nearest_centroids
 from theodolite.repairs import ClusterRemoveDirections, ClusterZeroMean, RemoveDirections, ZeroMean
-from theodolite.repairs import clusters as module
+from theodolite.repairs import clusterwise as module
 
 Array = np.ndarray[Any, Any]
 
@@ -24,7 +24,7 @@ def islands(n: int = 600, d: int = 8, k: int = 4, *, seed: int = 0) -> tuple[Arr
 
 
 def one_by_one(X: Array, labels: Array, make: Any) -> Array:
-    """The slow obvious version: each cluster repaired as a cloud of its own."""
+    """A plain loop: each cluster repaired as a cloud of its own."""
     out = np.empty_like(X)
     for label in np.unique(labels):
         out[labels == label] = make().fit_transform(X[labels == label])
@@ -36,16 +36,16 @@ def one_by_one(X: Array, labels: Array, make: Any) -> Array:
 def test_each_cluster_is_repaired_as_a_cloud_of_its_own(seed: int, which: Any, count: int) -> None:
     X, labels = islands(300, seed=seed)
     repair = ClusterRemoveDirections(4, count, which=which)
-    wanted = one_by_one(X, labels, lambda: RemoveDirections(count, which=which))
-    np.testing.assert_allclose(repair.fit_transform(X, labels=labels), wanted, atol=1e-8)
-    np.testing.assert_allclose(ClusterRemoveDirections(4, count, which=which).fit_transform(X), wanted, atol=1e-8)
+    expected = one_by_one(X, labels, lambda: RemoveDirections(count, which=which))
+    np.testing.assert_allclose(repair.fit_transform(X, labels=labels), expected, atol=1e-8)
+    np.testing.assert_allclose(ClusterRemoveDirections(4, count, which=which).fit_transform(X), expected, atol=1e-8)
 
 
 def test_cluster_means_are_subtracted() -> None:
     X, labels = islands()
-    wanted = one_by_one(X, labels, ZeroMean)
-    np.testing.assert_allclose(ClusterZeroMean(4).fit_transform(X), wanted, atol=1e-9)
-    np.testing.assert_allclose(ClusterZeroMean(4).fit_transform(X, labels=labels), wanted, atol=1e-9)
+    expected = one_by_one(X, labels, ZeroMean)
+    np.testing.assert_allclose(ClusterZeroMean(4).fit_transform(X), expected, atol=1e-9)
+    np.testing.assert_allclose(ClusterZeroMean(4).fit_transform(X, labels=labels), expected, atol=1e-9)
     assert ClusterZeroMean(4).fit(X).counts_.sum() == len(X)
 
 
@@ -70,22 +70,22 @@ def test_new_rows_go_to_the_nearest_centroid_of_the_fit() -> None:
     X, _ = islands()
     repair = ClusterRemoveDirections(4, 2).fit(X)
     new = X[:50] + 0.1
-    index = nearest(new, repair.centroids_)
+    index = nearest_centroids(new, repair.centroids_)
     for row, cluster in zip(new, index, strict=True):
         moved = row - repair.means_[cluster]
         basis = repair.bases_[cluster]
         np.testing.assert_allclose(repair.transform(row[None])[0], moved - basis @ (basis.T @ moved), atol=1e-9)
 
 
-def test_folding_many_times_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merging_many_runs_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     X, labels = islands(3000)
-    wanted = ClusterRemoveDirections(4, 2).fit(X, labels=labels)
+    expected = ClusterRemoveDirections(4, 2).fit(X, labels=labels)
     monkeypatch.setattr(module, "FOLD_ROWS", 1)
     monkeypatch.setattr("theodolite.core.vectors.BLOCK_BYTES", 64 * 64)
-    found = ClusterRemoveDirections(4, 2).fit(X, labels=labels)
-    np.testing.assert_allclose(found.means_, wanted.means_, atol=1e-12)
+    merged = ClusterRemoveDirections(4, 2).fit(X, labels=labels)
+    np.testing.assert_allclose(merged.means_, expected.means_, atol=1e-12)
     np.testing.assert_allclose(
-        found.bases_ @ found.bases_.transpose(0, 2, 1), wanted.bases_ @ wanted.bases_.transpose(0, 2, 1), atol=1e-8
+        merged.bases_ @ merged.bases_.transpose(0, 2, 1), expected.bases_ @ expected.bases_.transpose(0, 2, 1), atol=1e-8
     )
 
 
@@ -110,13 +110,13 @@ def test_constant_data_are_one_cluster_at_the_origin() -> None:
         assert len(repair.centroids_) == 1
 
 
-def test_a_centroid_nearest_to_no_row_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_centroid_nearest_to_no_row_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     from theodolite.core.kmeans import Clusters
 
     X, labels = islands(200, 5, 2)
     ends = np.stack([X[labels == 0].mean(axis=0), np.full(5, 1e6), X[labels == 1].mean(axis=0)])
     stub = Clusters(centroids=ends, counts=np.ones(3, np.int64), inertia=0.0, n_passes=1, converged=True)
-    monkeypatch.setattr("theodolite.repairs.clusterwise.kmeans", lambda *_, **__: stub)
+    monkeypatch.setattr("theodolite.repairs.clusterwise.k_means", lambda *_, **__: stub)
     repair = ClusterRemoveDirections(3, 2).fit(X)
     assert len(repair.centroids_) == len(repair.means_) == len(repair.bases_) == len(repair.classes_) == 2
     np.testing.assert_allclose(repair.transform(X), one_by_one(X, labels, lambda: RemoveDirections(2)), atol=1e-8)
@@ -138,7 +138,7 @@ def test_labels_may_be_any_integers() -> None:
         repair.fit(X, labels=labels + 0.5)
 
 
-def test_seed_decides() -> None:
+def test_the_seed_determines_the_clusters() -> None:
     X = np.random.default_rng(0).standard_normal((500, 6))
     first, same, other = (ClusterZeroMean(9, seed=seed).fit_transform(X) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, same)

@@ -1,4 +1,4 @@
-"""All-but-the-top and least-dominant removal: ranks, idempotence, orthogonality."""
+"""Removal of directions and rogue dimensions: ranks, idempotence, orthogonality, and the dimensions that are dropped."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
 from theodolite.core.moments import Moments
-from theodolite.repairs import RemoveDirections, ZeroMean, scaled_count
-from theodolite.repairs.subspace import leading_directions
+from theodolite.repairs import DropRogueDimensions, RemoveDirections, ZeroMean, scaled_count
+from theodolite.repairs.directions import leading_directions
 
 Array = np.ndarray[Any, Any]
 
@@ -97,8 +97,8 @@ def test_new_rows_lose_the_mean_and_directions_of_the_fit() -> None:
 def test_row_order_does_not_matter(seed: int, which: Any) -> None:
     X = cloud(40, 6, seed=seed)
     order = np.random.default_rng(seed).permutation(40)
-    one, other = (RemoveDirections(2, which=which).fit(rows) for rows in (X, X[order]))
-    np.testing.assert_allclose(one.affine()[0], other.affine()[0], atol=1e-8)
+    first, second = (RemoveDirections(2, which=which).fit(rows) for rows in (X, X[order]))
+    np.testing.assert_allclose(first.affine()[0], second.affine()[0], atol=1e-8)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -109,12 +109,12 @@ def test_constant_data_have_no_direction(dtype: type) -> None:
     np.testing.assert_allclose(repair.transform(X), 0, atol=1e-6)
 
 
-def test_float32_data_of_low_rank_lose_their_rank_only() -> None:
+def test_float32_data_of_low_rank_lose_only_as_many_directions() -> None:
     X = (cloud(2000, 2) @ np.random.default_rng(1).standard_normal((2, 20))).astype(np.float32)
     assert leading_directions(Moments.of(X), 5, X.dtype).shape == (20, 2)
 
 
-def test_counts() -> None:
+def test_default_and_scaled_counts() -> None:
     assert [scaled_count(count, 384) for count in (12, 100, 700)] == [6, 50, 350]
     assert scaled_count(12, 768) == 12
     assert RemoveDirections().fit(cloud(100, 40)).n_removed_ == 12
@@ -122,8 +122,53 @@ def test_counts() -> None:
     np.testing.assert_allclose(RemoveDirections(0).fit_transform(cloud(30, 4)), ZeroMean().fit_transform(cloud(30, 4)))
 
 
-def test_too_many_directions_say_how_many_there_may_be() -> None:
+def test_too_many_directions_are_an_error_that_names_the_limit() -> None:
     with pytest.raises(ValueError, match=r"n_directions=12 must be .* at most d - 1 = 7.*scaled_count\(12, 8\)"):
         RemoveDirections(12).fit(cloud(100, 8))
     with pytest.raises(ValueError, match="which='middle'"):
         RemoveDirections(1, which="middle").fit(cloud(100, 8))  # type: ignore[arg-type]
+
+
+def pair_products(X: Array) -> Array:
+    """(d,) mean over i != j of the products of unit vectors, by a plain loop."""
+    units = X / np.linalg.norm(X, axis=1, keepdims=True)
+    pairs = [units[i] * units[j] for i in range(len(X)) for j in range(len(X)) if i != j]
+    return np.mean(pairs, axis=0)
+
+
+@given(seed=st.integers(0, 1000), n=st.integers(2, 15), d=st.integers(2, 8))
+def test_contributions_are_those_of_all_pairs(seed: int, n: int, d: int) -> None:
+    random = np.random.default_rng(seed)
+    X = random.standard_normal((n, d)) + random.standard_normal(d)
+    np.testing.assert_allclose(DropRogueDimensions(1).fit(X).contributions_, pair_products(X), atol=1e-10)
+
+
+def test_planted_dimensions_are_dropped() -> None:
+    X = np.random.default_rng(0).standard_normal((2000, 20))
+    X[:, 7] += 30
+    X[:, 3] -= 20
+    repair = DropRogueDimensions(2).fit(X)
+    assert repair.dropped_.tolist() == [7, 3]
+    np.testing.assert_array_equal(repair.transform(X), np.delete(X, [3, 7], axis=1))
+    assert pair_products(X[:60]).sum() > 0.9
+    assert abs(pair_products(repair.transform(X)[:60]).sum()) < 0.05
+    assert list(repair.get_feature_names_out()) == [f"x{i}" for i in range(20) if i not in (3, 7)]
+
+
+def test_zero_rows_do_not_change_the_contributions() -> None:
+    X = np.random.default_rng(0).standard_normal((30, 5)) + 1
+    padded = np.concatenate([X, np.zeros((10, 5))])
+    np.testing.assert_allclose(
+        DropRogueDimensions().fit(padded).contributions_, DropRogueDimensions().fit(X).contributions_, atol=1e-12
+    )
+
+
+def test_how_many_dimensions_may_be_dropped() -> None:
+    X = np.random.default_rng(0).standard_normal((30, 5))
+    assert DropRogueDimensions().fit_transform(X).shape == (30, 2)
+    assert DropRogueDimensions().fit_transform(X[:, :2]).shape == (30, 1)
+    np.testing.assert_array_equal(DropRogueDimensions(0).fit_transform(X), X)
+    with pytest.raises(ValueError, match=r"n_dimensions=5 must be .* at most d - 1 = 4"):
+        DropRogueDimensions(5).fit(X)
+    with pytest.raises(ValueError, match="two rows that are not zero"):
+        DropRogueDimensions().fit(np.zeros((4, 5)))

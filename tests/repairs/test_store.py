@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
+from theodolite.core import files
 from theodolite.repairs import (
     ClusterRemoveDirections,
     RemoveDirections,
@@ -40,7 +41,7 @@ def change(folder: Path, **values: Any) -> None:
 @pytest.mark.parametrize(
     "repair", [RemoveDirections(9, which="bottom"), Whiten(5, shrinkage=0.1), ClusterRemoveDirections(5, 3, seed=2)]
 )
-def test_options_and_bits_come_back(repair: Any, tmp_path: Path) -> None:
+def test_settings_and_bits_are_the_same_after_loading(repair: Any, tmp_path: Path) -> None:
     repair.fit(cloud())
     save_repair(repair, tmp_path / "deep" / "folder")
     loaded = load_repair(tmp_path / "deep" / "folder")
@@ -49,7 +50,7 @@ def test_options_and_bits_come_back(repair: Any, tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "deep").iterdir()) == ["folder"]
 
 
-def test_column_names_come_back(tmp_path: Path) -> None:
+def test_column_names_are_the_same_after_loading(tmp_path: Path) -> None:
     import pandas
 
     frame = pandas.DataFrame(cloud(), columns=[f"dim{i}" for i in range(16)])
@@ -67,7 +68,7 @@ def test_numpy_numbers_as_options(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", [0, 100, -1])
-def test_one_changed_byte_is_found(saved: Path, where: int) -> None:
+def test_one_changed_byte_is_detected(saved: Path, where: int) -> None:
     content = bytearray((saved / store.ARRAYS).read_bytes())
     content[where] ^= 1
     (saved / store.ARRAYS).write_bytes(content)
@@ -75,7 +76,7 @@ def test_one_changed_byte_is_found(saved: Path, where: int) -> None:
         load_repair(saved)
 
 
-def test_every_other_damage_is_named(saved: Path) -> None:
+def test_errors_name_what_is_wrong_with_the_folder(saved: Path) -> None:
     change(saved, params={"gain": 3})
     with pytest.raises(StoredRepairError, match="gain"):
         load_repair(saved)
@@ -95,7 +96,7 @@ def test_every_other_damage_is_named(saved: Path) -> None:
     with pytest.raises(StoredRepairError, match="not JSON"):
         load_repair(saved)
     (saved / store.ABOUT).unlink()
-    with pytest.raises(FileNotFoundError, match="no saved repair"):
+    with pytest.raises(FileNotFoundError, match="does not hold a saved repair"):
         load_repair(saved)
 
 
@@ -105,7 +106,7 @@ def test_a_missing_file_of_arrays(saved: Path) -> None:
         load_repair(saved)
 
 
-def test_nothing_is_replaced_unasked(saved: Path, tmp_path: Path) -> None:
+def test_nothing_is_replaced_without_overwrite(saved: Path, tmp_path: Path) -> None:
     other = ZeroMean().fit(cloud())
     with pytest.raises(FileExistsError, match="overwrite=True"):
         save_repair(other, saved)
@@ -118,20 +119,20 @@ def test_nothing_is_replaced_unasked(saved: Path, tmp_path: Path) -> None:
 def test_a_folder_of_other_things_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.txt").write_text("all of it")
-    with pytest.raises(FileExistsError, match="holds no repair"):
+    with pytest.raises(FileExistsError, match=r"does not contain repair\.json"):
         save_repair(ZeroMean().fit(cloud()), tmp_path / "thesis", overwrite=True)
     assert (tmp_path / "thesis" / "chapter.txt").read_text() == "all of it"
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overwrite: bool) -> None:
+def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overwrite: bool) -> None:
     if overwrite:
         save_repair(RemoveDirections(2).fit(cloud()), tmp_path / "repair")
 
     def full_disk(*_: Any) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(store, "sync", full_disk)
+    monkeypatch.setattr(files, "sync", full_disk)
     with pytest.raises(OSError, match="no space"):
         save_repair(ZeroMean().fit(cloud()), tmp_path / "repair", overwrite=overwrite)
     assert [path.name for path in tmp_path.iterdir()] == (["repair"] if overwrite else [])
@@ -139,7 +140,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytes
         assert isinstance(load_repair(tmp_path / "repair"), RemoveDirections)
 
 
-def test_what_is_not_fitted_or_not_ours_is_not_saved(tmp_path: Path) -> None:
+def test_only_fitted_repairs_of_the_registry_are_saved(tmp_path: Path) -> None:
     class Mine(ZeroMean):
         pass
 

@@ -41,8 +41,8 @@ def test_the_gradient_is_the_slope(seed: int, m: int) -> None:
     A, B, scores = scored_pairs(seed, n=40)
     basis = np.linalg.qr(np.random.default_rng(seed).standard_normal((10, m)))[0]
     pairs = _Pairs(A, B, scores, basis)
-    left = np.random.default_rng(seed).uniform(0.1, 0.9, m)
-    assert check_grad(lambda x: pairs._loss(x)[0], lambda x: pairs._loss(x)[1], left) < 1e-5
+    remaining = np.random.default_rng(seed).uniform(0.1, 0.9, m)
+    assert check_grad(lambda x: pairs.loss(x)[0], lambda x: pairs.loss(x)[1], remaining) < 1e-5
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -57,7 +57,7 @@ def test_learned_weights_beat_none_and_all(seed: int) -> None:
     assert repair.pearson_ > repair.pearson_before_ + 0.2
 
 
-def test_what_hurts_is_removed_and_what_helps_is_kept() -> None:
+def test_harmful_directions_are_removed_and_helpful_ones_stay() -> None:
     A, B, scores = scored_pairs(n=2000)
     repair = WeightedRemoval(9).fit_pairs(A, B, scores)
     assert abs(repair.directions_[0, 0]) > 0.99
@@ -65,7 +65,7 @@ def test_what_hurts_is_removed_and_what_helps_is_kept() -> None:
     assert repair.weights_[1:].max() < 0.5
 
 
-def test_without_a_signal_whole_directions_go() -> None:
+def test_without_scores_whole_directions_are_removed() -> None:
     X = np.random.default_rng(0).standard_normal((300, 8)) * np.arange(1, 9) + 5
     repair = WeightedRemoval(3).fit(X)
     _, vectors = np.linalg.eigh(X.T @ X)
@@ -84,10 +84,10 @@ def test_directions_may_come_from_other_rows() -> None:
 
 def test_zero_rows_are_left_out() -> None:
     A, B, scores = scored_pairs()
-    holes = np.concatenate([A, np.zeros((3, 10))]), np.concatenate([B, np.ones((3, 10))]), np.append(scores, [9, 9, 9])
+    padded = np.concatenate([A, np.zeros((3, 10))]), np.concatenate([B, np.ones((3, 10))]), np.append(scores, [9, 9, 9])
     X = np.concatenate([A, B])
-    one, other = WeightedRemoval(3).fit_pairs(A, B, scores, X=X), WeightedRemoval(3).fit_pairs(*holes, X=X)
-    np.testing.assert_allclose(one.weights_, other.weights_, atol=1e-9)
+    first, second = WeightedRemoval(3).fit_pairs(A, B, scores, X=X), WeightedRemoval(3).fit_pairs(*padded, X=X)
+    np.testing.assert_allclose(first.weights_, second.weights_, atol=1e-9)
 
 
 def test_pairs_that_do_not_match() -> None:

@@ -1,4 +1,4 @@
-"""The cache: a second reading is free as long as the file is the same, and never wrong."""
+"""The cache: a second reading is free if the file is the same, and never wrong."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def file(tmp_path: Path) -> Path:
 
 
 def counted(path: Path) -> tuple[Source, list[int]]:
-    seen: list[int] = []
-    return read(path).watched(seen.append), seen
+    rows: list[int] = []
+    return read(path).watched(rows.append), rows
 
 
-def test_the_second_reading_touches_no_row_and_gives_the_same(file: Path) -> None:
-    data, seen = counted(file)
+def test_the_second_time_no_row_is_read_and_the_moments_are_the_same(file: Path) -> None:
+    data, rows = counted(file)
     first = cache.cached_moments(file, data=data)
-    assert sum(seen) == 400
-    data, seen = counted(file)
+    assert sum(rows) == 400
+    data, rows = counted(file)
     second = cache.cached_moments(file, data=data)
-    assert seen == []
+    assert rows == []
     np.testing.assert_array_equal(first.full_scatter(), second.full_scatter())
     np.testing.assert_array_equal(first.unit_sum, second.unit_sum)
 
@@ -77,13 +77,13 @@ def test_a_flipped_bit_is_noticed(file: Path, folder: Path) -> None:
     np.testing.assert_array_equal(cache.cached_moments(file).full_scatter(), right.full_scatter())
 
 
-def test_few_rows_are_not_kept(tmp_path: Path, folder: Path) -> None:
+def test_moments_larger_than_their_file_are_not_cached(tmp_path: Path, folder: Path) -> None:
     np.save(tmp_path / "few.npy", X[:5])
     cache.cached_moments(tmp_path / "few.npy")
     assert not folder.exists()
 
 
-def test_folders_are_kept_by_all_their_shards(tmp_path: Path) -> None:
+def test_a_folder_is_cached_with_all_its_shards(tmp_path: Path) -> None:
     (tmp_path / "shards").mkdir()
     np.save(tmp_path / "shards" / "a.npy", X)
     assert cache.cached_moments(tmp_path / "shards").n == 400
@@ -95,14 +95,14 @@ def test_clean_removes_its_own_and_nothing_else(file: Path, folder: Path) -> Non
     assert cache.size() == 0
     cache.cached_moments(file)
     (folder / "mine.txt").write_text("keep")
-    held = cache.size()
-    assert held > 8 * 8 * 8
-    assert cache.clean() == held
+    size = cache.size()
+    assert size > 8 * 8 * 8
+    assert cache.clean() == size
     assert cache.size() == 0
     assert (folder / "mine.txt").exists()
 
 
-def test_the_oldest_go_when_it_is_full(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_entries_are_deleted_if_it_is_full(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for i in range(3):
         np.save(tmp_path / f"{i}.npy", X + i)
         cache.cached_moments(tmp_path / f"{i}.npy")
@@ -113,12 +113,12 @@ def test_the_oldest_go_when_it_is_full(tmp_path: Path, folder: Path, monkeypatch
     np.save(tmp_path / "3.npy", X + 3)
     cache.cached_moments(tmp_path / "3.npy")
     assert cache.size() <= 2 * one
-    data, seen = counted(tmp_path / "3.npy")
+    data, rows = counted(tmp_path / "3.npy")
     cache.cached_moments(tmp_path / "3.npy", data=data)
-    assert seen == []
+    assert rows == []
 
 
-def test_an_unwritable_cache_costs_only_time(file: Path, folder: Path) -> None:
+def test_a_cache_that_cannot_be_written_costs_only_time(file: Path, folder: Path) -> None:
     folder.write_text("a file where the folder should be")
     assert cache.cached_moments(file).n == 400
 
@@ -136,7 +136,7 @@ def test_where_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert cache.where() == tmp_path / "Library" / "Caches" / "theodolite"
 
 
-def test_importing_makes_no_folder(tmp_path: Path) -> None:
+def test_importing_does_not_make_the_folder(tmp_path: Path) -> None:
     environment = {**os.environ, "THEODOLITE_CACHE": str(tmp_path / "never")}
     subprocess.run([sys.executable, "-c", "import theodolite.spaces.cache"], check=True, env=environment)
     assert not (tmp_path / "never").exists()

@@ -1,4 +1,4 @@
-"""The space in memory: layers are views, rows are columns of one length, and what does not fit is refused by name."""
+"""The space in memory: layers are views, rows are columns of one length, and what does not fit is named."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from theodolite.core.rows import Row
-from theodolite.metrics.survey import survey
+from theodolite.metrics.evaluation import metric_rows
 from theodolite.spaces import Origin, Space
+from theodolite.spaces.space import choose_layers
 
 rng = np.random.default_rng(5)
 X = {layer: rng.normal(size=(10, 4)).astype(np.float32) for layer in (0, 6, 12)}
@@ -31,8 +32,45 @@ def test_order_of_the_layers_is_by_number() -> None:
 
 @pytest.mark.parametrize("layer", [5, 13, -4])
 def test_a_layer_that_is_not_there(layer: int) -> None:
-    with pytest.raises(ValueError, match=f"no layer {layer}; this space has 0, 6, 12"):
+    with pytest.raises(ValueError, match=f"no layer {layer}; the layers are 0, 6, 12: give all, last, or numbers"):
         Space.of(X)[layer]
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        ("all", (0, 6, 12)),
+        ("last", (12,)),
+        (6, (6,)),
+        (np.int64(6), (6,)),
+        (-1, (12,)),
+        ([12, 0], (0, 12)),
+        ((-1, 12, -3), (0, 12)),
+        (range(0, 13, 6), (0, 6, 12)),
+        ("0,6", (0, 6)),
+        (" 12, -2 ", (6, 12)),
+    ],
+)
+def test_layers_are_chosen_by_word_number_and_text(choice: object, expected: tuple[int, ...]) -> None:
+    assert choose_layers(choice, (0, 6, 12)) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("choice", "fault"),
+    [
+        ("first", "layers 'first' cannot be read; the layers are 0–12: give all, last, or numbers such as 0,6,12"),
+        ("0,,1", "layers '0,,1' cannot be read"),
+        ("", "layers '' cannot be read"),
+        (1.5, "layers 1.5 cannot be read"),
+        (None, "layers None cannot be read"),
+        ([0, 13], "there is no layer 13; the layers are 0–12"),
+        ("-14", "there is no layer -14"),
+        ([], "no layer is chosen; the layers are 0–12"),
+    ],
+)
+def test_layers_that_cannot_be_chosen(choice: object, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        choose_layers(choice, range(13))  # type: ignore[arg-type]
 
 
 def test_a_space_cannot_be_changed_through_its_views() -> None:
@@ -44,17 +82,17 @@ def test_a_space_cannot_be_changed_through_its_views() -> None:
     assert X[0].flags.writeable  # the caller's own array stays as it was
 
 
-def test_no_silent_iteration_over_layer_numbers() -> None:
+def test_a_space_cannot_be_iterated() -> None:
     with pytest.raises(TypeError, match="not iterable"):
         iter(Space.of({0: X[0]}))  # type: ignore[call-overload]
 
 
-def test_a_space_of_one_layer_is_a_cloud_and_one_of_several_says_which() -> None:
+def test_a_space_of_one_layer_is_a_cloud_and_one_of_several_needs_a_choice() -> None:
     names = ["iso_score", "mean_cosine"]
-    one = survey(Space.of({6: X[6]}), names)
-    assert [row.value for row in one] == [row.value for row in survey(X[6], names)]
-    with pytest.raises(TypeError, match=r"3 layers \(0, 6, 12\); say which: space\[12\]"):
-        survey(Space.of(X), names)
+    one = metric_rows(Space.of({6: X[6]}), names)
+    assert [row.value for row in one] == [row.value for row in metric_rows(X[6], names)]
+    with pytest.raises(TypeError, match=r"3 layers \(0, 6, 12\); choose one: space\[12\]"):
+        metric_rows(Space.of(X), names)
 
 
 def test_about_fills_a_row() -> None:
@@ -65,7 +103,7 @@ def test_about_fills_a_row() -> None:
     assert set(asdict(ORIGIN).values()) - {""} <= set(about.values())
 
 
-def test_half_floats_stay_integers_become_floats_and_mixed_layers_the_wider() -> None:
+def test_half_floats_stay_integers_become_floats_and_mixed_layers_the_wider_type() -> None:
     assert Space.of({0: X[0].astype(np.float16)}).dtype == np.float16
     assert Space.of({0: [[1, 2], [3, 4]]})[0].dtype == np.float64
     mixed = Space.of({0: X[0], 1: X[0].astype(np.float64)})
@@ -74,7 +112,7 @@ def test_half_floats_stay_integers_become_floats_and_mixed_layers_the_wider() ->
 
 
 @pytest.mark.parametrize(
-    ("layers", "said"),
+    ("layers", "fault"),
     [
         ({}, "at least one layer"),
         ({-1: X[0]}, "layer -1 is not a layer number"),
@@ -85,44 +123,25 @@ def test_half_floats_stay_integers_become_floats_and_mixed_layers_the_wider() ->
         ({0: np.empty((0, 4))}, r"layer 0 has shape \(0, 4\)"),
     ],
 )
-def test_wrong_layers(layers: dict[int, np.ndarray], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_wrong_layers(layers: dict[int, np.ndarray], fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
         Space.of(layers)
 
 
-def test_rows_keep_their_values() -> None:
-    rows = Space.of(
-        {0: X[0][:3]},
-        rows={
-            "text": ["a", None, "ö\n"],
-            "word": np.array(["x", "y", "z"]),
-            "label": (1, 2, 3),
-            "gap": [1, None, np.int32(3)],
-            "score": [1, 2.5, np.float32(0.5)],
-            "frequency": np.array([0.5, np.nan, 1], np.float32),
-            "flag": [True, False, True],
-            "nothing": [None] * 3,
-        },
-    ).rows
-    assert list(rows["text"]) == ["a", None, "ö\n"] and list(rows["word"]) == ["x", "y", "z"]
-    assert list(rows["label"]) == [1, 2, 3] and list(rows["gap"]) == [1, None, 3]
-    assert list(rows["score"]) == [1.0, 2.5, 0.5] and list(rows["flag"]) == [1, 0, 1]
-    np.testing.assert_array_equal(rows["frequency"], [0.5, np.nan, 1])
-    assert list(rows["nothing"]) == [None] * 3
+def test_a_space_says_what_it_is_in_one_line() -> None:
+    origin = Origin(model="bert-base-uncased", task="stsb", split="dev", pooling="tokens")
+    tokens = Space.of({layer: np.zeros((42_709, 1), np.float16) for layer in range(13)}, origin=origin)
+    assert repr(tokens) == "Space of bert-base-uncased, stsb dev: 42,709 tokens × 1, layers 0–12"
+    assert repr(Space.of(X, origin=ORIGIN)) == "Space of m (fine-tuned, step 3), t s: 10 texts (mean) × 4, layers 0, 6, 12"
+    assert repr(Space.of({3: X[0]}, origin=Origin(task="t", pooling="pairs"))) == "Space of t: 10 word pairs × 4, layer 3"
+    assert repr(Space.of({3: X[0]})) == "Space: 10 vectors × 4, layer 3"
+    assert (tokens.unit, Space.of(X).unit) == ("tokens", "")
 
 
-@pytest.mark.parametrize(
-    ("rows", "said"),
-    [
-        ({"text": ["a"] * 9}, "column 'text' has 9 values, there are n=10 vectors"),
-        ({"text": "a text of "}, "column 'text' is one string"),
-        ({"label": ["a"] * 3 + [7] + ["b"] * 6}, "column 'label' holds row 0: 'a', row 3: 7"),
-        ({"label": [0.5] * 9 + [b"x"]}, "column 'label' holds row 0: 0.5, row 9: b'x'"),
-        ({"label": [[1]] * 10}, r"column 'label' holds row 0: \[1\]"),
-        ({"label": [2**63] * 10}, "column 'label' holds an int that needs more than 64 bits"),
-        ({"": [1] * 10}, "a column is called ''"),
-    ],
-)
-def test_wrong_rows(rows: dict[str, list[object]], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        Space.of(X, rows=rows)
+def test_labels_are_a_column_as_text() -> None:
+    space = Space.of(X, rows={"label": list(range(10)), "gap": [0.5] * 9 + [None]})
+    assert space.labels() == [str(i) for i in range(10)]
+    with pytest.raises(ValueError, match="row 9 has no 'gap'; every row needs a label"):
+        space.labels("gap")
+    with pytest.raises(ValueError, match="no column 'pos' of labels; name one of label, gap with labels=NAME"):
+        space.labels("pos")

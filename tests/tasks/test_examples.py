@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from theodolite.tasks import TASKS, DataError, Examples, check_labels, known_labels, labels_of
+from theodolite.tasks import TASKS, DataError, Examples, check_labels, drop_unseen_labels, labels_of
 
 TREC = replace(TASKS["trec-50"], name="questions")
 
@@ -46,7 +46,7 @@ def test_dividing_loses_nothing_and_keeps_the_shares(labels: list[str], share: f
     assert all(abs(inside[label] - share * count) <= 1 for label, count in whole.items())
 
 
-def test_the_seed_alone_decides() -> None:
+def test_the_division_depends_on_the_seed_alone() -> None:
     examples = texts(list("aabbbbcccccc") * 5)
     assert examples.divide(seed=3)[0].texts == examples.divide(seed=3)[0].texts
     assert examples.divide(seed=3)[0].texts != examples.divide(seed=4)[0].texts
@@ -54,12 +54,12 @@ def test_the_seed_alone_decides() -> None:
 
 def test_every_example_is_equally_likely_to_be_in_the_first_part() -> None:
     examples = texts(list("aaabbbbbbb"))
-    taken = Counter(text for seed in range(2000) for text in examples.divide(0.5, seed=seed)[0].texts)
-    assert min(taken.values()) > 850 and max(taken.values()) < 1150
+    counts = Counter(text for seed in range(2000) for text in examples.divide(0.5, seed=seed)[0].texts)
+    assert min(counts.values()) > 850 and max(counts.values()) < 1150
 
 
 @given(sizes=st.lists(st.integers(1, 6), min_size=4, max_size=20), seed=st.integers(0, 1000))
-def test_no_sentence_is_on_both_sides(sizes: list[int], seed: int) -> None:
+def test_no_sentence_is_in_both_parts(sizes: list[int], seed: int) -> None:
     examples = tagged(sizes)
     first, second = examples.divide(seed=seed)
     assert not set(first.texts) & set(second.texts)
@@ -68,12 +68,12 @@ def test_no_sentence_is_on_both_sides(sizes: list[int], seed: int) -> None:
 
 
 @given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=8), choose=st.data())
-def test_taking_points_at_the_same_words_and_drops_idle_sentences(sizes: list[int], choose: st.DataObject) -> None:
+def test_taken_examples_are_the_same_words_and_other_sentences_are_dropped(sizes: list[int], choose: st.DataObject) -> None:
     examples = tagged(sizes)
-    chosen = choose.draw(st.lists(st.integers(0, len(examples) - 1), min_size=1))
-    taken = examples.take(chosen)
-    assert taken.labels == tuple(looked_up(taken)) == tuple(looked_up(examples)[i] for i in chosen)
-    assert taken.places is not None and set(taken.places[:, 0]) == set(range(len(taken.texts)))
+    rows = choose.draw(st.lists(st.integers(0, len(examples) - 1), min_size=1))
+    part = examples.take(rows)
+    assert part.labels == tuple(looked_up(part)) == tuple(looked_up(examples)[i] for i in rows)
+    assert part.places is not None and set(part.places[:, 0]) == set(range(len(part.texts)))
 
 
 def test_taking_everything_by_mask_changes_nothing() -> None:
@@ -102,7 +102,7 @@ def test_negative_indices_count_from_the_end() -> None:
 
 
 @given(words=st.lists(st.text(min_size=1), min_size=1))
-def test_spans_cut_the_words_out_whatever_they_hold(words: list[str]) -> None:
+def test_spans_are_the_characters_of_the_words_whatever_they_hold(words: list[str]) -> None:
     examples = Examples(
         task=TASKS["pos"],
         split="train",
@@ -123,18 +123,20 @@ def test_label_ids_are_positions() -> None:
     examples = texts(list("bca"))
     assert examples.label_ids(("a", "b", "c")).tolist() == [1, 2, 0]
     assert examples.label_ids(labels_of(examples)).tolist() == [1, 2, 0]
-    with pytest.raises(DataError, match=r"questions, example 1: label 'c' is none of a, b"):
+    with pytest.raises(DataError, match=r"questions, example 1: label 'c' is not one of a, b"):
         examples.label_ids(("a", "b"))
 
 
-def test_an_unseen_label_is_named_with_its_count_and_way_out() -> None:
+def test_an_unseen_label_is_named_with_its_count_and_a_way_out() -> None:
     train, test = texts(list("aab")), texts(list("abcca"), split="test")
-    with pytest.raises(DataError, match=r"example 2: label 'c' is not in split 'train'; unseen in all: 'c' \(2 of 5\)"):
+    with pytest.raises(
+        DataError, match=r"example 2: label 'c' is not in split 'train'; all unseen labels: 'c' \(2 of 5\).*drop_unseen=True"
+    ):
         check_labels(train, test)
-    kept = known_labels(train, test)
-    assert kept.labels == ("a", "b", "a")
-    check_labels(train, kept)
-    check_labels(test, train)  # fewer labels than in training is no fault
+    rest = drop_unseen_labels(train, test)
+    assert rest.labels == ("a", "b", "a")
+    check_labels(train, rest)
+    check_labels(test, train)  # fewer labels than in training are fine
 
 
 def test_declared_labels_come_in_their_declared_order() -> None:
@@ -143,8 +145,8 @@ def test_declared_labels_come_in_their_declared_order() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.1, 1.5])
-def test_a_share_lies_between_0_and_1(share: float) -> None:
-    with pytest.raises(ValueError, match="must lie between 0 and 1"):
+def test_a_share_is_between_0_and_1(share: float) -> None:
+    with pytest.raises(ValueError, match="must be between 0 and 1"):
         texts(list("abc")).divide(share)
 
 
@@ -166,3 +168,7 @@ def test_unit_scores_need_a_scale() -> None:
     task = replace(TASKS["stsb"], score_range=(1.0, 5.0))
     pair = Examples(task=task, split="dev", texts=("a", "b"), second=("c", "d"), scores=np.array([1.0, 3.0]))
     assert pair.unit_scores().tolist() == [0.0, 0.5]
+
+
+def test_examples_say_what_they_are_in_one_line() -> None:
+    assert repr(texts(list("abc"))) == "Examples of questions train: 3"

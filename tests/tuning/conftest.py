@@ -1,4 +1,4 @@
-"""Tiny random encoders and toy tasks that can be learnt, all made here: nothing is fetched."""
+"""Tiny random encoders and toy tasks that can be learnt, all made here: nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def quick(tmp_path: Path, tiny_bert: str) -> Callable[..., Any]:
     from theodolite.tuning import TuneSettings
 
     def make(task: Any, **changes: Any) -> TuneSettings:
-        told: dict[str, Any] = {
+        usual: dict[str, Any] = {
             "model": tiny_bert,
             "output": str(tmp_path / "run"),
             "epochs": 2,
@@ -200,6 +200,17 @@ def quick(tmp_path: Path, tiny_bert: str) -> Callable[..., Any]:
             "device": "cpu",
             "track": None,
         }
-        return TuneSettings(task=task, **{**told, **changes})
+        return TuneSettings(task=task, **{**usual, **changes})
 
     return make
+
+
+@pytest.fixture(scope="session")
+def plain_run(tmp_path_factory: pytest.TempPathFactory, tiny_bert: str, moods: Any) -> Path:
+    """The folder of a finished plain run with held-out rows."""
+    from theodolite.tuning import TuneSettings, fine_tune
+
+    folder = tmp_path_factory.mktemp("plain") / "run"
+    options: dict[str, Any] = {"epochs": 3, "batch_size": 16, "learning_rate": 3e-3, "validation": 0.3}
+    fine_tune(TuneSettings(task=moods, model=tiny_bert, output=str(folder), device="cpu", track=None, **options))
+    return folder

@@ -94,8 +94,8 @@ def test_evaluation_uses_the_averages_and_leaves_them() -> None:
 @pytest.mark.parametrize("published", [False, True])
 def test_state_is_saved_with_the_model(published: bool) -> None:
     isobn, again = IsoBN(6, published=published), IsoBN(6, published=published)
-    *seen, new = batches(4)
-    for X in seen:
+    *earlier, new = batches(4)
+    for X in earlier:
         isobn(X)
     assert set(isobn.state_dict()) == {"covariance", "deviation", "steps"}
     again.load_state_dict(isobn.state_dict())

@@ -1,14 +1,29 @@
-"""Cosine regularisation and I-STAR: the metrics they go down on, and that going down works."""
+"""Cosine regularisation and I-STAR are the metrics they minimise, and act in whole-network training as they should."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the extra models is not installed")
+pytest.importorskip("transformers", reason="the extra models is not installed")
+pytest.importorskip("accelerate", reason="the extra models is not installed")
+
+from safetensors.torch import load_file  # noqa: E402
 
 from theodolite.metrics.cosine import mean_cosine  # noqa: E402
 from theodolite.metrics.isoscore import iso_score, iso_score_star  # noqa: E402
+from theodolite.tasks import load_task  # noqa: E402
+from theodolite.tuning import TunedClassifier, fine_tune  # noqa: E402
 from theodolite.tuning.regularisers import CosineRegulariser, IStar, cosine_regularisation  # noqa: E402
+from theodolite.tuning.trainers import Diverged  # noqa: E402
+
+Quick = Callable[..., Any]
+METHODS = ("isobn", "cosreg", "istar")
 
 
 def cloud(n: int = 60, d: int = 8, seed: int = 0) -> torch.Tensor:
@@ -98,10 +113,78 @@ def test_going_down_raises_isotropy_and_a_negative_strength_lowers_it() -> None:
     assert trained(-1.0) < iso_score(cloud(100).numpy()) - 0.05 < trained(1.0) - 0.1
 
 
-def test_istar_says_what_it_misses() -> None:
+def test_istar_without_c0_or_of_another_width_is_an_error() -> None:
     with pytest.raises(ValueError, match="call refresh"):
         IStar(8)(cloud(20))
     with pytest.raises(ValueError, match="the sample has 5 dimensions; this I-STAR takes 8"):
         IStar(8).refresh(cloud(20, 5))
     with pytest.raises(ValueError, match="zeta=-1"):
         IStar(8, zeta=-1)
+
+
+def value(tuned: Any, metric: str, state: str) -> float:
+    return next(row.value for row in tuned.rows if row.metric == metric and row.state == state and row.split == "dev")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_task_is_learnt_with_every_method_and_the_saved_model_gives_its_numbers(
+    quick: Quick, moods: Any, method: str
+) -> None:
+    tuned = fine_tune(quick(moods, epochs=6, method=method, strength=None if method == "isobn" else 0.1))
+    assert tuned.after >= 0.9 > tuned.before
+    loaded = TunedClassifier.from_pretrained(tuned.model_folder)
+    dev = load_task(moods, "dev")
+    assert np.mean(np.array(loaded.predict(dev.texts)) == np.array(dev.labels)) == tuned.after
+    X = loaded.vectors(dev.texts)
+    assert iso_score(X) == pytest.approx(value(tuned, "iso_score", "fine-tuned"), rel=1e-4)
+    assert (tuned.model_folder / "layer.json").exists() == (method == "isobn")
+    assert {row.setting for row in tuned.rows if row.metric == "ev_20" and row.state == "fine-tuned"} == {
+        "isobn" if method == "isobn" else f"{method} strength=0.1"
+    }
+
+
+def test_a_penalty_of_no_weight_changes_nothing(quick: Quick, moods: Any, tmp_path: Path) -> None:
+    runs = [
+        fine_tune(quick(moods, epochs=1, output=str(tmp_path / name), **options))
+        for name, options in (
+            ("plain", {}),
+            ("cosreg", {"method": "cosreg", "strength": 0.0}),
+            ("istar", {"method": "istar", "strength": 0.0}),
+        )
+    ]
+    weights = [load_file(run.model_folder / "model.safetensors") for run in runs]
+    for other in weights[1:]:
+        assert all(torch.equal(weights[0][name], other[name]) for name in weights[0])
+
+
+@pytest.mark.parametrize("method", ["isobn", "istar"])
+def test_an_interrupted_run_ends_with_the_same_weights(quick: Quick, moods: Any, tmp_path: Path, method: str) -> None:
+    options = {"method": method, "save_steps": 4, "epochs": 2}
+    whole = fine_tune(quick(moods, output=str(tmp_path / "whole"), **options))
+    settings = quick(moods, output=str(tmp_path / "cut"), **options)
+    steps: list[int] = []
+
+    def stop(done: int, _: int) -> None:
+        steps.append(done)
+        if done == 10:  # inside the second epoch
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fine_tune(settings, progress=stop)
+    again = fine_tune(settings)
+    for name in ("model", "head", *(["layer"] if method == "isobn" else [])):
+        first, second = (load_file(run.model_folder / f"{name}.safetensors") for run in (whole, again))
+        assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+def test_the_last_batch_may_be_a_single_row(quick: Quick, moods: Any) -> None:
+    tuned = fine_tune(quick(moods, train_rows=33, epochs=1, batch_size=16, method="cosreg"))
+    assert tuned.steps == 3
+
+
+def test_a_diverging_method_leaves_no_model(quick: Quick, moods: Any) -> None:
+    settings = quick(moods, method="cosreg", strength=float("nan"))
+    with pytest.raises(Diverged, match="learning rate"):
+        fine_tune(settings)
+    assert not (Path(settings.output) / "model").exists()
+    assert not (Path(settings.output) / "result.json").exists()

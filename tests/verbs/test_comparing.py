@@ -49,7 +49,7 @@ def test_a_space_and_vectors_give_the_same_sentence_in_both_orders(tmp_path: Pat
     space = Space.of({0: X, 1: Y})
     np.save(tmp_path / "v.npy", Y)
     for pair in ((space, tmp_path / "v.npy"), (tmp_path / "v.npy", space)):
-        with pytest.raises(ValueError, match="one input has several layers.*choose one layer with layers='last'"):
+        with pytest.raises(ValueError, match=r"one input has several layers.*choose one layer with layers='last'"):
             th.compare(*pair)
     result = th.compare(space, tmp_path / "v.npy", layers="last", metrics=["iso_score"], bootstrap=20)
     assert result.value("iso_score", state="difference") == 0

@@ -21,7 +21,7 @@ def test_fit_gives_a_transformer_and_apply_writes_what_it_gives(tmp_path: Path) 
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), repair.transform(X + 1))
     np.testing.assert_array_equal(th.load_repair(tmp_path / "repair").transform(X), repair.transform(X))
     assert result.value("mean_cosine", state="before") == mean_cosine(X + 1)
-    assert "mean cosine" in repr(result) and "300 vectors written" in repr(result)
+    assert "mean cosine 0.8113 →" in " ".join(repr(result).split()) and "300 vectors written" in repr(result)
 
 
 def test_one_layer_of_a_space_is_repaired(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def _print_version(requested: bool) -> None:
 
 @app.callback()
 def _main(
-    version: Annotated[  # noqa: ARG001  # its callback does the work
+    version: Annotated[  # its callback does the work
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     debug: Annotated[

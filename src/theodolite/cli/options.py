@@ -9,12 +9,13 @@ import json
 from collections.abc import Callable
 from typing import Annotated, Any
 
-import click
 import typer
 
 UNITS = "tokens, cls, mean, max, last, words, pairs"
 
-Key = Annotated[str | None, typer.Option(help="Array to read from an .npz or .safetensors file that holds several.", metavar="NAME")]
+Key = Annotated[
+    str | None, typer.Option(help="Array to read from an .npz or .safetensors file that holds several.", metavar="NAME")
+]
 Columns = Annotated[
     str | None,
     typer.Option(
@@ -30,7 +31,9 @@ Seed = Annotated[int, typer.Option(help="Seed of everything that is random.", me
 Cache = Annotated[bool, typer.Option("--cache/--no-cache", help="Keep a file's moments in the cache, and use them.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what exists already.")]
 
-Model = Annotated[str | None, typer.Option("--model", "-m", help="An encoder, by Hub id or folder, instead of files.", metavar="MODEL")]
+Model = Annotated[
+    str | None, typer.Option("--model", "-m", help="An encoder, by Hub id or folder, instead of files.", metavar="MODEL")
+]
 TaskName = Annotated[str | None, typer.Option("--task", help="A task by name, such as stsb, cola or pos.", metavar="NAME")]
 Split = Annotated[str | None, typer.Option(help="Split of the task; the scored one (dev or test) by default.", metavar="NAME")]
 Data = Annotated[
@@ -92,7 +95,7 @@ def typed_options(context: typer.Context, *without: str) -> dict[str, Any]:
     typed = {
         name: value
         for name, value in context.params.items()
-        if name not in without and context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
+        if name not in without and getattr(context.get_parameter_source(name), "name", "") != "DEFAULT"
     }
     return {name: PARSERS[name](value) if name in PARSERS else value for name, value in typed.items()}
 

@@ -106,7 +106,9 @@ def probe_command(
 
     sources = [source for source in (path, model, embeddings) if source]
     if len(sources) != 1:
-        raise ValueError("give vectors (theodolite probe vectors.npy --labels FILE) or an encoder (--model with --task), one of them")
+        raise ValueError(
+            "give vectors (theodolite probe vectors.npy --labels FILE) or an encoder (--model with --task), one of them"
+        )
     if embeddings and not entities:
         raise ValueError("--embeddings is DirectProbe's file of vectors; give its labels with --entities FILE")
     target = Output(as_json, output, report, text)

@@ -76,7 +76,7 @@ def survey_command(
     target = Output(as_json, output, report, text)
     verb_options = opt.typed_options(context, "paths", "model", "list_metrics", *opt.PRINTING)
     results = []
-    for source in paths or [model]:
+    for source in paths or [str(model)]:
         results.append(survey(source, **verb_options))
         target.show(results[-1])
     target.finish(Result.joined(results))

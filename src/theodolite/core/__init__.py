@@ -1,1 +1,1 @@
-"""The ground everything stands on: input, moments, spectra, k-means and result rows. NumPy only."""
+"""The foundation of all other packages: input, moments, spectra, k-means, sampling, intervals, files, rows and results."""

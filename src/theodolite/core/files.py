@@ -1,4 +1,4 @@
-"""Files and folders that are whole or absent: written under another name, synced, renamed; one writer at a time."""
+"""Files and folders that are whole or absent: written under a temporary name, synced, then renamed; one writer at a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ class BusyError(OSError):
 
 
 def sync(path: Path) -> None:
-    """Wait until the bytes of a file, or the names in a folder, would survive a power cut."""
+    """Wait until the bytes of a file, or the names in a folder, would survive a power cut.
+
+    Parameters
+    ----------
+    path
+        An existing file or folder.
+    """
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -32,7 +38,13 @@ def sync(path: Path) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file as a hexadecimal string, read in chunks."""
+    """The SHA-256 of a file as a hexadecimal string, read in chunks.
+
+    Parameters
+    ----------
+    path
+        An existing file.
+    """
     digest = hashlib.sha256()
     with path.open("rb", buffering=0) as file:
         buffer = memoryview(bytearray(CHUNK))
@@ -42,8 +54,20 @@ def sha256_of(path: Path) -> str:
 
 
 def natural_key(name: str) -> list[tuple[int, int | str]]:
-    """A sort key under which `shard-2` comes before `shard-10`."""
-    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name)]
+    """A sort key for file names under which numbers count by value.
+
+    Parameters
+    ----------
+    name
+        The name to sort.
+
+    Examples
+    --------
+    >>> sorted(["shard-10", "shard-2"], key=natural_key)
+    ['shard-2', 'shard-10']
+    """
+    # Not isdigit(): it accepts characters such as ², which int() does not.
+    return [(0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"(\d+)", name)]
 
 
 def require_free(path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
@@ -63,7 +87,7 @@ def require_free(path: str | os.PathLike[str], *, overwrite: bool = False) -> Pa
     IsADirectoryError
         The path is a folder.
     FileNotFoundError
-        The folder it lies in does not exist.
+        The folder to write into does not exist.
     """
     path = Path(path)
     if path.is_dir():
@@ -71,15 +95,36 @@ def require_free(path: str | os.PathLike[str], *, overwrite: bool = False) -> Pa
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists already; choose another name, or replace it with {option('overwrite')}")
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into; make it first")
+        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into; create it first")
     return path
 
 
-def require_free_folder(folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """The folder, if it does not exist yet or may be replaced; called before long work rather than after it."""
+def require_free_folder(folder: str | os.PathLike[str], *, overwrite: bool = False, marker: str = "") -> Path:
+    """The folder, if it does not exist yet or may be replaced; called before long work rather than after it.
+
+    Parameters
+    ----------
+    folder
+        The folder that is going to be written.
+    overwrite
+        Whether a folder that exists may be replaced; a file never is.
+    marker
+        Name of a file that shows that the folder is ours, such as `space.json`: a folder without it is never replaced.
+
+    Raises
+    ------
+    FileExistsError
+        There is a file or folder of that name that may not be replaced.
+    """
     folder = Path(folder)
-    if folder.exists() and not overwrite:
+    if not folder.exists() and not folder.is_symlink():
+        return folder
+    if not folder.is_dir():
+        raise FileExistsError(f"{folder} exists and is not a folder, so it is not replaced; choose another name")
+    if not overwrite:
         raise FileExistsError(f"{folder} exists already; choose another folder, or replace it with {option('overwrite')}")
+    if marker and not (folder / marker).is_file():
+        raise FileExistsError(f"{folder} exists and does not contain {marker}, so it is not replaced; choose another folder")
     return folder
 
 
@@ -110,18 +155,38 @@ def whole_file(path: str | os.PathLike[str], *, overwrite: bool = True) -> Itera
 
 
 def write_text(path: str | os.PathLike[str], text: str, *, overwrite: bool = True) -> None:
-    """Write UTF-8 text to a file, whole or not at all."""
+    """Write UTF-8 text to a file, whole or not at all.
+
+    Parameters
+    ----------
+    path
+        The file to write.
+    text
+        Its content.
+    overwrite
+        Whether a file of that name may be replaced.
+    """
     with whole_file(path, overwrite=overwrite) as partial:
         partial.write_text(text, encoding="utf-8", newline="\n")
 
 
 def write_json(path: str | os.PathLike[str], values: Any, *, overwrite: bool = True) -> None:
-    """Write values to a file as indented JSON, whole or not at all."""
+    """Write values to a file as indented JSON, whole or not at all.
+
+    Parameters
+    ----------
+    path
+        The file to write.
+    values
+        Anything that JSON can hold.
+    overwrite
+        Whether a file of that name may be replaced.
+    """
     write_text(path, json.dumps(values, indent=1, ensure_ascii=False) + "\n", overwrite=overwrite)
 
 
 @contextmanager
-def whole_folder(target: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
+def whole_folder(target: str | os.PathLike[str], *, overwrite: bool = False, marker: str = "") -> Iterator[Path]:
     """Fill a folder that appears under its name only once it is complete and on disk.
 
     Parameters
@@ -130,6 +195,8 @@ def whole_folder(target: str | os.PathLike[str], *, overwrite: bool = False) -> 
         The name the folder gets in the end.
     overwrite
         Whether a folder of that name may be replaced; it is replaced only after the new one is complete.
+    marker
+        Name of a file without which a folder is never replaced; see `require_free_folder`.
 
     Yields
     ------
@@ -138,7 +205,7 @@ def whole_folder(target: str | os.PathLike[str], *, overwrite: bool = False) -> 
     """
     target = Path(target)
     undo_half_replacement(target)
-    require_free_folder(target, overwrite=overwrite)
+    require_free_folder(target, overwrite=overwrite, marker=marker)
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
@@ -153,24 +220,38 @@ def whole_folder(target: str | os.PathLike[str], *, overwrite: bool = False) -> 
 
 
 def replace_folder(partial: Path, target: Path) -> None:
-    """Give a finished folder its name. A folder of that name is set aside first, and put back if this fails."""
+    """Give a finished folder its name. A folder of that name is set aside first, and put back if this fails.
+
+    Parameters
+    ----------
+    partial
+        The finished folder, in the same folder as the target.
+    target
+        The name it gets.
+    """
     old = set_aside(target)
-    replaced = target.exists()
-    if replaced:
+    is_replacement = target.exists()
+    if is_replacement:
         target.rename(old)
     try:
         partial.rename(target)
     except OSError:
-        if replaced:
+        if is_replacement:
             old.rename(target)
         raise
     sync(target.parent)
-    if replaced:
+    if is_replacement:
         shutil.rmtree(old)
 
 
 def undo_half_replacement(target: Path) -> None:
-    """Tidy what a crash inside `replace_folder` left: an old folder gets its name back, or goes if the new one is in place."""
+    """Clean up after a crash inside `replace_folder`: restore the old folder, or delete it if the new one is in place.
+
+    Parameters
+    ----------
+    target
+        The name that the folder has, or should have.
+    """
     old = set_aside(target)
     if not old.exists():
         return
@@ -181,7 +262,13 @@ def undo_half_replacement(target: Path) -> None:
 
 
 def set_aside(target: Path) -> Path:
-    """Where a folder waits while another takes its name."""
+    """The name that an old folder has while a new one takes its place.
+
+    Parameters
+    ----------
+    target
+        The name that both share.
+    """
     return target.with_name(f".{target.name}.old")
 
 
@@ -189,7 +276,7 @@ class Lock:
     """The sole right to write to `target`, until it is released or the process ends, however it ends.
 
     The kernel keeps the lock (`flock`), so a killed process leaves none behind and no process number has to be trusted; the
-    number in the file is there for the error message.
+    number in the file is only for the error message.
 
     Parameters
     ----------
@@ -214,17 +301,17 @@ class Lock:
         self.release()
 
     def release(self) -> None:
-        """Let others write; releasing twice is harmless."""
+        """Let others write; releasing twice does nothing."""
         if self._handle is None:
             return
-        if os.getpid() == self._holder:  # a forked child has the handle too, but the lock is not its to give up
-            self.path.unlink(missing_ok=True)  # before it opens: whoever gets this file next sees that it is gone
+        if os.getpid() == self._holder:  # a forked child has the handle too, but must not give up its parent's lock
+            self.path.unlink(missing_ok=True)  # before the lock opens: whoever holds this file next sees that it is gone
         os.close(self._handle)
         self._handle = None
 
 
 def _acquire(path: Path, target: Path) -> int:
-    import fcntl  # only Unix has it
+    import fcntl  # Unix only
 
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -233,7 +320,7 @@ def _acquire(path: Path, target: Path) -> int:
         except BlockingIOError:
             holder = os.read(handle, 32).decode(errors="replace").strip() or "unknown"
             os.close(handle)
-            raise BusyError(f"process {holder} is writing to {target}; wait until it is done, or choose another folder") from None
+            raise BusyError(f"process {holder} is writing to {target}; wait until it ends, or choose another name") from None
         except OSError as error:
             os.close(handle)
             raise OSError(f"{target.parent} cannot lock files ({error}); write to a local disk, then move the folder") from error
@@ -241,7 +328,7 @@ def _acquire(path: Path, target: Path) -> int:
             os.ftruncate(handle, 0)
             os.write(handle, f"{os.getpid()}\n".encode())
             return handle
-        os.close(handle)  # its holder finished and removed the file before we got it: make a new one
+        os.close(handle)  # its holder finished and removed the file before we locked it: create a new one
 
 
 def _is_at(handle: int, path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Confidence intervals, all of them: SciPy's where it has the one that is needed, and the few it does not have."""
+"""Confidence intervals of every kind: SciPy's if it has the one that is needed, and the few that it lacks."""
 
 from __future__ import annotations
 
@@ -10,20 +10,31 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 LEVEL = 0.95
-"""The share of repetitions in which an interval is to cover the truth, unless a caller asks for another."""
+"""Default coverage: the share of repetitions in which an interval contains the true value."""
 
 Interval: TypeAlias = tuple[float, float] | tuple[None, None]
 """Lower and upper bound; (None, None) if there is no interval."""
 
 NO_INTERVAL: Interval = (None, None)
-ONE_SIGN = 1 - 1e-12
-"""Correlations are kept this far from ±1, where Fisher's z is infinite."""
+LARGEST_CORRELATION = 1 - 1e-12
+"""Correlations are limited to this size, because Fisher's z is infinite at 1."""
 
 
 def require_level(level: float) -> float:
-    """The level, which must lie strictly between 0 and 1."""
+    """The level, if it is strictly between 0 and 1.
+
+    Parameters
+    ----------
+    level
+        The coverage of an interval.
+
+    Raises
+    ------
+    ValueError
+        It is not between 0 and 1.
+    """
     if not 0 < level < 1:
-        raise ValueError(f"level={level} must lie between 0 and 1")
+        raise ValueError(f"level={level} must be between 0 and 1, such as {LEVEL}")
     return level
 
 
@@ -45,10 +56,10 @@ def percentile_interval(draws: ArrayLike, *, level: float = LEVEL) -> Interval:
 
 
 def deviation_interval(estimate: float, deviations: ArrayLike | None, *, level: float = LEVEL) -> Interval:
-    """An interval from deviations of resamples around their own mean, laid around the estimate.
+    """An interval around the estimate, from deviations of resampled values around their own mean.
 
-    A statistic of fewer rows may sit at another level than that of all rows, so its resampled values themselves would bound the
-    wrong place.
+    A statistic of fewer rows may be larger or smaller on average than that of all rows, so quantiles of the resampled values
+    themselves would be in the wrong place.
 
     Parameters
     ----------
@@ -67,25 +78,56 @@ def deviation_interval(estimate: float, deviations: ArrayLike | None, *, level: 
 
 
 def student_interval(values: ArrayLike, *, level: float = LEVEL) -> Interval:
-    """Student's interval of the mean of independent values; none for fewer than two."""
+    """Student's interval of the mean of independent values; none for fewer than two, or if one is not finite.
+
+    Parameters
+    ----------
+    values
+        The values, such as one score per seed.
+    level
+        Coverage, between 0 and 1.
+    """
     sample = np.asarray(values, dtype=np.float64)
-    if len(sample) < 2 or not np.isfinite(sample).all():
+    n = len(sample)
+    if n < 2 or not np.isfinite(sample).all():
         return NO_INTERVAL
-    return standard_error_interval(
-        float(sample.mean()), float(sample.std(ddof=1)) / math.sqrt(len(sample)), len(sample) - 1, level=level
-    )
+    return standard_error_interval(float(sample.mean()), float(sample.std(ddof=1)) / math.sqrt(n), n - 1, level=level)
 
 
 def standard_error_interval(estimate: float, error: float, degrees: float, *, level: float = LEVEL) -> tuple[float, float]:
-    """The interval of an estimate with a standard error known from `degrees` degrees of freedom (Student's t)."""
-    from scipy.stats import t
+    """The interval of an estimate from its standard error (Student's t).
 
-    half = float(t.ppf((1 + require_level(level)) / 2, degrees)) * error
+    Parameters
+    ----------
+    estimate
+        The centre of the interval.
+    error
+        Its standard error.
+    degrees
+        Degrees of freedom from which the error was estimated.
+    level
+        Coverage, between 0 and 1.
+    """
+    from scipy.special import stdtrit  # what scipy.stats.t.ppf calls; scipy.stats takes half a second to import
+
+    half = float(stdtrit(degrees, (1 + require_level(level)) / 2)) * error
     return estimate - half, estimate + half
 
 
 def share_interval(count: int, n: int, *, method: str = "wilson", level: float = LEVEL) -> tuple[float, float]:
-    """The interval of a share, `count` of `n`: Wilson's score interval, or Clopper and Pearson's (`method="exact"`)."""
+    """The interval of a binomial share.
+
+    Parameters
+    ----------
+    count
+        How many of the n have the property.
+    n
+        How many there are, at least 1.
+    method
+        "wilson" (score interval: right on average) or "exact" (Clopper and Pearson: covers at least `level`, always).
+    level
+        Coverage, between 0 and 1.
+    """
     from scipy.stats import binomtest
 
     bounds = binomtest(count, n).proportion_ci(confidence_level=require_level(level), method=method)
@@ -93,7 +135,7 @@ def share_interval(count: int, n: int, *, method: str = "wilson", level: float =
 
 
 def quantile_interval(values: ArrayLike, quantile: float, *, level: float = LEVEL) -> tuple[float, float]:
-    """The order statistics between which a quantile lies: the number of values below it is binomial.
+    """The interval of a quantile, from order statistics: the number of values below the quantile is binomial.
 
     Parameters
     ----------
@@ -102,7 +144,8 @@ def quantile_interval(values: ArrayLike, quantile: float, *, level: float = LEVE
     quantile
         Which quantile, between 0 and 1.
     level
-        Coverage, between 0 and 1; the interval covers at least that much.
+        Coverage, between 0 and 1. The interval covers at least that much, unless there are too few values to bound the
+        quantile: then the smallest or largest value is the bound, and the coverage is lower.
     """
     from scipy.stats import binom
 
@@ -113,15 +156,25 @@ def quantile_interval(values: ArrayLike, quantile: float, *, level: float = LEVE
 
 
 def spearman_interval(correlation: float, n: int, *, level: float = LEVEL) -> Interval:
-    """Fisher's interval of Spearman's correlation over n pairs, with variance 1.06 / (n - 3); none for fewer than five."""
-    from scipy.stats import norm
+    """Fisher's interval of Spearman's correlation, with variance 1.06 / (n - 3); none for fewer than five pairs.
+
+    Parameters
+    ----------
+    correlation
+        Spearman's correlation, in [-1, 1].
+    n
+        Number of pairs.
+    level
+        Coverage, between 0 and 1.
+    """
+    from scipy.special import ndtri  # what scipy.stats.norm.ppf calls
 
     if n < 5:
         return NO_INTERVAL
     # A perfect order has an infinite z: half of the smallest step that ranks can take keeps it finite.
     furthest = 1 - 6 / (n * (n * n - 1))
     centre = math.atanh(max(-furthest, min(furthest, correlation)))
-    half = float(norm.ppf((1 + require_level(level)) / 2)) * math.sqrt(1.06 / (n - 3))
+    half = float(ndtri((1 + require_level(level)) / 2)) * math.sqrt(1.06 / (n - 3))
     return min(correlation, math.tanh(centre - half)), max(correlation, math.tanh(centre + half))
 
 
@@ -135,30 +188,41 @@ def jackknife_interval(
     estimate
         The statistic on all units.
     leave_one_out
-        The statistic without unit i, for every i.
+        The statistic without unit i, for every i; at least two units.
     correlation
         Whether the statistic is a correlation; the interval is then formed on Fisher's z.
     level
         Coverage, between 0 and 1.
     """
-    there: Callable[[float], float] = _fisher if correlation else float
-    back: Callable[[float], float] = math.tanh if correlation else float
-    values = np.array([there(value) for value in leave_one_out])
-    n = len(values)
+    n = len(leave_one_out)
+    if n < 2:
+        raise ValueError(f"a jackknife over {n} units has no spread; it needs at least 2")
+    scale: Callable[[float], float] = _fisher if correlation else float
+    values = np.array([scale(value) for value in leave_one_out])
     error = math.sqrt((n - 1) / n * float(np.square(values - values.mean()).sum()))
-    low, high = standard_error_interval(there(estimate), error, n - 1, level=level)
-    return back(low), back(high)
+    low, high = standard_error_interval(scale(estimate), error, n - 1, level=level)
+    return (math.tanh(low), math.tanh(high)) if correlation else (low, high)
 
 
 def half_samples(n: int, count: int, *, seed: int) -> list[NDArray[np.intp]]:
-    """`count` seeded halves of n rows, drawn without replacement, each in ascending order.
+    """Seeded random halves of n rows, drawn without replacement, each in ascending order.
 
     Half-samples have the variance of the sample they are drawn from (McCarthy 1969), without the repeated rows of a bootstrap,
     which would bias a spectrum.
+
+    Parameters
+    ----------
+    n
+        Number of rows.
+    count
+        Number of halves.
+    seed
+        Seed of the draws.
     """
     generator = np.random.default_rng(seed)
     return [np.sort(generator.permutation(n)[: n // 2]) for _ in range(count)]
 
 
 def _fisher(correlation: float) -> float:
-    return math.atanh(min(max(correlation, -ONE_SIGN), ONE_SIGN))
+    """Fisher's z, finite also at ±1."""
+    return math.atanh(min(max(correlation, -LARGEST_CORRELATION), LARGEST_CORRELATION))

@@ -1,4 +1,4 @@
-"""K-means for data that need not fit in memory: starts on a seeded sample, then a few passes over all rows."""
+"""K-means for data that need not fit in memory: it starts on a seeded sample, then takes a few passes over all rows."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.blocks import map_blocks
-from theodolite.core.centre import centred
-from theodolite.core.moments import Doubles
-from theodolite.core.sample import RowSample, sample_rows
-from theodolite.core.vectors import Floats, Source, Vectors, source
+from theodolite.core.moments import Doubles, centred
+from theodolite.core.parallel import map_blocks
+from theodolite.core.sampling import RowSample, sample_rows
+from theodolite.core.vectors import Floats, Indices, Source, Vectors, source
 
-Labels = NDArray[np.intp]
-
-SAMPLE = 10_000  # rows Lloyd's iterations begin on
+SAMPLE = 10_000  # rows on which Lloyd's iterations begin
 SAMPLE_PER_CLUSTER = 100  # and at least this many for each cluster
-START = 4  # the first centres are chosen among every fourth row of the sample
 SAMPLE_BYTES = 256 * 2**20  # but no more than this in memory
+START = 4  # the first centres are chosen among every fourth row of the sample
 SAMPLE_PASSES = 100
 TOLERANCE = 2e-4  # a pass that lowers the inertia by a smaller share is the last
 
@@ -29,33 +26,48 @@ TOLERANCE = 2e-4  # a pass that lowers the inertia by a smaller share is the las
 class Clusters:
     """Centroids of a cloud, and how well they fit it.
 
-    `inertia` is the summed squared distance of the rows to the mean of their cluster, with the clusters of the last pass;
-    the nearest-centroid inertia of `centroids` is never larger. Of float32 rows it is good to about 1e-6 of the total spread.
+    Parameters
+    ----------
+    centroids
+        (k, d) the centroids.
+    counts
+        (k,) rows of each cluster in the last pass, none of them 0.
+    inertia
+        Summed squared distance of the rows to the mean of their cluster, with the clusters of the last pass; the inertia with
+        the nearest of `centroids` is never larger. Of float32 rows it is exact to about 1e-6 of the total spread.
+    n_passes
+        Passes over all rows.
+    converged
+        Whether the last pass changed next to nothing.
     """
 
     centroids: Doubles
-    """(k, d)"""
     counts: NDArray[np.int64]
-    """Rows of each cluster in the last pass, none of them 0."""
     inertia: float
     n_passes: int
-    """Passes over all rows."""
     converged: bool
 
-    @property
-    def k(self) -> int:
-        return len(self.centroids)
 
-
-def kmeans(X: Vectors, k: int, *, seed: int = 0, passes: int = 3) -> Clusters:
+def k_means(X: Vectors, k: int, *, seed: int = 0, passes: int = 3) -> Clusters:
     """Cluster the rows around k centroids: seeded, streamed, and independent of how the rows are chunked.
 
     Greedy k-means++ and a local search choose centroids on a seeded sample (10,000 rows, or 100 for each cluster), Lloyd's
-    iterations on the sample carry them to convergence, and at most `passes` iterations over all rows finish them.
+    iterations on the sample bring them to convergence, and a few iterations over all rows finish them.
 
-    A cluster that loses its rows starts anew at the row farthest from its centroid; one still empty after the last pass is
-    dropped. Where the sample holds fewer distinct rows than k, each of them becomes a cluster. So `centroids` may have fewer
+    A cluster that loses its rows starts again at the row farthest from its centroid; one that is still empty after the last
+    pass is dropped. If the sample has fewer distinct rows than k, each of them becomes a cluster. So `centroids` may have fewer
     than k rows, never more.
+
+    Parameters
+    ----------
+    X
+        The vectors; they are read several times.
+    k
+        Number of clusters, at least 1.
+    seed
+        Seed of the sample and of the first centroids.
+    passes
+        Iterations over all rows, at most.
     """
     data = source(X)
     if k < 1 or passes < 1:
@@ -71,20 +83,28 @@ def kmeans(X: Vectors, k: int, *, seed: int = 0, passes: int = 3) -> Clusters:
     centres = _start(sample[::START], k, seed=seed)
     if len(centres) < k:
         centres = _start(sample, k, seed=seed)
-    begun = _lloyd(source(sample), None, centres, passes=SAMPLE_PASSES)
-    final = _lloyd(data, shift, begun.centres, passes=passes)
-    live = final.counts > 0
+    on_sample = _lloyd(source(sample), None, centres, passes=SAMPLE_PASSES)
+    final = _lloyd(data, shift, on_sample.centres, passes=passes)
+    has_rows = final.counts > 0
     return Clusters(
-        centroids=final.centres[live] if shift is None else final.centres[live] + shift,
-        counts=final.counts[live],
+        centroids=final.centres[has_rows] if shift is None else final.centres[has_rows] + shift,
+        counts=final.counts[has_rows],
         inertia=final.inertia,
         n_passes=final.passes,
         converged=final.converged,
     )
 
 
-def nearest(rows: Floats, centroids: Doubles) -> Labels:
-    """Index of the nearest centroid (Euclidean) of each row; the first of those equally near."""
+def nearest_centroids(rows: Floats, centroids: Doubles) -> Indices:
+    """Index of the nearest centroid (Euclidean) of each row; the first of those equally near.
+
+    Parameters
+    ----------
+    rows
+        (n, d) the rows.
+    centroids
+        (k, d) the centroids.
+    """
     middle = centroids.mean(axis=0)
     return _nearest(centred(rows, middle), (centroids - middle).astype(rows.dtype))[0]
 
@@ -98,7 +118,7 @@ class _State(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What one block tells of its clusters; coordinates are relative to the shift."""
+    """What one block adds to its clusters; coordinates are relative to the shift."""
 
     counts: NDArray[np.int64]
     sums: Floats
@@ -108,19 +128,19 @@ class _Part(NamedTuple):
 
 
 def _lloyd(data: Source, shift: Doubles | None, centres: Doubles, *, passes: int) -> _State:
-    """Lloyd's iterations over all rows of the data, less `shift`, until one gains next to nothing."""
+    """Lloyd's iterations over all rows of the data, minus `shift`, until one gains next to nothing."""
     previous = math.inf
-    for done in range(1, passes + 1):
-        state, moved = _iterate(data, shift, centres)
-        gained = previous - state.inertia
-        if gained <= TOLERANCE * state.inertia and not moved:
-            return _State(state.centres, state.counts, state.inertia, done, True)
+    for number in range(1, passes + 1):
+        state, restarted = _iterate(data, shift, centres)
+        gain = previous - state.inertia
+        if gain <= TOLERANCE * state.inertia and not restarted:
+            return state._replace(passes=number, converged=True)
         centres, previous = state.centres, state.inertia
-    return _State(state.centres, state.counts, state.inertia, passes, False)
+    return state._replace(passes=passes)
 
 
 def _iterate(data: Source, shift: Doubles | None, centres: Doubles) -> tuple[_State, bool]:
-    """One pass: assign every row, move the centres to the means. Also whether an empty cluster found a new place."""
+    """One pass: assign every row, move the centres to the means. Also whether an empty cluster got a new centre."""
     counts = np.zeros(len(centres), np.int64)
     sums = np.zeros(centres.shape)
     squares = 0.0
@@ -135,17 +155,17 @@ def _iterate(data: Source, shift: Doubles | None, centres: Doubles) -> tuple[_St
         sums += part.sums
         squares += part.squares
         far = sorted([*far, (part.distance, part.farthest)], key=lambda item: -item[0])[: len(centres)]
-    live = counts > 0
-    moved = centres.copy()
-    moved[live] = sums[live] / counts[live, None]
-    inertia = max(0.0, squares - float(np.vdot(sums[live], moved[live])))
-    empty = np.flatnonzero(~live)
-    # A distance that rounding alone can make is no reason for another cluster.
+    has_rows = counts > 0
+    means = centres.copy()
+    means[has_rows] = sums[has_rows] / counts[has_rows, None]
+    inertia = max(0.0, squares - float(np.vdot(sums[has_rows], means[has_rows])))
+    empty = np.flatnonzero(~has_rows)
+    # A distance that may be rounding error is not a reason for another cluster.
     noise = float(np.finfo(data.dtype).eps) * squares / counts.sum() * data.d
-    places = [row for distance, row in far if distance > noise][: len(empty)]
-    if places:
-        moved[empty[: len(places)]] = places
-    return _State(moved, counts, inertia, 1, False), bool(places)
+    restarts = [row for distance, row in far if distance > noise][: len(empty)]
+    if restarts:
+        means[empty[: len(restarts)]] = restarts
+    return _State(means, counts, inertia, 1, False), bool(restarts)
 
 
 def _assign(rows: Floats, centres: Floats) -> _Part:
@@ -162,17 +182,18 @@ def _assign(rows: Floats, centres: Floats) -> _Part:
     )
 
 
-def _sums(rows: Floats, labels: Labels, k: int) -> Floats:
-    """(k, d) sum of the rows of each cluster, by a sparse product: a sixth of the time of a dense one."""
+def _sums(rows: Floats, labels: Indices, k: int) -> Floats:
+    """(k, d) sums of the rows of each cluster, by a sparse product: a sixth of the time of a dense one."""
     from scipy.sparse import csr_array
 
+    # The matrix of memberships in compressed rows: one entry, 1, in each row.
     ends = np.arange(len(rows) + 1)
     members = csr_array((np.ones(len(rows), rows.dtype), labels, ends), shape=(len(rows), k))
     return np.asarray(members.T @ rows)
 
 
-def _nearest(rows: Floats, centres: Floats) -> tuple[Labels, Floats]:
-    """Nearest centre of each row, and x.c - |c|^2 / 2 of it: half of what |x|^2 exceeds the squared distance by."""
+def _nearest(rows: Floats, centres: Floats) -> tuple[Indices, Floats]:
+    """Nearest centre of each row, and its score x.c - |c|^2 / 2: half of the difference of |x|^2 and the squared distance."""
     scores = rows @ centres.T
     scores -= (0.5 * np.square(centres.astype(np.float64)).sum(axis=1)).astype(rows.dtype)
     labels = scores.argmax(axis=1)
@@ -180,102 +201,102 @@ def _nearest(rows: Floats, centres: Floats) -> tuple[Labels, Floats]:
 
 
 def _sample(data: Source, k: int, *, seed: int) -> Floats:
-    fitting = max(10 * k, SAMPLE_BYTES // (data.d * data.dtype.itemsize))
-    size = min(max(SAMPLE, SAMPLE_PER_CLUSTER * k), fitting)
+    limit = max(10 * k, SAMPLE_BYTES // (data.d * data.dtype.itemsize))
+    size = min(max(SAMPLE, SAMPLE_PER_CLUSTER * k), limit)
     if data.n is not None:
         return data.take(sample_rows(data.n, size, seed=seed))
-    picked = RowSample(size, data.d, data.dtype, seed=seed)
+    sample = RowSample(size, data.d, data.dtype, seed=seed)
     start = 0
     for block in data.blocks():
-        picked.add(start, block)
+        sample.add(start, block)
         start += len(block)
-    return picked.rows
+    return sample.rows
 
 
 def _shift(sample: Floats) -> Doubles | None:
-    """The mean to subtract, or None where the rows lie so close around the origin that their products lose nothing."""
+    """The mean to subtract, or None if the rows are so close around the origin that their products lose no digits."""
     mean = sample.mean(axis=0, dtype=np.float64)
     deviation = float(sample.std(axis=0, dtype=np.float64).max())
     return mean if float(np.abs(mean).max()) > 10 * deviation else None
 
 
 def _start(rows: Floats, k: int, *, seed: int) -> Doubles:
-    """k of the rows as centres, chosen at random but well; all distinct rows where there are no more than k."""
-    if len(np.unique(rows[:, 0])) <= k:
+    """k of the rows as centres, random but well spread; all distinct rows if there are no more than k."""
+    if len(np.unique(rows[:, 0])) <= k:  # one column is a quick test for many distinct rows
         distinct = np.unique(rows, axis=0)
         if len(distinct) <= k:
             return distinct.astype(np.float64)
     random = np.random.default_rng(seed)
     squares = np.einsum("ij,ij->i", rows, rows)
-    chosen = _plus_plus(rows, squares, k, random)
-    if len(chosen) > 1:
-        chosen = _swapped(rows, squares, chosen, random)
-    return rows[chosen].astype(np.float64)
+    centres = _plus_plus(rows, squares, k, random)
+    if len(centres) > 1:
+        centres = _swap_centres(rows, squares, centres, random)
+    return rows[centres].astype(np.float64)
 
 
-def _plus_plus(rows: Floats, squares: Floats, k: int, random: np.random.Generator) -> Labels:
+def _plus_plus(rows: Floats, squares: Floats, k: int, random: np.random.Generator) -> Indices:
     """Greedy k-means++: each next centre is the best of a few rows drawn by squared distance to the centres so far."""
-    chosen = [int(random.integers(len(rows)))]
-    near = _distances(rows, squares, np.array(chosen))[:, 0]
-    while len(chosen) < k and near.any():
-        drawn = _draw(near, _trials(k), random)
-        options = np.minimum(near[:, None], _distances(rows, squares, drawn))
+    centres = [int(random.integers(len(rows)))]
+    near = _distances(rows, squares, np.array(centres))[:, 0]
+    while len(centres) < k and near.any():
+        candidates = _draw(near, _trials(k), random)
+        options = np.minimum(near[:, None], _distances(rows, squares, candidates))
         best = int(options.sum(axis=0).argmin())
         near = options[:, best]
-        chosen.append(int(drawn[best]))
-    return np.array(chosen)
+        centres.append(int(candidates[best]))
+    return np.array(centres)
 
 
-def _swapped(rows: Floats, squares: Floats, chosen: Labels, random: np.random.Generator) -> Labels:
-    """Local search over k rounds (Lattanzi & Sohler 2019): a drawn row takes the place of a centre where that lowers the cost.
+def _swap_centres(rows: Floats, squares: Floats, centres: Indices, random: np.random.Generator) -> Indices:
+    """Local search over k rounds (Lattanzi & Sohler 2019): a drawn row replaces a centre if that lowers the cost.
 
-    Two centres inside one cluster while two clusters share one are what k-means++ gets wrong and Lloyd's iterations cannot
-    mend.
+    k-means++ may put two centres into one cluster while two clusters share one, which Lloyd's iterations cannot correct.
     """
-    chosen = chosen.copy()
-    owner, first, second = _two_nearest(rows, squares, chosen)
-    for _ in range(len(chosen)):
+    centres = centres.copy()
+    owner, first, second = _two_nearest(rows, squares, centres)
+    for _ in range(len(centres)):
         if not first.any():
             break
-        drawn = _draw(first, _trials(len(chosen)), random)
-        distances = _distances(rows, squares, drawn)
-        kept = np.minimum(distances, first[:, None])
-        lost = np.minimum(distances, second[:, None]) - kept  # what a row pays more if its centre is the one to go
-        costs = np.stack([np.bincount(owner, weights=column, minlength=len(chosen)) for column in lost.T])
-        costs += kept.sum(axis=0, dtype=np.float64)[:, None]
+        candidates = _draw(first, _trials(len(centres)), random)
+        distances = _distances(rows, squares, candidates)
+        shortest = np.minimum(distances, first[:, None])
+        extra = np.minimum(distances, second[:, None]) - shortest  # what a row costs more if its centre is the one replaced
+        costs = np.stack([np.bincount(owner, weights=column, minlength=len(centres)) for column in extra.T])
+        costs += shortest.sum(axis=0, dtype=np.float64)[:, None]
         new, old = np.unravel_index(costs.argmin(), costs.shape)
         if costs[new, old] < first.sum(dtype=np.float64):
-            chosen[old] = drawn[new]
-            owner, first, second = _two_nearest(rows, squares, chosen)
-    return chosen
+            centres[old] = candidates[new]
+            owner, first, second = _two_nearest(rows, squares, centres)
+    return centres
 
 
-def _two_nearest(rows: Floats, squares: Floats, chosen: Labels) -> tuple[Labels, Floats, Floats]:
-    """The nearest of the chosen rows for each row, and the squared distances to the nearest and to the second nearest."""
-    distances = _distances(rows, squares, chosen)
+def _two_nearest(rows: Floats, squares: Floats, centres: Indices) -> tuple[Indices, Floats, Floats]:
+    """The nearest centre of each row, and the squared distances to the nearest and to the second nearest."""
+    distances = _distances(rows, squares, centres)
     owner = distances.argmin(axis=1)
-    each = np.arange(len(rows))
-    first = distances[each, owner]
-    distances[each, owner] = np.inf
+    everyone = np.arange(len(rows))
+    first = distances[everyone, owner]
+    distances[everyone, owner] = np.inf
     return owner, first, distances.min(axis=1)
 
 
-def _draw(weights: Floats, size: int, random: np.random.Generator) -> Labels:
-    reach = np.cumsum(weights, dtype=np.float64)
-    drawn: Labels = np.searchsorted(reach, random.random(size) * reach[-1], side="right")
-    return np.minimum(drawn, len(weights) - 1)
+def _draw(weights: Floats, size: int, random: np.random.Generator) -> Indices:
+    """Row numbers drawn with probabilities in proportion to the weights."""
+    total = np.cumsum(weights, dtype=np.float64)
+    rows: Indices = np.searchsorted(total, random.random(size) * total[-1], side="right")
+    return np.minimum(rows, len(weights) - 1)
 
 
 def _trials(k: int) -> int:
     return 2 + int(math.log(k))
 
 
-def _distances(rows: Floats, squares: Floats, chosen: Labels) -> Floats:
-    """(n, m) squared distances to m of the rows; exactly 0 for those themselves."""
-    distances = rows @ rows[chosen].T
+def _distances(rows: Floats, squares: Floats, centres: Indices) -> Floats:
+    """(n, m) squared distances to m of the rows; exactly 0 for those rows themselves."""
+    distances = rows @ rows[centres].T
     distances *= -2
     distances += squares[:, None]
-    distances += squares[chosen]
+    distances += squares[centres]
     np.maximum(distances, 0, out=distances)
-    distances[chosen, np.arange(len(chosen))] = 0
+    distances[centres, np.arange(len(centres))] = 0
     return distances

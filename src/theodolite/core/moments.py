@@ -1,8 +1,8 @@
-"""One pass over the rows gives everything a mean, a covariance, a spectrum or a mean cosine is made of."""
+"""Moments of a cloud, gathered in one pass: the source of every mean, covariance, spectrum and mean cosine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -11,26 +11,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.blocks import map_blocks
-from theodolite.core.sample import RowSample
+from theodolite.core.parallel import map_blocks
+from theodolite.core.sampling import RowSample
 from theodolite.core.vectors import Floats, Vectors, source
 
 Doubles = NDArray[np.float64]
 
 FORMAT = 1
-LONGEST = 1e70  # traces of squares are fourth powers, and must fit float64
+SUMS = ("unit_sum", "unit_squares", "zero_rows", "norm_sum", "norm_squares")
+NORMS = ("norm_sum", "norm_squares", "norm_min", "norm_max")
+LONGEST = 1e70  # traces of squares are fourth powers, and must fit in float64
 SUM_RUN = 128  # rows summed in the block's own precision before float64 takes over
-_NOTHING = np.zeros((0, 0))
-GROUP = 256  # blocks whose means are kept before they are folded: bounds the memory of very long streams
+GROUP = 256  # blocks whose means are stored before they are merged: bounds the memory of very long streams
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
     """Sufficient statistics of a cloud: counts, mean, scatter about the mean, and sums of unit vectors.
 
-    `a | b` is the moments of both clouds together. As long as there are no more rows than dimensions the rows themselves are
-    kept (`rows`), because they are smaller than the scatter matrix and give its spectrum through their Gram matrix;
-    beyond that, only `scatter`. Exactly one of the two is set.
+    `a | b` is the moments of both clouds together. If there are no more rows than dimensions, the rows themselves are stored
+    in `rows`: they are smaller than the scatter matrix, and give its spectrum through their Gram matrix. Otherwise only
+    `scatter` is stored. Exactly one of the two is set.
     """
 
     n: int
@@ -49,13 +50,18 @@ class Moments:
     norm_min: float
     norm_max: float
     eps: float
-    """Rounding unit of the products in `scatter`: that of float32 where any block was float32."""
+    """Rounding unit of the products in `scatter`: that of float32 if any block was float32."""
 
     @classmethod
     def of(cls, X: Vectors, *, sample: RowSample | None = None) -> Moments:
         """Moments of anything that holds vectors, in one pass; a `Moments` is returned as it is.
 
-        Every row is offered to `sample` on the way, for streams that cannot be read twice.
+        Parameters
+        ----------
+        X
+            The vectors.
+        sample
+            Collects a sample of the rows on the way, for streams that cannot be read twice.
         """
         if isinstance(X, cls):
             return X
@@ -75,6 +81,7 @@ class Moments:
 
     @property
     def d(self) -> int:
+        """Number of dimensions."""
         return len(self.mean)
 
     def __or__(self, other: Moments) -> Moments:
@@ -91,67 +98,76 @@ class Moments:
             mean=self.mean + step * (other.n / n),
             scatter=self.full_scatter() + other.full_scatter() + np.outer(step, step * (self.n * other.n / n)),
             rows=None,
-            unit_sum=self.unit_sum + other.unit_sum,
-            unit_squares=self.unit_squares + other.unit_squares,
-            zero_rows=self.zero_rows + other.zero_rows,
-            norm_sum=self.norm_sum + other.norm_sum,
-            norm_squares=self.norm_squares + other.norm_squares,
+            **{name: getattr(self, name) + getattr(other, name) for name in SUMS},
             norm_min=min(self.norm_min, other.norm_min),
             norm_max=max(self.norm_max, other.norm_max),
             eps=max(self.eps, other.eps),
         )
 
     def full_scatter(self) -> Doubles:
-        """(d, d) sum of centred outer products, made from the rows where only those are kept."""
+        """The (d, d) sum of centred outer products, computed from the rows if those are stored."""
         if self.scatter is not None:
             return self.scatter
-        assert self.rows is not None
-        centred = self.rows - self.mean
-        return centred.T @ centred
+        rows = self._centred_rows
+        return rows.T @ rows  # of one array with itself: NumPy then computes half of the products
 
     def covariance(self, *, ddof: int = 1) -> Doubles:
-        """Covariance with denominator n - ddof; needs more than ddof rows."""
+        """The (d, d) covariance matrix.
+
+        Parameters
+        ----------
+        ddof
+            The denominator is n - ddof, which must be positive.
+        """
         if self.n <= ddof:
             raise ValueError(f"a covariance with ddof={ddof} needs at least {ddof + 1} rows; there are {self.n}")
         return self.full_scatter() / (self.n - ddof)
 
     @cached_property
     def gram(self) -> Doubles | None:
-        """(n, n) products of the centred rows where the rows are kept, else None."""
+        """The (n, n) products of the centred rows if the rows are stored, else None."""
         if self.rows is None:
             return None
-        centred = self.rows - self.mean
-        return centred @ centred.T
+        rows = self._centred_rows
+        return rows @ rows.T
+
+    @property
+    def smaller_product(self) -> Doubles:
+        """The Gram matrix if the rows are stored, else the scatter matrix: both have the same eigenvalues other than 0."""
+        if self.gram is not None:
+            return self.gram
+        assert self.scatter is not None
+        return self.scatter
 
     @cached_property
     def trace(self) -> float:
         """Trace of the scatter matrix: the summed squared distance to the mean."""
-        small = self.gram if self.gram is not None else self.scatter
-        assert small is not None
-        return float(np.trace(small))
+        return float(np.trace(self.smaller_product))
 
     @cached_property
     def trace_of_square(self) -> float:
         """Trace of the squared scatter matrix, without an eigendecomposition."""
-        small = self.gram if self.gram is not None else self.scatter
-        assert small is not None
-        return float(np.vdot(small, small))
+        return float(np.vdot(self.smaller_product, self.smaller_product))
 
     @cached_property
     def squared_deviations(self) -> Doubles:
         """(d,) summed squared distance to the mean in each dimension: the diagonal of the scatter matrix."""
         if self.scatter is not None:
             return np.diagonal(self.scatter).copy()
+        return np.asarray(np.square(self._centred_rows).sum(axis=0), dtype=np.float64)
+
+    @property
+    def _centred_rows(self) -> Doubles:
         assert self.rows is not None
-        return np.asarray(np.square(self.rows - self.mean).sum(axis=0), dtype=np.float64)
+        return self.rows - self.mean
 
     @property
     def directed_rows(self) -> int:
-        """Rows that are not zero, and so have a direction."""
+        """Number of rows that are not zero, and so have a direction."""
         return self.n - self.zero_rows
 
     def cosine_contributions(self) -> Doubles:
-        """(d,) what each dimension adds to the mean cosine over all pairs of rows that are not zero; needs two of them."""
+        """(d,) what each dimension adds to the mean cosine over all pairs of rows that are not zero; needs two such rows."""
         n = self.directed_rows
         return (np.square(self.unit_sum) - self.unit_squares) / (n * (n - 1))
 
@@ -162,48 +178,54 @@ class Moments:
 
     @property
     def has_spread(self) -> bool:
-        """False where all rows are one point, up to the rounding that centring leaves behind."""
+        """Whether the rows are more than one point, beyond the rounding error of centring."""
         rounding = float(np.finfo(np.float64).eps) * float(np.abs(self.mean).max(initial=0.0))
         return self.trace > self.n * self.d * rounding**2
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write to an `.npz` file, without pickle."""
-        kept = {"scatter": self.scatter} if self.rows is None else {"rows": self.rows}
-        counts = np.array([FORMAT, self.n, self.zero_rows], dtype=np.int64)
-        norms = np.array([self.norm_sum, self.norm_squares, self.norm_min, self.norm_max, self.eps])
-        vectors = np.stack([self.mean, self.unit_sum, self.unit_squares])
-        arrays: dict[str, Any] = {"counts": counts, "norms": norms, "vectors": vectors, **kept}
+        """Write to an `.npz` file, without pickle.
+
+        Parameters
+        ----------
+        path
+            The file to write or replace.
+        """
+        arrays: dict[str, Any] = {
+            "counts": np.array([FORMAT, self.n, self.zero_rows], dtype=np.int64),
+            "norms": np.array([self.norm_sum, self.norm_squares, self.norm_min, self.norm_max, self.eps]),
+            "vectors": np.stack([self.mean, self.unit_sum, self.unit_squares]),
+            **({"scatter": self.scatter} if self.rows is None else {"rows": self.rows}),
+        }
         with open(path, "wb") as file:
             np.savez(file, **arrays)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Moments:
-        """Read what `save` wrote."""
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path
+            An `.npz` file.
+
+        Raises
+        ------
+        ValueError
+            The file does not hold moments of this format.
+        """
         with np.load(path, allow_pickle=False) as stored:
             if "counts" not in stored or int(stored["counts"][0]) != FORMAT:
                 raise ValueError(f"{path} does not hold moments in format {FORMAT}; write it with Moments.save")
             _, n, zero_rows = (int(count) for count in stored["counts"])
-            norm_sum, norm_squares, norm_min, norm_max, eps = (float(value) for value in stored["norms"])
+            norms = dict(zip((*NORMS, "eps"), map(float, stored["norms"]), strict=True))
             mean, unit_sum, unit_squares = stored["vectors"]
-            return cls(
-                n=n,
-                mean=mean,
-                scatter=stored["scatter"] if "scatter" in stored else None,
-                rows=stored["rows"] if "rows" in stored else None,
-                unit_sum=unit_sum,
-                unit_squares=unit_squares,
-                zero_rows=zero_rows,
-                norm_sum=norm_sum,
-                norm_squares=norm_squares,
-                norm_min=norm_min,
-                norm_max=norm_max,
-                eps=eps,
-            )
+            scatter, rows = (stored[name] if name in stored else None for name in ("scatter", "rows"))
+        return cls(n, mean, scatter, rows, unit_sum, unit_squares, zero_rows, **norms)
 
 
 @dataclass(frozen=True, eq=False)
 class BlockMoments:
-    """What one block adds: its products are taken about a point `offset` away from its mean, close enough not to cancel."""
+    """Statistics of one block. Its products are taken about a point `offset` away from its mean, close enough not to cancel."""
 
     n: int
     mean: Doubles
@@ -217,20 +239,28 @@ class BlockMoments:
 
     @classmethod
     def of(cls, block: Floats) -> BlockMoments:
+        """Statistics of a block of rows, in the block's own precision as far as that is exact enough.
+
+        Parameters
+        ----------
+        block
+            At least one row.
+        """
         norms = row_norms(block)
         longest = norms.max()
         if longest > LONGEST:
-            raise ValueError(f"vectors as long as {longest:.1e} overflow when squared; divide them all by that length")
-        if not 1e-12 < longest < 1e15:  # squares of such entries leave float32
+            raise ValueError(f"vectors of length {longest:.1e} overflow when squared; divide them all by that length")
+        if not 1e-12 < longest < 1e15:  # squares of such entries do not fit in float32
             block = block.astype(np.float64)
+        # The mean of a few rows is close enough to the mean of all: what remains is corrected through `offset`.
         shift = block[:: -(-len(block) // SUM_RUN)].mean(axis=0)
         centred = block - shift
         offset = column_sums(centred) / len(block)
         products = centred.T @ centred
-        live = norms > 0
-        inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=live).astype(block.dtype)
+        is_directed = norms > 0
+        inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=is_directed).astype(block.dtype)
         unit_sum = column_sums(block, inverse)
-        squares = np.square(block, out=centred)
+        squares = np.square(block, out=centred)  # reuses memory that is no longer needed
         return cls(
             n=len(block),
             mean=shift + offset,
@@ -238,32 +268,48 @@ class BlockMoments:
             products=products,
             unit_sum=unit_sum,
             unit_squares=column_sums(squares, np.square(inverse)),
-            zero_rows=int(len(block) - live.sum()),
+            zero_rows=int(len(block) - is_directed.sum()),
             norms=norms,
             eps=float(np.finfo(products.dtype).eps),
         )
 
 
 def merge_blocks(parts: Iterable[BlockMoments], d: int) -> Moments:
-    """Fold block statistics, in order, into moments: Chan's pairwise update, one group of blocks at a time."""
+    """Moments from the statistics of blocks, in order: Chan's pairwise update, one group of blocks at a time.
+
+    Parameters
+    ----------
+    parts
+        Statistics of every block; at least one.
+    d
+        Number of dimensions.
+    """
     total: Moments | None = None
     group: list[BlockMoments] = []
     products = np.zeros((d, d))
     for part in parts:
         products += part.products
-        group.append(replace(part, products=_NOTHING))  # summed: what is left of a block is small
+        group.append(replace(part, products=np.zeros((0, 0))))  # summed above: the rest of a block's statistics is small
         if len(group) == GROUP:
-            total = _fold(total, group, products)
+            total = _merge_group(total, group, products)
             group, products = [], np.zeros((d, d))
     if group:
-        total = _fold(total, group, products)
+        total = _merge_group(total, group, products)
     if total is None:
         raise ValueError("there are no vectors: give at least one row")
     return total
 
 
 def column_sums(block: Floats, weights: Floats | None = None) -> Doubles:
-    """(Weighted) sum over rows, in float64 over short runs: as fast as BLAS, as exact as float64 to a few roundings."""
+    """Sums of the columns, as fast as BLAS and almost as exact as float64: short runs of rows, added in float64.
+
+    Parameters
+    ----------
+    block
+        The rows.
+    weights
+        One weight per row; 1 by default.
+    """
     weights = np.ones(len(block), block.dtype) if weights is None else weights
     total = np.zeros(block.shape[1])
     for start in range(0, len(block), SUM_RUN):
@@ -272,22 +318,50 @@ def column_sums(block: Floats, weights: Floats | None = None) -> Doubles:
 
 
 def row_norms(block: Floats) -> Doubles:
-    """Euclidean length of each row in float64, also where squares under- or overflow the block's own precision."""
+    """Euclidean length of each row in float64, also if squares under- or overflow in the block's own precision.
+
+    Parameters
+    ----------
+    block
+        The rows.
+    """
     with np.errstate(over="ignore", under="ignore"):
         squares = np.einsum("ij,ij->i", block, block).astype(np.float64)
     limits = np.finfo(block.dtype)
-    risky = ~((squares > 1e6 * float(limits.tiny)) & (squares < 1e-6 * float(limits.max)))
+    # A margin of 1e6 to the smallest and largest numbers: rows beyond it are scaled before they are squared.
+    is_extreme = ~((squares > 1e6 * float(limits.tiny)) & (squares < 1e-6 * float(limits.max)))
     norms = np.sqrt(squares)
-    if risky.any():
-        rows = block[risky].astype(np.float64)
+    if is_extreme.any():
+        rows = block[is_extreme].astype(np.float64)
         scale = np.abs(rows).max(axis=1)
         safe = np.where(scale > 0, scale, 1.0)
-        norms[risky] = scale * np.sqrt(np.square(rows / safe[:, None]).sum(axis=1))
+        norms[is_extreme] = scale * np.sqrt(np.square(rows / safe[:, None]).sum(axis=1))
     return np.asarray(norms, dtype=np.float64)
 
 
-def _fold(total: Moments | None, group: list[BlockMoments], products: Doubles) -> Moments:
-    """Moments of a group of blocks, from their products, what those were off centre, and the spread of their means."""
+def centred(rows: Floats, point: Doubles) -> Floats:
+    """Rows minus a float64 point, in the precision of the rows, as a new array.
+
+    The point is subtracted in two parts, its float32 value and the remainder: a float32 mean alone is off by up to 3e-5 at a
+    mean of 1000, the same for every row.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    point
+        The point to subtract, (d,).
+    """
+    coarse = point.astype(rows.dtype)
+    shifted = rows - coarse
+    remainder = (point - coarse).astype(rows.dtype)
+    if remainder.any():
+        shifted -= remainder
+    return shifted
+
+
+def _merge_group(total: Moments | None, group: Sequence[BlockMoments], products: Doubles) -> Moments:
+    """Moments of a group of blocks, from their products, the offsets of those, and the spread of the blocks' means."""
     counts = np.array([part.n for part in group], dtype=np.float64)
     means = np.stack([part.mean for part in group])
     n = int(counts.sum())
@@ -304,10 +378,7 @@ def _fold(total: Moments | None, group: list[BlockMoments], products: Doubles) -
         unit_sum=np.sum([part.unit_sum for part in group], axis=0),
         unit_squares=np.sum([part.unit_squares for part in group], axis=0),
         zero_rows=sum(part.zero_rows for part in group),
-        norm_sum=float(norms.sum()),
-        norm_squares=float(np.square(norms).sum()),
-        norm_min=float(norms.min()),
-        norm_max=float(norms.max()),
+        **_norm_statistics(norms),
         eps=max(part.eps for part in group),
     )
     return merged if total is None else total | merged
@@ -315,8 +386,8 @@ def _fold(total: Moments | None, group: list[BlockMoments], products: Doubles) -
 
 def _of_few_rows(rows: Doubles) -> Moments:
     norms = row_norms(rows)
-    live = norms > 0
-    units = rows[live] / norms[live, None]
+    is_directed = norms > 0
+    units = rows[is_directed] / norms[is_directed, None]
     return Moments(
         n=len(rows),
         mean=rows.mean(axis=0),
@@ -324,10 +395,12 @@ def _of_few_rows(rows: Doubles) -> Moments:
         rows=rows,
         unit_sum=units.sum(axis=0),
         unit_squares=np.square(units).sum(axis=0),
-        zero_rows=int(len(rows) - live.sum()),
-        norm_sum=float(norms.sum()),
-        norm_squares=float(np.square(norms).sum()),
-        norm_min=float(norms.min()),
-        norm_max=float(norms.max()),
+        zero_rows=int(len(rows) - is_directed.sum()),
+        **_norm_statistics(norms),
         eps=float(np.finfo(np.float64).eps),
     )
+
+
+def _norm_statistics(norms: Doubles) -> dict[str, float]:
+    values = (norms.sum(), np.square(norms).sum(), norms.min(), norms.max())
+    return dict(zip(NORMS, map(float, values), strict=True))

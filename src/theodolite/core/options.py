@@ -1,4 +1,4 @@
-"""How an option is spelled in a message: `--max-length` on the command line, `max_length=` in Python."""
+"""How options and commands are spelled in a message: `--max-length 128` on the command line, `max_length=128` in Python."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def option(name: str, value: str = "") -> str:
     name
         The name of the parameter in Python, such as `max_length`.
     value
-        What to give it, as it is typed on the command line; left out, the option stands alone.
+        Its value, as typed on the command line; empty for a switch.
 
     Examples
     --------
@@ -30,13 +30,44 @@ def option(name: str, value: str = "") -> str:
     >>> ON_COMMAND_LINE.reset(token)
     """
     if ON_COMMAND_LINE.get():
-        return f"--{name.replace('_', '-')} {value}".rstrip()
+        return _flag(name, value)
     if not value:
         return f"{name}=True"
-    is_number = value.replace(".", "", 1).lstrip("-").isdigit()
-    return f"{name}={value}" if is_number or value.isupper() or value.startswith(("[", "{")) else f"{name}={value!r}"
+    # Placeholders such as N, and lists and tables, are written as they are; any other text is a string.
+    is_expression = _is_number(value) or value.isupper() or value.startswith(("[", "{"))
+    return f"{name}={value if is_expression else repr(value)}"
+
+
+def command(words: str, **options: str) -> str:
+    """A command line of theodolite that can be pasted into a shell, whoever the caller is.
+
+    Parameters
+    ----------
+    words
+        The verb and its arguments.
+    options
+        Names of options as in Python, and their values; an empty value is a switch.
+
+    Examples
+    --------
+    >>> command("repair fit global vectors.npy", to="repair", directions="1")
+    'theodolite repair fit global vectors.npy --to repair --directions 1'
+    """
+    return " ".join(["theodolite", words, *(_flag(name, value) for name, value in options.items())])
 
 
 def command_line() -> str:
     """The command that is running, to run it again; empty if a verb was called from Python."""
     return shlex.join(["theodolite", *sys.argv[1:]]) if ON_COMMAND_LINE.get() else ""
+
+
+def _flag(name: str, value: str) -> str:
+    return f"--{name.replace('_', '-')} {value}".rstrip()
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return any(letter.isdigit() for letter in text)  # nan and inf are floats, but not literals of Python

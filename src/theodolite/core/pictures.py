@@ -1,4 +1,4 @@
-"""Pictures of clouds: a seeded sample of the rows on the first principal directions, with what is known of each row."""
+"""Pictures of clouds: a seeded sample of the rows on the first three principal directions, with facts about each row."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theodolite.core.files import whole_file
-from theodolite.core.sample import sample_rows
+from theodolite.core.moments import Moments
+from theodolite.core.sampling import sample_rows
 from theodolite.core.spectrum import fixed_signs
+from theodolite.core.vectors import array
 
 POINTS = 10_000
-"""Points of a picture by default."""
+"""Default number of points in a picture."""
 AXES = ("x", "y", "z")
+_OWN_COLUMNS = {*AXES, "row"}
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """Points (n, 3) on the first three principal directions; `explained` is the share of the variance on each.
+    """Points of a cloud on its first three principal directions.
 
     Parameters
     ----------
     points
-        Coordinates, centred.
+        Coordinates (n, 3), centred.
     explained
         Share of the variance on each of the three directions.
     rows
@@ -47,6 +50,7 @@ class Picture:
 
     @property
     def n(self) -> int:
+        """Number of points."""
         return len(self.points)
 
 
@@ -58,7 +62,7 @@ def draw_picture(
     points: int = POINTS,
     seed: int = 0,
 ) -> Picture:
-    """The cloud X (n, d) on its first three principal directions, centred; a direction it lacks is 0.
+    """Project a cloud onto its first three principal directions, centred; a direction it lacks is 0.
 
     The directions come from all rows. Which rows are shown depends on n, `points` and `seed` alone, so that two states of one
     model show the same ones. The sign of a direction is such that its entry of largest magnitude is positive.
@@ -68,7 +72,7 @@ def draw_picture(
     X
         The vectors, (n, d).
     columns
-        What is known of each row, one sequence of length n per name.
+        Facts about each row, one sequence of length n per name.
     about
         Model, state, layer and task of the cloud.
     points
@@ -76,48 +80,66 @@ def draw_picture(
     seed
         Seed of the sample of rows.
     """
-    from theodolite.core.moments import Moments
-    from theodolite.core.vectors import array
-
     whole = array(X)
     moments = Moments.of(whole)
     values, directions = np.linalg.eigh(moments.covariance())
     order = np.argsort(values)[::-1][: len(AXES)]
     basis = fixed_signs(directions[:, order])
-    chosen = sample_rows(len(whole), points, seed=seed)
-    shown = np.zeros((len(chosen), len(AXES)), np.float32)
-    shown[:, : basis.shape[1]] = (whole[chosen] - moments.mean) @ basis
+    rows = sample_rows(len(whole), points, seed=seed)
+    coordinates = np.zeros((len(rows), len(AXES)), np.float32)
+    coordinates[:, : basis.shape[1]] = (whole[rows] - moments.mean) @ basis
     total = float(values.sum())
+    # Rounding may leave an eigenvalue of an empty direction a little below 0.
     shares = [float(max(values[i], 0.0)) / total if total > 0 else 0.0 for i in order]
     shares += [0.0] * (len(AXES) - len(shares))
-    kept = {name: [column[i] for i in chosen.tolist()] for name, column in (columns or {}).items()}
-    return Picture(shown, tuple(shares), chosen, dict(about or {}), kept)
+    facts = {name: [column[i] for i in rows.tolist()] for name, column in (columns or {}).items()}
+    return Picture(coordinates, tuple(shares), rows, dict(about or {}), facts)
 
 
-def write_picture(shown: Picture, path: str | os.PathLike[str]) -> None:
-    """Write a picture to a `.parquet` file, whole or not at all."""
+def write_picture(picture: Picture, path: str | os.PathLike[str]) -> None:
+    """Write a picture to a `.parquet` file, whole or not at all.
+
+    Parameters
+    ----------
+    picture
+        The picture; columns named x, y, z or row are left out.
+    path
+        The file to write or replace.
+    """
     import pyarrow
     import pyarrow.parquet as parquet
 
-    taken = set(AXES) | {"row"}
-    table: dict[str, Any] = {name: shown.points[:, i] for i, name in enumerate(AXES)}
-    table |= {"row": shown.rows, **{name: list(column) for name, column in shown.columns.items() if name not in taken}}
-    metadata = json.dumps({"about": dict(shown.about), "explained": shown.explained})
+    table: dict[str, Any] = {name: picture.points[:, i] for i, name in enumerate(AXES)}
+    table |= {"row": picture.rows}
+    table |= {name: list(column) for name, column in picture.columns.items() if name not in _OWN_COLUMNS}
+    metadata = json.dumps({"about": dict(picture.about), "explained": picture.explained})
     with whole_file(path) as partial:
         parquet.write_table(pyarrow.table(table).replace_schema_metadata({"theodolite": metadata}), partial)
 
 
 def read_picture(path: str | os.PathLike[str]) -> Picture:
-    """Read what `write_picture` wrote."""
+    """Read what `write_picture` wrote.
+
+    Parameters
+    ----------
+    path
+        A `.parquet` file.
+
+    Raises
+    ------
+    ValueError
+        The file does not hold a picture.
+    """
     import pyarrow.parquet as parquet
 
     table = parquet.read_table(path)
     metadata = (table.schema.metadata or {}).get(b"theodolite")
-    if metadata is None or not {*AXES, "row"} <= set(table.column_names):
+    if metadata is None or not set(table.column_names) >= _OWN_COLUMNS:
         raise ValueError(
             f"{os.fspath(path)} is not a picture of a cloud: it lacks the columns x, y, z and row, or their description"
         )
-    facts = json.loads(metadata)
+    description = json.loads(metadata)
     points = np.stack([table[name].to_numpy() for name in AXES], axis=1).astype(np.float32, copy=False)
-    columns = {name: table[name].to_pylist() for name in table.column_names if name not in {*AXES, "row"}}
-    return Picture(points, tuple(facts["explained"]), table["row"].to_numpy().astype(np.intp), facts["about"], columns)
+    columns = {name: table[name].to_pylist() for name in table.column_names if name not in _OWN_COLUMNS}
+    rows = table["row"].to_numpy().astype(np.intp)
+    return Picture(points, tuple(description["explained"]), rows, description["about"], columns)

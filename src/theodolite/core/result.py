@@ -1,4 +1,4 @@
-"""What a measuring verb returns: rows, what they mean, pictures, item-level records, and where all of it comes from."""
+"""The Result of a verb: rows, findings and verdicts, pictures, item-level records, and where all of it comes from."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+
+import numpy as np
 
 from theodolite.core.files import sha256_of, whole_file, write_json
 from theodolite.core.pictures import Picture, read_picture, write_picture
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 ABOUT = "result.json"
 ROWS = "rows.parquet"
+AGAIN = "run the verb again"
 
 Severity: TypeAlias = Literal["good", "watch", "bad"]
 Outcome: TypeAlias = Literal["holds", "does not hold", "not decidable here"]
@@ -30,7 +33,23 @@ OUTCOMES: tuple[Outcome, ...] = ("holds", "does not hold", "not decidable here")
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One judged number: its healthy range and where that comes from, what it means here, and what to try."""
+    """One judged number of a survey.
+
+    Parameters
+    ----------
+    topic, verdict
+        What it is about, and how it is: good, watch or bad.
+    value, metric
+        The judged number, and the metric it comes from.
+    healthy, source
+        The healthy range in words, and where the range comes from.
+    meaning, action
+        What the number means here, and what to try; nothing to try if it is good.
+    rows
+        Row numbers of a few examples.
+    model, layer
+        What was surveyed.
+    """
 
     topic: str
     verdict: Severity
@@ -52,7 +71,17 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """One quantity that a verdict rests on. `low` and `high` are its 95 % interval, if it has one; `how` says of what."""
+    """One quantity that a verdict is based on.
+
+    Parameters
+    ----------
+    name, value
+        What it is, and the number.
+    low, high
+        Its 95 % interval, if it has one.
+    n, how
+        The number of units behind it, and how the interval was computed.
+    """
 
     name: str
     value: float
@@ -64,7 +93,17 @@ class Effect:
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A claim's rule on one set of rows: ours, or those that one table prints. `why` is one sentence with the figures."""
+    """The outcome of a claim's rule on one set of rows.
+
+    Parameters
+    ----------
+    source
+        Whose rows: measured here, or the table that printed them.
+    outcome, why
+        The outcome, and one sentence with the figures behind it.
+    effects
+        The quantities behind it.
+    """
 
     source: str
     outcome: Outcome
@@ -74,7 +113,17 @@ class Judged:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """A claim, judged on one model's measured rows, and next to that on the rows that its sources print."""
+    """A claim, judged on one model's measured rows and on the rows that its sources print.
+
+    Parameters
+    ----------
+    claim, title, rule
+        The claim's id, its title, and the name of the rule that judges it.
+    model
+        The model that was measured.
+    measured, printed
+        The outcome on measured rows, and on each printed table.
+    """
 
     claim: str
     title: str
@@ -85,7 +134,13 @@ class Verdict:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Verdict:
-        """The verdict that `dataclasses.asdict` came from."""
+        """The verdict that `dataclasses.asdict` came from.
+
+        Parameters
+        ----------
+        values
+            Fields by name, nested.
+        """
         measured = _judged(values["measured"])
         return cls(**{**values, "measured": measured, "printed": tuple(map(_judged, values["printed"]))})
 
@@ -153,8 +208,8 @@ class Result(Sequence[Row]):
         unknown = next((name for name in values if name not in Row.FIELDS), None)
         if unknown is not None:
             raise ValueError(f"a row has no field {unknown!r}; it has {', '.join(Row.FIELDS)}")
-        kept = tuple(row for row in self.rows if all(getattr(row, name) == value for name, value in values.items()))
-        return replace(self, rows=kept)
+        matching = tuple(row for row in self.rows if all(getattr(row, name) == value for name, value in values.items()))
+        return replace(self, rows=matching)
 
     def value(self, metric: str, **values: Any) -> float:
         """The one value of a metric among the rows that match; an error if there is none, or more than one.
@@ -168,8 +223,8 @@ class Result(Sequence[Row]):
         """
         matching = self.where(metric=metric, **values).rows
         if len(matching) != 1:
-            asked = ", ".join(f"{name}={value!r}" for name, value in {"metric": metric, **values}.items())
-            raise LookupError(f"{len(matching)} rows have {asked}; name fields that one row has, such as layer or state")
+            conditions = ", ".join(f"{name}={value!r}" for name, value in {"metric": metric, **values}.items())
+            raise LookupError(f"{len(matching)} rows have {conditions}; name fields that one row has, such as layer or state")
         return matching[0].value
 
     def frame(self) -> pandas.DataFrame:
@@ -177,7 +232,7 @@ class Result(Sequence[Row]):
         try:
             import pandas
         except ImportError:
-            raise ImportError("a frame is pandas'; install it with: pip install pandas") from None
+            raise ImportError("a frame needs pandas; install it with: pip install pandas") from None
         return pandas.DataFrame([asdict(row) for row in self.rows], columns=list(Row.FIELDS))
 
     def plot(self, name: str | None = None) -> Any:
@@ -218,33 +273,43 @@ class Result(Sequence[Row]):
         if path.suffix in ROW_ENDINGS:
             write_rows(self.rows, path)
             return path
+        if path.is_file():
+            raise FileExistsError(f"{path} is a file; name a folder, or a file that ends in {', '.join(ROW_ENDINGS)}")
+        # In place, not as a whole folder: a study or a training run has other files there.
         path.mkdir(parents=True, exist_ok=True)
         (path / ABOUT).unlink(missing_ok=True)  # while files change, the folder is not a result
         write_rows(self.rows, path / ROWS)
-        written = [ROWS]
+        names = [ROWS]
         for number, picture in enumerate(self.pictures, start=1):
-            written.append(f"pictures/{number:02d}.parquet")
+            names.append(f"pictures/{number:02d}.parquet")
             (path / "pictures").mkdir(exist_ok=True)
-            write_picture(picture, path / written[-1])
+            write_picture(picture, path / names[-1])
         for name, table in self.records.items():
-            written.append(f"records/{name}.parquet")
+            names.append(f"records/{name}.parquet")
             (path / "records").mkdir(exist_ok=True)
-            _write_table(table, path / written[-1])
+            _write_table(table, path / names[-1])
         about = self.to_dict()
         del about["rows"]
-        write_json(path / ABOUT, {"format": FORMAT, **about, "files": {name: sha256_of(path / name) for name in written}})
+        write_json(path / ABOUT, {"format": FORMAT, **about, "files": {name: sha256_of(path / name) for name in names}})
         return path
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Result:
         """Read what `save` wrote: a folder, or a file of rows.
 
-        Nothing outside the folder is read, and every file is checked against the hash it was saved with.
+        Nothing outside the folder is read, and every file is compared with the hash it was saved with.
 
         Parameters
         ----------
         path
             A folder that a verb or `save` wrote, or a `.parquet`, `.json` or `.jsonl` file of rows.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing at that path, or one of the result's files is missing.
+        ValueError
+            The folder does not hold a result as it was saved; the message names the file and what is wrong with it.
         """
         path = Path(path)
         if path.is_file():
@@ -252,79 +317,107 @@ class Result(Sequence[Row]):
         if not path.is_dir():
             raise FileNotFoundError(f"there is no result {path}; name a folder that a verb wrote, or a file of rows")
         about = _about(path)
-        names = list(about["files"])
-        for name, digest in about["files"].items():
-            if sha256_of(_inside(path, name)) != digest:
-                raise ValueError(f"{path / name} is not the file that was saved; make the result again")
+        files = {name: _inside(path, name) for name in {ROWS: "", **about["files"]}}
+        for name, file in files.items():
+            if sha256_of(file) != about["files"].get(name):
+                raise ValueError(f"{file} is not the file that was saved: its SHA-256 differs; {AGAIN}")
         try:
             return cls(
                 verb=str(about["verb"]),
                 title=str(about["title"]),
-                rows=_rows(path / ROWS),
-                findings=tuple(Finding(**{**each, "rows": tuple(each["rows"])}) for each in about["findings"]),
+                rows=_rows(files[ROWS]),
+                findings=tuple(map(_finding, about["findings"])),
                 verdicts=tuple(map(Verdict.from_dict, about["verdicts"])),
-                pictures=tuple(read_picture(path / name) for name in names if name.startswith("pictures/")),
-                records={Path(name).stem: _read_table(path / name) for name in names if name.startswith("records/")},
+                pictures=tuple(read_picture(file) for name, file in files.items() if name.startswith("pictures/")),
+                records={file.stem: _read_table(file) for name, file in files.items() if name.startswith("records/")},
                 notes=tuple(map(str, about["notes"])),
                 provenance=about["provenance"],
             )
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{path / ABOUT} does not describe a result ({error!r}); make it again") from error
+            raise ValueError(f"{path / ABOUT} does not describe a result ({error!r}); {AGAIN}") from error
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: all but pictures and records; nan and infinity become null."""
-        kept = ("verb", "title", "notes", "provenance")
-        plain = {
-            **{name: getattr(self, name) for name in kept},
-            "rows": [row.to_dict() for row in self.rows],
-            "findings": [asdict(each) for each in self.findings],
-            "verdicts": [asdict(each) for each in self.verdicts],
-        }
-        finite: dict[str, Any] = _finite(plain)
-        return finite
+        values: dict[str, Any] = _plain(
+            {
+                **{name: getattr(self, name) for name in ("verb", "title", "notes", "provenance")},
+                "rows": [row.to_dict() for row in self.rows],
+                "findings": [asdict(finding) for finding in self.findings],
+                "verdicts": [asdict(verdict) for verdict in self.verdicts],
+            }
+        )
+        return values
 
     @classmethod
     def joined(cls, results: Sequence[Result], *, title: str = "") -> Result:
-        """Several results of one verb as one: all rows, findings, pictures and notes, in order."""
+        """Several results of one verb as one: all rows, findings, verdicts, pictures, records and notes, in order.
+
+        Parameters
+        ----------
+        results
+            At least one result. Tables of the same name in `records` are joined, one under the other.
+        title
+            Title of the whole; by default the titles of the parts.
+        """
         first = results[0]
         if len(results) == 1:
             return replace(first, title=title or first.title)
-        gathered: dict[str, Any] = {
-            each.name: tuple(item for result in results for item in getattr(result, each.name))
-            for each in fields(cls)
-            if each.name in ("rows", "findings", "verdicts", "pictures", "notes")
+        sequences: dict[str, Any] = {
+            name: tuple(item for result in results for item in getattr(result, name))
+            for name in ("rows", "findings", "verdicts", "pictures", "notes")
         }
+        tables: dict[str, list[pyarrow.Table]] = {}
+        for result in results:
+            for name, table in result.records.items():
+                tables.setdefault(name, []).append(table)
         inputs = [item for result in results for item in result.provenance.get("inputs", ())]
-        records = {name: table for result in results for name, table in result.records.items()}
         return cls(
             verb=first.verb,
             title=title or ", ".join(result.title for result in results),
-            records=records,
+            records={name: _stacked(parts) for name, parts in tables.items()},
             provenance={**first.provenance, "inputs": inputs},
-            **gathered,
+            **sequences,
         )
 
 
+def table_of(records: Iterable[Mapping[str, Any]]) -> pyarrow.Table:
+    """Records as a table for `Result.records`.
+
+    Parameters
+    ----------
+    records
+        One mapping per row; every key becomes a column.
+    """
+    import pyarrow
+
+    return pyarrow.Table.from_pylist([dict(record) for record in records])
+
+
 def _drawing() -> Any:
-    # The one upward import: a result draws itself, as a pandas frame does, and what draws it stands above every verb.
+    # The one upward import, late and by name: a result draws itself, as a pandas frame does, but the drawing is in `reports`.
     return import_module("theodolite.reports.drawing")
 
 
+def _finding(values: Mapping[str, Any]) -> Finding:
+    return Finding(**{**values, "value": _number(values["value"]), "rows": tuple(values["rows"])})
+
+
 def _judged(values: Mapping[str, Any]) -> Judged:
-    return Judged(
-        **{**values, "effects": tuple(Effect(**{**each, "value": _number(each["value"])}) for each in values["effects"])}
-    )
+    effects = tuple(Effect(**{**effect, "value": _number(effect["value"])}) for effect in values["effects"])
+    return Judged(**{**values, "effects": effects})
 
 
 def _number(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def _finite(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    """Values as JSON has them: lists for tuples, None for nan and infinity, Python's numbers for NumPy's."""
     if isinstance(value, Mapping):
-        return {key: _finite(inner) for key, inner in value.items()}
+        return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(inner) for inner in value]
+        return [_plain(inner) for inner in value]
+    value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -332,21 +425,22 @@ def _inside(folder: Path, name: str) -> Path:
     """A file of the folder, refused if it is missing or a link that leads out of it."""
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise ValueError(f"{path} leads out of the folder, to {path.resolve()}; a result holds its own files")
+        raise ValueError(f"{path} leads out of the result's folder, to {path.resolve()}; copy the file itself into the folder")
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing; make the result again")
+        raise FileNotFoundError(f"{path} is missing; {AGAIN}")
     return path
 
 
 def _about(folder: Path) -> dict[str, Any]:
     if not (folder / ABOUT).is_file():
-        raise ValueError(f"{folder} does not hold a result: it has no {ABOUT}; name a folder that a verb wrote to the end")
+        raise ValueError(f"{folder} does not hold a result: it has no {ABOUT}; name a folder that a verb finished writing")
+    text = _inside(folder, ABOUT).read_bytes()
     try:
-        about = json.loads(_inside(folder, ABOUT).read_text(encoding="utf-8"))
+        about = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"{folder / ABOUT} is not JSON ({error}); make the result again") from error
+        raise ValueError(f"{folder / ABOUT} is not JSON ({error}); {AGAIN}") from error
     if not isinstance(about, dict) or not isinstance(about.get("files"), dict):
-        raise ValueError(f"{folder / ABOUT} does not describe a result; make it again")
+        raise ValueError(f"{folder / ABOUT} does not describe a result; {AGAIN}")
     if about.get("format") != FORMAT:
         raise ValueError(f"{folder / ABOUT} has format {about.get('format')!r}; this version reads format {FORMAT}")
     return about
@@ -355,10 +449,8 @@ def _about(folder: Path) -> dict[str, Any]:
 def _rows(path: Path) -> tuple[Row, ...]:
     try:
         return tuple(read_rows(path))
-    except OSError:
-        raise
-    except Exception as error:
-        raise ValueError(f"{path} does not hold rows of results ({error})") from error
+    except (ValueError, TypeError, AttributeError) as error:  # of JSON, of Arrow, or of a row
+        raise ValueError(f"{path} does not hold rows ({error}); {AGAIN}") from error
 
 
 def _write_table(table: pyarrow.Table, path: Path) -> None:
@@ -374,8 +466,7 @@ def _read_table(path: Path) -> pyarrow.Table:
     return parquet.read_table(path)
 
 
-def table_of(records: Iterable[Mapping[str, Any]]) -> pyarrow.Table:
-    """Records as a table for `Result.records`: one column per key."""
+def _stacked(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
     import pyarrow
 
-    return pyarrow.Table.from_pylist([dict(record) for record in records])
+    return pyarrow.concat_tables(tables, promote_options="default")

@@ -1,4 +1,4 @@
-"""A result is a row: one number, with everything needed to say where it comes from."""
+"""A row: one number, with everything needed to say where it comes from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar
 
-from theodolite.core.files import require_free, whole_file
+from theodolite.core.files import require_free, whole_file, write_json, write_text
 
 ROW_ENDINGS = (".parquet", ".json", ".jsonl")
 """Files that rows can be written to."""
@@ -21,7 +21,27 @@ ROW_ENDINGS = (".parquet", ".json", ".jsonl")
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One measured number and its provenance. A value that is not defined is nan, and `reason` says why."""
+    """One measured number and its provenance.
+
+    Parameters
+    ----------
+    metric, value
+        The name of the measure, and the number; nan if it is not defined.
+    low, high
+        The interval around the value, if there is one.
+    n, d
+        Rows and dimensions measured.
+    seed
+        Seed of samples or of training.
+    reason
+        Why the value is not defined.
+    setting
+        Options that changed the number, in a few words.
+    study, model, revision, state, step, layer, task, split, label
+        What was measured.
+    versions
+        Software that made the number, see `current_versions`.
+    """
 
     FIELDS: ClassVar[tuple[str, ...]] = ()
 
@@ -55,21 +75,28 @@ class Row:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Row:
-        """The row `to_dict` came from."""
+        """The row that `to_dict` came from.
+
+        Parameters
+        ----------
+        values
+            Fields by name; a value of None is nan.
+        """
         unknown = set(values) - set(cls.FIELDS)
         if unknown:
-            raise ValueError(f"a row has no field {min(unknown)!r}; known: {list(cls.FIELDS)}")
+            raise ValueError(f"a row has no field {min(unknown)!r}; it has {', '.join(cls.FIELDS)}")
         return cls(**{**values, "value": math.nan if values.get("value") is None else values["value"]})
 
 
-Row.FIELDS = tuple(each.name for each in fields(Row))
+# Only after the decorator ran does the class know its fields.
+Row.FIELDS = tuple(entry.name for entry in fields(Row))
 
 
 @functools.cache
 def current_versions() -> str:
-    """The versions a number was made with, in one short line."""
+    """The versions of Python and the main libraries, in one short line."""
     names = ("theodolite", "numpy", "scipy", "scikit-learn")
-    return "; ".join([f"python {platform.python_version()}", *(f"{name} {_version(name)}" for name in names)])
+    return "; ".join([f"python {platform.python_version()}", *(f"{name} {installed_version(name)}" for name in names)])
 
 
 def write_rows(rows: Iterable[Row], path: str | os.PathLike[str]) -> None:
@@ -84,50 +111,77 @@ def write_rows(rows: Iterable[Row], path: str | os.PathLike[str]) -> None:
     """
     path = require_rows_file(path)
     records = [row.to_dict() for row in rows]
-    with whole_file(path) as partial:
-        if path.suffix == ".parquet":
+    if path.suffix == ".json":
+        write_json(path, records)
+    elif path.suffix == ".jsonl":
+        write_text(path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
+    else:
+        with whole_file(path) as partial:
             _write_parquet(records, partial)
-        elif path.suffix == ".json":
-            partial.write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        else:
-            partial.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records), encoding="utf-8")
 
 
 def require_rows_file(path: str | os.PathLike[str]) -> Path:
-    """The path, if rows could be written there; called before long work rather than after it."""
-    path = Path(path)
-    if path.suffix not in ROW_ENDINGS:
-        raise ValueError(f"{path.name!r} has no known ending for rows; use .parquet, .json or .jsonl")
-    return require_free(path, overwrite=True)
+    """The path, if rows could be written there; called before long work rather than after it.
+
+    Parameters
+    ----------
+    path
+        The file that is going to be written, or replaced.
+
+    Raises
+    ------
+    ValueError
+        Its ending is not one of ROW_ENDINGS.
+    """
+    return require_free(_rows_file(path), overwrite=True)
 
 
 def read_rows(path: str | os.PathLike[str]) -> list[Row]:
-    """Read what `write_rows` wrote."""
-    path = Path(path)
+    """Read what `write_rows` wrote.
+
+    Parameters
+    ----------
+    path
+        A `.parquet`, `.json` or `.jsonl` file.
+    """
+    path = _rows_file(path)
     if path.suffix == ".parquet":
         import pyarrow.parquet as parquet
 
         records = parquet.read_table(path).to_pylist()
     elif path.suffix == ".json":
         records = json.loads(path.read_text(encoding="utf-8"))
-    elif path.suffix == ".jsonl":
+    else:  # not splitlines(): a label may contain other line separators of Unicode
         records = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
-    else:
-        raise ValueError(f"{path.name!r} has no known ending for rows; use .parquet, .json or .jsonl")
     return [Row.from_dict(record) for record in records]
+
+
+def installed_version(package: str) -> str:
+    """The version of an installed package, or "not installed".
+
+    Parameters
+    ----------
+    package
+        Its name on the package index.
+    """
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _rows_file(path: str | os.PathLike[str]) -> Path:
+    path = Path(path)
+    if path.suffix not in ROW_ENDINGS:
+        raise ValueError(f"{path.name!r} has no known ending for rows; use .parquet, .json or .jsonl")
+    return path
 
 
 def _write_parquet(records: list[dict[str, Any]], path: Path) -> None:
     import pyarrow
     import pyarrow.parquet as parquet
 
+    # The schema comes from the class, so that columns of None, and files without rows, have their types too.
     kinds = {"str": pyarrow.string(), "float": pyarrow.float64(), "int": pyarrow.int64()}
     schema = pyarrow.schema([(f.name, kinds[str(f.type).split(" ")[0]]) for f in fields(Row)])
     parquet.write_table(pyarrow.Table.from_pylist(records, schema=schema), path)
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"

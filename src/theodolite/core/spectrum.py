@@ -11,16 +11,25 @@ from theodolite.core.moments import Doubles, Moments
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """Eigenpairs of a scatter matrix: `values` descending and never negative, `vectors` as columns of (d, r).
+    """Eigenpairs of a scatter matrix.
 
-    r < d where there are fewer rows than dimensions; the d - r directions left out have eigenvalue 0.
+    Parameters
+    ----------
+    values
+        (r,) eigenvalues, descending and never negative. With fewer rows than dimensions r < d; the d - r directions that are
+        left out have eigenvalue 0.
+    vectors
+        (d, r) eigenvectors as columns.
+    d
+        Number of dimensions.
+    eps
+        Rounding unit of the products that the eigenvalues come from.
     """
 
     values: Doubles
     vectors: Doubles
     d: int
     eps: float = float(np.finfo(np.float64).eps)
-    """Rounding unit of the products the eigenvalues come from."""
 
     @property
     def rank(self) -> int:
@@ -29,18 +38,27 @@ class Spectrum:
 
     @property
     def smallest_relative_gap(self) -> float:
-        """Smallest gap between neighbouring eigenvalues, over the largest: near 0 a direction is not determined by the data.
+        """Smallest gap between neighbouring eigenvalues, over the largest one; near 0, the data do not determine a direction.
 
-        Directions without any spread count as one: nothing that is measured along them depends on how they are chosen.
+        Directions without any spread count as one: nothing that is measured along them depends on which ones they are.
         """
-        live = self.values[: self.rank]
-        padded = np.append(live, np.zeros(int(self.rank < self.d)))
-        return float(np.min(padded[:-1] - padded[1:]) / padded[0]) if len(live) and len(padded) > 1 else float("nan")
+        rank = self.rank
+        padded = np.append(self.values[:rank], np.zeros(int(rank < self.d)))
+        return float(np.min(padded[:-1] - padded[1:]) / padded[0]) if rank and len(padded) > 1 else float("nan")
 
 
-def spectrum(moments: Moments, *, centered: bool = True) -> Spectrum:
-    """Eigenpairs of the scatter about the mean, or of the uncentred X^T X."""
+def eigenpairs(moments: Moments, *, centered: bool = True) -> Spectrum:
+    """Eigenvalues and eigenvectors of a cloud's second moments.
+
+    Parameters
+    ----------
+    moments
+        The moments of the cloud.
+    centered
+        Whether to take the scatter about the mean, or the uncentred X^T X.
+    """
     if moments.rows is not None:
+        # Singular values of the rows: eigenvalues of their products would lose half of the digits.
         rows = moments.rows - moments.mean if centered else moments.rows
         _, singular, vectors = np.linalg.svd(rows, full_matrices=False)
         return Spectrum(np.square(singular), fixed_signs(vectors.T), moments.d, moments.eps)
@@ -49,7 +67,15 @@ def spectrum(moments: Moments, *, centered: bool = True) -> Spectrum:
 
 
 def eigenvalues(moments: Moments, *, centered: bool = True) -> Doubles:
-    """Eigenvalues alone, descending, padded with zeros to d: a third of the cost of `spectrum`."""
+    """Eigenvalues alone, descending, padded with zeros to d: a third of the cost of `eigenpairs`.
+
+    Parameters
+    ----------
+    moments
+        The moments of the cloud.
+    centered
+        Whether to take the scatter about the mean, or the uncentred X^T X.
+    """
     if moments.rows is not None:
         rows = moments.rows - moments.mean if centered else moments.rows
         values: Doubles = np.zeros(moments.d)
@@ -59,10 +85,19 @@ def eigenvalues(moments: Moments, *, centered: bool = True) -> Doubles:
 
 
 def noise_floor(values: Doubles, d: int, *, eps: float) -> float:
-    """Eigenvalues at or below this cannot be told from zero.
+    """The size up to which an eigenvalue may be rounding error.
 
     Products of float32 blocks leave an eigenvalue uncertain by up to about half of eps times the largest; products in
     float64 by d eps, and vectors that were float32 once give an empty direction a variance of float32's eps squared.
+
+    Parameters
+    ----------
+    values
+        The eigenvalues.
+    d
+        Number of dimensions.
+    eps
+        Rounding unit of the products that they come from.
     """
     single = float(np.finfo(np.float32).eps)
     share = 2 * eps if eps >= single else d * (eps + single**2)
@@ -70,7 +105,13 @@ def noise_floor(values: Doubles, d: int, *, eps: float) -> float:
 
 
 def fixed_signs(vectors: Doubles) -> Doubles:
-    """Flip columns so that the entry of largest magnitude is positive: an eigenvector has no sign, LAPACK picks one."""
+    """Flip columns so that the entry of largest magnitude is positive: an eigenvector has no sign, and LAPACK picks any.
+
+    Parameters
+    ----------
+    vectors
+        Eigenvectors as columns.
+    """
     strongest = np.abs(vectors).argmax(axis=0)
     signs = np.sign(vectors[strongest, np.arange(vectors.shape[1])])
     return np.asarray(vectors * np.where(signs == 0, 1.0, signs), dtype=np.float64)
@@ -78,4 +119,5 @@ def fixed_signs(vectors: Doubles) -> Doubles:
 
 def _second_moment(moments: Moments, *, centered: bool) -> Doubles:
     scatter = moments.full_scatter()
+    # X^T X = scatter + n mean mean^T
     return scatter if centered else scatter + np.outer(moments.mean, moments.n * moments.mean)

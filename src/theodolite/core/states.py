@@ -1,4 +1,4 @@
-"""The states a model can be measured in: their names, the order they are shown in, and what they are called in a table."""
+"""The states a model can be measured in: their names, the order in which they are shown, and their titles in tables."""
 
 from __future__ import annotations
 
@@ -20,13 +20,26 @@ _TITLES = {ISOLAYER: "isotropy layer", ISOBN: "IsoBN", COSREG: "cosine regularis
 
 
 def state_order(state: str) -> int:
-    """The place of a state among STATES, for sorting; an unknown one comes last."""
+    """The position of a state in STATES, for sorting; an unknown one comes last.
+
+    Parameters
+    ----------
+    state
+        The `state` of a row.
+    """
     return STATES.index(state) if state in STATES else len(STATES)
 
 
 def state_title(state: str) -> str:
-    """What a state is called in a table or a legend; a name that goes on after a comma keeps its rest.
+    """The title of a state in a table or a legend; what follows a comma in the name stays.
 
+    Parameters
+    ----------
+    state
+        The `state` of a row.
+
+    Examples
+    --------
     >>> state_title("isolayer, table 2")
     'isotropy layer, table 2'
     """

@@ -1,7 +1,7 @@
-"""The one gate for input: whatever holds vectors becomes a `Source` of checked float blocks.
+"""The one gate for input: anything that holds vectors becomes a `Source` of checked float blocks.
 
 Every metric, repair and reader takes its data through `source`. A source knows its width, yields its rows in blocks small
-enough for the cache, casts them to float32 or float64, and refuses NaN and infinity by row and column.
+enough for the cache, casts them to float32 or float64, and names the row and column of a NaN or an infinity.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from theodolite.core.files import natural_key
+
 Floats: TypeAlias = NDArray[np.floating[Any]]
+Indices: TypeAlias = NDArray[np.intp]
 
 Vectors: TypeAlias = Any
 """Anything `source` accepts: an (n, d) array or memmap, a nested list, a torch tensor, a pandas or polars frame, an iterable
@@ -27,7 +30,20 @@ BLOCK_BYTES = 8 * 2**20
 class Source:
     """Rows of vectors that can be read block by block: the form all input takes inside the package.
 
-    `n` is None for a stream whose length is not known yet. `replayable` says whether `blocks` may be called again.
+    Parameters
+    ----------
+    chunks
+        Returns an iterator over arrays (m, d) of any length, in the order of the rows.
+    n
+        Number of rows; None for a stream whose length is not known yet.
+    d
+        Width of a row.
+    dtype
+        Data type of the chunks; blocks are float32 or float64, see `working_dtype`.
+    replayable
+        Whether `chunks` may be called again.
+    take
+        Returns the rows of the given numbers, if they can be read without reading all rows.
     """
 
     def __init__(
@@ -38,7 +54,7 @@ class Source:
         d: int,
         dtype: np.dtype[Any],
         replayable: bool = True,
-        take: Callable[[NDArray[np.intp]], NDArray[Any]] | None = None,
+        take: Callable[[Indices], NDArray[Any]] | None = None,
     ) -> None:
         self._chunks = chunks
         self.n = n
@@ -52,17 +68,29 @@ class Source:
 
     @property
     def block_rows(self) -> int:
+        """Rows in a block; the last one may have fewer."""
+        # At least 64, so that products of very wide rows are still products of matrices.
         return max(64, BLOCK_BYTES // (self.d * self.dtype.itemsize))
 
     def raw_blocks(self) -> Iterator[tuple[int, NDArray[Any]]]:
-        """(first row, block) pairs as they lie in the source: neither cast nor checked, so that workers can do both."""
+        """Pairs of first row and block as stored: neither cast nor checked, so that worker threads can do both."""
         start = 0
         for block in _regroup(self._chunks(), self.block_rows, self.d):
             yield start, block
             start += len(block)
 
     def prepare(self, start: int, raw: NDArray[Any], *, check: bool = True) -> Floats:
-        """A block as C-ordered float32 or float64, or an error that names the first row and column that is not finite."""
+        """A stored block as C-ordered float32 or float64.
+
+        Parameters
+        ----------
+        start
+            Number of the block's first row, for the error message.
+        raw
+            A block from `raw_blocks`.
+        check
+            Whether to raise an error that names the first entry that is not finite.
+        """
         block = np.ascontiguousarray(raw, dtype=self.dtype)
         if check:
             require_finite(block, first_row=start)
@@ -73,14 +101,20 @@ class Source:
         for start, raw in self.raw_blocks():
             yield self.prepare(start, raw)
 
-    def take(self, rows: NDArray[np.intp]) -> Floats:
-        """The given rows (ascending), as one array. Reads only those rows where the source allows it."""
+    def take(self, rows: Indices) -> Floats:
+        """Some rows as one array, reading only those rows if the source can.
+
+        Parameters
+        ----------
+        rows
+            Row numbers, ascending.
+        """
         if self._take is not None:
-            picked = np.ascontiguousarray(self._take(rows), dtype=self.dtype)
-            bad = np.argwhere(~np.isfinite(picked))
+            selection = np.ascontiguousarray(self._take(rows), dtype=self.dtype)
+            bad = np.argwhere(~np.isfinite(selection))
             if len(bad):
-                raise _not_finite(picked[tuple(bad[0])], int(rows[bad[0][0]]), int(bad[0][1]))
-            return picked
+                raise _not_finite(selection[tuple(bad[0])], int(rows[bad[0][0]]), int(bad[0][1]))
+            return selection
         parts = [np.empty((0, self.d), self.dtype)]
         start = 0
         for block in self.blocks():
@@ -89,25 +123,43 @@ class Source:
             start += len(block)
         return np.concatenate(parts)
 
-    def watched(self, seen: Callable[[int], None]) -> Source:
-        """The same source, calling `seen(rows)` as blocks are handed out: how a caller shows progress."""
+    def watched(self, on_rows: Callable[[int], None]) -> Source:
+        """The same source with a callback, which is how a caller shows progress.
+
+        Parameters
+        ----------
+        on_rows
+            Called with the number of rows of each block after it was used.
+        """
 
         def chunks() -> Iterator[NDArray[Any]]:
             for _, block in self.raw_blocks():
                 yield block
-                seen(len(block))
+                on_rows(len(block))
 
         return Source(chunks, n=self.n, d=self.d, dtype=self.dtype, replayable=self.replayable, take=self._take)
 
 
 def source(X: Vectors) -> Source:
-    """Open anything that holds vectors. See `Vectors` for what is accepted; everything else is an error that says why."""
+    """Open anything that holds vectors.
+
+    Parameters
+    ----------
+    X
+        See `Vectors` for what is accepted.
+
+    Raises
+    ------
+    TypeError, ValueError, FileNotFoundError
+        X does not hold vectors; the message says why, and what to pass instead.
+    """
     if isinstance(X, Source):
         return X
     if isinstance(X, (str, os.PathLike)):
         return _from_folder(Path(X))
     if hasattr(X, "toarray"):
         raise TypeError("a sparse matrix is not a cloud of embeddings; pass X.toarray() if its dense form fits in memory")
+    # Arrays and frames may be callable or iterable too, so `__array__` decides before both.
     if callable(X) and not hasattr(X, "__array__"):
         return _from_chunks(X)
     if isinstance(X, Iterator):
@@ -120,25 +172,49 @@ def source(X: Vectors) -> Source:
 
 
 def array(X: Vectors) -> Floats:
-    """All rows as one checked float array, for algorithms that need them at hand."""
-    opened = source(X)
-    blocks = list(opened.blocks())
+    """All rows as one checked float array, for algorithms that need all of them in memory.
+
+    Parameters
+    ----------
+    X
+        See `Vectors` for what is accepted.
+    """
+    blocks = list(source(X).blocks())
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
 def working_dtype(dtype: Any) -> np.dtype[Any]:
-    """float32 for what fits in it (half floats, small integers), float64 for the rest; an error for what is no number."""
+    """The data type computed in: float32 for what fits in it (half floats, small integers), float64 for other numbers.
+
+    Parameters
+    ----------
+    dtype
+        The data type of the input.
+
+    Raises
+    ------
+    TypeError
+        It is not a type of real numbers.
+    """
     kind = np.dtype(dtype)
     if kind.kind not in "fiub":
         raise TypeError(f"vectors of dtype {kind} are not real numbers; convert them to float32 or float64 first")
-    small = kind.itemsize <= 2 or kind == np.float32
+    small = kind.itemsize <= 2 or kind == np.float32  # float32 holds all integers up to 2^24, so those of two bytes
     return np.dtype(np.float32 if small else np.float64)
 
 
 def require_finite(block: Floats, *, first_row: int = 0) -> None:
-    """Raise an error that names the first entry that is NaN or infinite."""
+    """Raise a ValueError that names the first entry that is NaN or infinite.
+
+    Parameters
+    ----------
+    block
+        The rows to check.
+    first_row
+        Number of the first of them, for the message.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
-        # One reduction decides the usual case; a sum that overflowed without a bad entry is told apart below.
+        # One reduction decides the usual case; a sum that overflowed without a bad entry is sorted out below.
         if np.isfinite(block.sum()):
             return
     bad = np.argwhere(~np.isfinite(block))
@@ -150,8 +226,8 @@ def require_finite(block: Floats, *, first_row: int = 0) -> None:
 def _not_finite(value: Any, row: int, column: int) -> ValueError:
     name = "NaN" if np.isnan(value) else str(value)
     return ValueError(
-        f"the vectors hold {name} at row {row}, column {column}; every entry must be finite: "
-        "drop such rows, or find the step that made them"
+        f"the vectors contain {name} at row {row}, column {column}; every entry must be finite: "
+        "drop such rows, or find the step that produced them"
     )
 
 
@@ -159,7 +235,7 @@ def _plain(X: Any) -> NDArray[Any]:
     """A NumPy array of whatever converts to one: tensors and frames without importing their libraries."""
     module = type(X).__module__.partition(".")[0]
     if module == "torch":
-        X = X.detach().cpu()
+        X = X.detach().cpu()  # bfloat16, which NumPy lacks, becomes float32 below
         return np.asarray(X.float() if str(X.dtype) == "torch.bfloat16" else X)
     if module in ("pandas", "polars"):
         return _from_frame(X)
@@ -172,11 +248,14 @@ def _plain(X: Any) -> NDArray[Any]:
 
 
 def _from_frame(frame: Any) -> NDArray[Any]:
+    """The vectors of a pandas or polars frame with numeric columns or one column of vectors, or of a Series of vectors."""
+    if not hasattr(frame, "columns"):
+        return _from_series(frame)
     columns = [str(name) for name in frame.columns]
-    if len(columns) == 1:
-        first = frame[frame.columns[0]]
-        if len(first) and np.ndim(first[0] if not hasattr(first, "iloc") else first.iloc[0]) == 1:
-            return np.asarray([np.asarray(row) for row in first])
+    if len(columns) == 1:  # which may hold one list per row
+        series = frame[frame.columns[0]]
+        if len(series) and np.ndim(next(iter(series))) == 1:
+            return _from_series(series)
     for name, label in zip(columns, frame.columns, strict=True):
         dtype = getattr(frame[label].to_numpy(), "dtype", None)
         if dtype is None or dtype.kind not in "fiub":
@@ -185,6 +264,15 @@ def _from_frame(frame: Any) -> NDArray[Any]:
                 "or pass a frame with one column of lists"
             )
     return np.asarray(frame.to_numpy())
+
+
+def _from_series(series: Any) -> NDArray[Any]:
+    rows = [np.asarray(row) for row in series]
+    lengths = {row.shape for row in rows}
+    if len(lengths) > 1 or (rows and rows[0].ndim != 1):
+        shapes = ", ".join(map(str, sorted(lengths)[:3]))
+        raise ValueError(f"the entries of the series have the shapes {shapes}; each must be a vector, and all of one length")
+    return np.asarray(rows)
 
 
 def _from_array(X: NDArray[Any]) -> Source:
@@ -205,64 +293,59 @@ def _from_sequence(parts: Sequence[NDArray[Any]]) -> Source:
     ends = np.cumsum([len(part) for part in parts])
     starts = ends - [len(part) for part in parts]
 
-    def take(rows: NDArray[np.intp]) -> NDArray[Any]:
+    def take(rows: Indices) -> NDArray[Any]:
         owner = np.searchsorted(ends, rows, side="right")
-        picked = [part[rows[owner == i] - starts[i]] for i, part in enumerate(parts) if np.any(owner == i)]
-        return np.concatenate(picked)
+        return np.concatenate([part[rows[owner == i] - starts[i]] for i, part in enumerate(parts) if np.any(owner == i)])
 
-    return Source(
-        lambda: iter(parts),
-        n=int(ends[-1]),
-        d=parts[0].shape[1],
-        dtype=np.result_type(*parts),
-        take=take,
-    )
+    return Source(lambda: iter(parts), n=int(ends[-1]), d=parts[0].shape[1], dtype=np.result_type(*parts), take=take)
 
 
-def _from_chunks(make: Callable[[], Any]) -> Source:
-    """A source read anew from `make()` on every pass."""
+def _from_chunks(open_chunks: Callable[[], Any]) -> Source:
+    """A source whose chunks are opened again on every pass."""
 
     def chunks() -> Iterator[NDArray[Any]]:
-        return (_plain(chunk) for chunk in make())
+        return (_plain(chunk) for chunk in open_chunks())
 
-    first = next((chunk for chunk in chunks() if len(chunk)), None)
-    if first is None:
-        raise ValueError("there are no vectors: the chunks are empty; give at least one row")
-    _require_table(first)
+    first = _first_chunk(chunks(), "the chunks are empty")
     return Source(chunks, n=None, d=first.shape[1], dtype=first.dtype)
 
 
 def _from_stream(stream: Iterator[Any]) -> Source:
-    """A source that can be read once: what a generator allows."""
+    """A source that can be read once, which is all that a generator allows."""
     plain = (_plain(chunk) for chunk in stream)
-    first = next((chunk for chunk in plain if len(chunk)), None)
-    if first is None:
-        raise ValueError("there are no vectors: the stream is empty; give at least one row")
-    _require_table(first)
-    spent = False
+    first = _first_chunk(plain, "the stream is empty")
+    is_spent = False
 
     def chunks() -> Iterator[NDArray[Any]]:
-        nonlocal spent
-        if spent:
+        nonlocal is_spent
+        if is_spent:
             raise ValueError(
                 "this stream of chunks was read already and cannot be read twice; pass a function that returns "
                 "a fresh iterator, a list of chunks, or a memory-mapped array"
             )
-        spent = True
+        is_spent = True
         yield first
         yield from plain
 
     return Source(chunks, n=None, d=first.shape[1], dtype=first.dtype, replayable=False)
 
 
+def _first_chunk(chunks: Iterator[NDArray[Any]], otherwise: str) -> NDArray[Any]:
+    first = next((chunk for chunk in chunks if len(chunk)), None)
+    if first is None:
+        raise ValueError(f"there are no vectors: {otherwise}; give at least one row")
+    _require_table(first)
+    return first
+
+
 def _from_folder(folder: Path) -> Source:
     if not folder.is_dir():
-        raise FileNotFoundError(f"{folder} is not a folder of .npy shards; open single files with theodolite.spaces.read")
+        raise FileNotFoundError(f"{folder} is not a folder of .npy shards; open a single file with theodolite.read")
     if (folder / "space.json").exists():
         raise ValueError(f"{folder} is a space with layers; open it with theodolite.spaces.Space.open and take one of them")
-    shards = sorted(folder.glob("*.npy"))
+    shards = sorted(folder.glob("*.npy"), key=lambda path: natural_key(path.name))
     if not shards:
-        raise FileNotFoundError(f"{folder} holds no .npy shard")
+        raise FileNotFoundError(f"{folder} contains no .npy shard; name the folder the shards are in")
     return _from_sequence([np.load(path, mmap_mode="r", allow_pickle=False) for path in shards])
 
 
@@ -284,9 +367,9 @@ def _require_table(X: NDArray[Any]) -> None:
 
 
 def _regroup(chunks: Iterable[NDArray[Any]], rows: int, d: int) -> Iterator[NDArray[Any]]:
-    """Cut long chunks and join short ones, so that no caller's chunking costs speed."""
+    """Cut long chunks and join short ones, so that speed does not depend on how a caller chunks."""
     waiting: list[NDArray[Any]] = []
-    held = 0
+    count = 0  # rows waiting
     start = 0
     for chunk in chunks:
         if chunk.ndim != 2 or chunk.shape[1] != d:
@@ -295,11 +378,11 @@ def _regroup(chunks: Iterable[NDArray[Any]], rows: int, d: int) -> Iterator[NDAr
         for low in range(0, len(chunk), rows):
             piece = chunk[low : low + rows]
             waiting.append(piece)
-            held += len(piece)
-            if held >= rows:
+            count += len(piece)
+            if count >= rows:
                 joined = waiting[0] if len(waiting) == 1 else np.concatenate(waiting)
                 yield joined[:rows]
-                waiting = [joined[rows:]] if held > rows else []
-                held = max(0, held - rows)
-    if held:
+                waiting = [joined[rows:]] if count > rows else []
+                count = max(0, count - rows)
+    if count:
         yield waiting[0] if len(waiting) == 1 else np.concatenate(waiting)

@@ -1,34 +1,73 @@
-"""A cloud: vectors together with what has been computed of them, so that no metric repeats another's work."""
+"""A cloud: vectors together with what has been computed from them, so that no metric repeats another's work."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from theodolite.core.moments import Doubles, Moments
-from theodolite.core.sample import RowSample, sample_rows
-from theodolite.core.spectrum import Spectrum, eigenvalues, spectrum
-from theodolite.core.vectors import Floats, Source, Vectors, source
+from theodolite.core.moments import Doubles, Moments, row_norms
+from theodolite.core.sampling import RowSample, sample_rows
+from theodolite.core.spectrum import Spectrum, eigenpairs, eigenvalues
+from theodolite.core.vectors import Floats, Indices, Source, Vectors, source
 
-Made = TypeVar("Made")
+Value = TypeVar("Value")
 
 SAMPLE = 10_000
-"""Rows on which metrics that compare rows with rows are computed when there are more."""
+"""Rows used by metrics that compare rows with rows, if there are more."""
+CHUNK = 1024  # rows normalised at a time, so that float64 copies stay small
 
 
 class Undefined(ValueError):
-    """A metric has no value for this cloud; the message says why. Functions turn it into nan, surveys into a reason."""
+    """A metric has no value for this cloud; the message says why. Direct calls return nan, surveys report the reason."""
+
+
+@dataclass(frozen=True, eq=False)
+class UnitRows:
+    """The directions x / |x| of a sample's rows, minus their mean; rows of zeros have no direction and are left out.
+
+    The shift does not change differences of unit vectors, but it does change products: if all rows point nearly the same way,
+    products of plain unit vectors lose in rounding exactly what distinguishes the rows.
+
+    Parameters
+    ----------
+    shifted
+        (m, d) unit vectors minus their mean, in the sample's precision.
+    norms
+        (m,) length of each row before it was scaled.
+    rows
+        (m,) number of each row in the whole cloud.
+    zero_rows
+        Number of rows of zeros.
+    """
+
+    shifted: Floats
+    norms: Doubles
+    rows: Indices
+    zero_rows: int
+
+    @property
+    def m(self) -> int:
+        """Number of rows that are not zero."""
+        return len(self.rows)
 
 
 class Cloud:
-    """Vectors and the intermediate results that metrics share, each computed once and only when asked for.
+    """Vectors and the intermediate results that metrics share, each computed once and only when needed.
 
-    Metrics accept a cloud wherever they accept vectors. `sample` and `seed` fix the rows on which metrics that compare rows
-    with rows work.
+    Metrics accept a cloud wherever they accept vectors.
+
+    Parameters
+    ----------
+    X
+        The vectors.
+    sample
+        Number of rows on which metrics that compare rows with rows are computed, at least 2.
+    seed
+        Seed of that sample.
     """
 
     def __init__(self, X: Vectors, *, sample: int = SAMPLE, seed: int = 0) -> None:
@@ -37,37 +76,50 @@ class Cloud:
         self.source: Source = source(X)
         self.sample_size = sample
         self.seed = seed
-        self._made: dict[str, object] = {}
-        self._sampled: tuple[NDArray[np.intp], Floats] | None = None
+        self._cache: dict[str, object] = {}
+        self._sampled: tuple[Indices, Floats] | None = None
 
     @classmethod
     def of(cls, X: Vectors) -> Cloud:
-        """The cloud itself, or a new one over the vectors."""
+        """The cloud itself, or a new one over the vectors.
+
+        Parameters
+        ----------
+        X
+            Vectors or a cloud.
+        """
         return X if isinstance(X, Cloud) else cls(X)
+
+    def __repr__(self) -> str:
+        # Never reads the rows: the length of a stream is known once its moments are.
+        n = self.moments.n if "moments" in self.__dict__ else self.source.n
+        return f"Cloud({'?' if n is None else f'{n:,}'} × {self.d}, {self.source.dtype})"
 
     @property
     def n(self) -> int:
+        """Number of rows; of a stream, this reads it."""
         return self.source.n if self.source.n is not None else self.moments.n
 
     @property
     def d(self) -> int:
+        """Number of dimensions."""
         return self.source.d
 
     @cached_property
     def moments(self) -> Moments:
-        """Moments in one pass; a stream that cannot be read twice gives its sample of rows in the same pass."""
+        """Moments, in one pass; a stream that can be read only once gives its sample of rows in the same pass."""
         if self.source.replayable:
             return Moments.of(self.source)
-        picked = RowSample(self.sample_size, self.d, self.source.dtype, seed=self.seed)
-        moments = Moments.of(self.source, sample=picked)
-        self._sampled = picked.index, picked.rows
+        sample = RowSample(self.sample_size, self.d, self.source.dtype, seed=self.seed)
+        moments = Moments.of(self.source, sample=sample)
+        self._sampled = sample.index, sample.rows
         return moments
 
     def replay(self) -> Source:
-        """The rows for a second pass; a stream that can be read once gives them only where its sample holds them all."""
+        """The rows for a second pass; a stream that can be read only once has them only if its sample holds all of them."""
         if self.source.replayable:
             return self.source
-        self.moments  # noqa: B018  # the first pass, which leaves the sample behind
+        self.moments  # noqa: B018  # the first pass, which collects the sample
         if not self.is_sampled:
             return source(self.sample)
         raise Undefined(
@@ -75,21 +127,29 @@ class Cloud:
             "a fresh iterator, or a memory-mapped array"
         )
 
-    def cached(self, key: str, make: Callable[[], Made]) -> Made:
-        """`make()`, computed once under this key: how metrics share what they build on."""
-        if key not in self._made:
-            self._made[key] = make()
-        return cast(Made, self._made[key])
+    def cached(self, key: str, compute: Callable[[], Value]) -> Value:
+        """A value that is computed once per cloud, which is how metrics share intermediate results.
+
+        Parameters
+        ----------
+        key
+            Name of the value.
+        compute
+            Called if there is no value of that name yet.
+        """
+        if key not in self._cache:
+            self._cache[key] = compute()
+        return cast(Value, self._cache[key])
 
     @cached_property
     def spectrum(self) -> Spectrum:
         """Eigenpairs of the scatter about the mean."""
-        return spectrum(self.moments)
+        return eigenpairs(self.moments)
 
     @cached_property
     def uncentered_spectrum(self) -> Spectrum:
         """Eigenpairs of X^T X."""
-        return spectrum(self.moments, centered=False)
+        return eigenpairs(self.moments, centered=False)
 
     @cached_property
     def eigenvalues(self) -> Doubles:
@@ -97,8 +157,8 @@ class Cloud:
         return eigenvalues(self.moments)
 
     @property
-    def sample_index(self) -> NDArray[np.intp]:
-        """Numbers of the sampled rows, ascending; all rows where there are no more than `sample_size`."""
+    def sample_index(self) -> Indices:
+        """Numbers of the sampled rows, ascending; all rows if there are no more than `sample_size`."""
         return self._sample[0]
 
     @property
@@ -108,14 +168,23 @@ class Cloud:
 
     @property
     def is_sampled(self) -> bool:
-        """True where `sample` is not the whole cloud."""
+        """Whether `sample` is less than the whole cloud."""
         return self.n > self.sample_size
 
     @property
-    def _sample(self) -> tuple[NDArray[np.intp], Floats]:
+    def units(self) -> UnitRows:
+        """Unit vectors of the sampled rows, computed once; undefined if fewer than two of them are not zero."""
+        units = self.cached("unit rows", lambda: _unit_rows(self.sample, self.sample_index))
+        if units.m < 2:
+            zeros = f" ({units.zero_rows} rows of zeros have no direction)" if units.zero_rows else ""
+            raise Undefined(f"comparing rows needs at least two that are not zero, there are {units.m}{zeros}")
+        return units
+
+    @property
+    def _sample(self) -> tuple[Indices, Floats]:
         if self._sampled is None:
             if not self.source.replayable:
-                self.moments  # noqa: B018  # reads the stream, and leaves the sample behind
+                self.moments  # noqa: B018  # reads the stream, and collects the sample
                 return self._sample
             index = sample_rows(self.n, self.sample_size, seed=self.seed)
             self._sampled = index, self.source.take(index)
@@ -123,5 +192,31 @@ class Cloud:
 
 
 def moments_of(X: Vectors | Moments | Cloud) -> Moments:
-    """Moments of vectors, of a cloud, or those given."""
+    """Moments of vectors or of a cloud; moments are returned as they are.
+
+    Parameters
+    ----------
+    X
+        Vectors, moments or a cloud.
+    """
     return X.moments if isinstance(X, Cloud) else Moments.of(X)
+
+
+def _unit_rows(X: Floats, index: Indices) -> UnitRows:
+    """Rows scaled to unit length, in float64 but stored in X's precision; `index` are their numbers in the cloud."""
+    norms = row_norms(X)
+    directed = np.flatnonzero(norms > 0)
+    chunks = [directed[start : start + CHUNK] for start in range(0, len(directed), CHUNK)]
+
+    def scaled(rows: Indices) -> Doubles:
+        # A division, not a product with the reciprocal: that of a tiny norm would overflow.
+        return np.asarray(X[rows].astype(np.float64) / norms[rows, None], dtype=np.float64)
+
+    mean = np.zeros(X.shape[1])
+    for rows in chunks:
+        mean += scaled(rows).sum(axis=0)
+    mean /= max(1, len(directed))
+    shifted = np.empty((len(directed), X.shape[1]), X.dtype)
+    for number, rows in enumerate(chunks):
+        shifted[number * CHUNK : number * CHUNK + len(rows)] = scaled(rows) - mean
+    return UnitRows(shifted, norms[directed], index[directed], len(X) - len(directed))

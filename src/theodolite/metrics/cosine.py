@@ -1,21 +1,38 @@
-"""Mean cosine, which dimensions it comes from, and the lengths it leaves out."""
+"""Cosines and lengths: the mean cosine and which dimensions it comes from, cosines of random pairs, and row lengths."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 
+from theodolite.core.intervals import quantile_interval, share_interval
 from theodolite.core.moments import Doubles, Moments
-from theodolite.core.vectors import Vectors
-from theodolite.metrics.cloud import Cloud, Undefined, moments_of
-from theodolite.metrics.registry import metric
+from theodolite.core.parallel import in_threads
+from theodolite.core.vectors import Indices, Vectors
+from theodolite.metrics.cloud import Cloud, Undefined, UnitRows, moments_of
+from theodolite.metrics.registry import LOWER, NEITHER, metric
+
+PAIRS = 200_000
+"""Pairs of rows that are measured if there are more."""
+LEVELS = (0.05, 0.5, 0.95)
+"""Quantiles of the cosines of pairs."""
+SIMILAR = 0.8
+"""Cosine above which two random rows count as similar."""
 
 
-@metric(range="[-1/(n-1), 1]", direction="lower is isotropic", paper="Ethayarajh 2019", needs="moments", isotropic_at="0")
+@metric("[-1/(n-1), 1]", LOWER, needs="moments", paper="Ethayarajh 2019", isotropic_at="0")
 def mean_cosine(X: Vectors | Moments | Cloud) -> float:
     """Mean cosine over all pairs of different rows (Ethayarajh 2019), in [-1/(n-1), 1]; 0 is isotropic.
 
     Exact in one pass: the squared length of the summed unit vectors counts every pair. Zero rows have no direction and are
     left out. A mean near 0 does not imply isotropy.
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
     """
     return float(dimension_contributions(X).sum())
 
@@ -24,6 +41,11 @@ def dimension_contributions(X: Vectors | Moments | Cloud) -> Doubles:
     """What each dimension adds to the mean cosine (Timkey & van Schijndel 2021): d numbers that sum to it.
 
     A few large ones among many small ones are rogue dimensions.
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
     """
     moments = moments_of(X)
     if moments.directed_rows < 2:
@@ -31,9 +53,15 @@ def dimension_contributions(X: Vectors | Moments | Cloud) -> Doubles:
     return moments.cosine_contributions()
 
 
-@metric(range="[0, 1]", direction="lower is isotropic", paper="Timkey & van Schijndel 2021", needs="moments")
+@metric("[0, 1]", LOWER, needs="moments", paper="Timkey & van Schijndel 2021")
 def rogue_share(X: Vectors | Moments | Cloud) -> float:
-    """Share of the three largest dimension contributions in the sum of all magnitudes, in [0, 1]; 3/d is even."""
+    """Share of the three largest dimension contributions in the sum of all magnitudes, in [0, 1]; 3/d is even.
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
+    """
     sizes = np.sort(np.abs(dimension_contributions(X)))[::-1]
     total = float(sizes.sum())
     if total == 0:
@@ -41,49 +69,221 @@ def rogue_share(X: Vectors | Moments | Cloud) -> float:
     return float(sizes[:3].sum()) / total
 
 
-@metric(range="[1, d]", direction="lower is isotropic", paper="Timkey & van Schijndel 2021", needs="moments")
+@metric("[1, d]", LOWER, needs="moments", paper="Timkey & van Schijndel 2021")
 def largest_variance_ratio(X: Vectors | Moments | Cloud) -> float:
-    """Variance of the widest dimension over the mean variance of all, in [1, d]; 1 is even."""
+    """Variance of the widest dimension over the mean variance of all, in [1, d]; 1 is even.
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
+    """
     moments = moments_of(X)
     if moments.n < 2 or not moments.has_spread:
         raise Undefined("there is no variance to compare")
     return float(moments.squared_deviations.max()) * moments.d / moments.trace
 
 
-@metric(
-    range="[-1/(n-1), 1]",
-    direction="lower is isotropic",
-    paper="Mu & Viswanath 2018",
-    needs="sample",
-    label="mean cosine, centred",
-    isotropic_at="0",
-)
+@metric("[-1/(n-1), 1]", LOWER, needs="sample", paper="Mu & Viswanath 2018", label="mean cosine, centred", isotropic_at="0")
 def mean_cosine_centered(X: Vectors | Cloud) -> float:
-    """Mean cosine after taking the mean off, in [-1/(n-1), 1]: what centring alone would bring. On the seeded sample."""
+    """Mean cosine after subtracting the mean, in [-1/(n-1), 1]: what centring alone would achieve.
+
+    Parameters
+    ----------
+    X
+        Vectors or a cloud; of more than 10,000 rows a seeded sample is measured, see `Cloud`.
+    """
     cloud = Cloud.of(X)
     if not cloud.moments.has_spread:
         raise Undefined("all rows are the same point: nothing is left after centring")
     return float(dimension_contributions(cloud.sample - cloud.moments.mean).sum())
 
 
-@metric(range="[0, inf)", direction="neither", paper="", needs="moments")
+@metric("[0, inf)", NEITHER, needs="moments")
 def mean_norm(X: Vectors | Moments | Cloud) -> float:
-    """Mean Euclidean length of the rows, at least 0."""
+    """Mean Euclidean length of the rows, at least 0.
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
+    """
     return moments_of(X).mean_norm
 
 
-@metric(range="[0, inf)", direction="neither", paper="", needs="moments", label="norm variation")
+@metric("[0, inf)", NEITHER, needs="moments")
 def norm_variation(X: Vectors | Moments | Cloud) -> float:
-    """Coefficient of variation of the rows' lengths, at least 0; at 0 cosine and inner product rank alike."""
+    """Coefficient of variation of the rows' lengths, at least 0; at 0 cosine and inner product give the same ranking.
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
+    """
     moments = moments_of(X)
     if moments.mean_norm == 0:
         raise Undefined("all rows are zero")
     variance = moments.norm_squares / moments.n - moments.mean_norm**2
-    return float(np.sqrt(max(0.0, variance))) / moments.mean_norm
+    return float(np.sqrt(max(0.0, variance))) / moments.mean_norm  # rounding may leave it a little below 0
 
 
-@metric(range="[0, 1]", direction="neither", paper="", needs="moments", resample=False)
+@metric("[0, 1]", NEITHER, needs="moments", resample=False)
 def zero_rows(X: Vectors | Moments | Cloud) -> float:
-    """Share of rows that are exactly zero, in [0, 1]: empty texts or failed calls."""
+    """Share of rows that are exactly zero, in [0, 1]: empty texts or failed calls.
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
+    """
     moments = moments_of(X)
     return moments.zero_rows / moments.n
+
+
+@dataclass(frozen=True, eq=False)
+class PairCosines:
+    """Cosines of pairs of different rows: quantiles and the share above a threshold, with 95 % intervals.
+
+    The intervals are for the sampling of the pairs, not for that of the rows. If all pairs were measured, they are the values
+    themselves.
+
+    Parameters
+    ----------
+    cosines
+        The cosine of each pair, ascending.
+    threshold
+        The cosine for `share_above`.
+    is_sample
+        Whether the pairs are a sample of all pairs.
+    """
+
+    cosines: Doubles
+    threshold: float
+    is_sample: bool
+
+    @property
+    def pairs(self) -> int:
+        """Number of pairs measured."""
+        return len(self.cosines)
+
+    @cached_property
+    def quantiles(self) -> Doubles:
+        """The 5 %, 50 % and 95 % quantiles (`LEVELS`)."""
+        return np.quantile(self.cosines, LEVELS)
+
+    @cached_property
+    def quantile_bounds(self) -> tuple[Doubles, Doubles]:
+        """Lower and upper bounds of the quantiles."""
+        if not self.is_sample:
+            return self.quantiles, self.quantiles
+        low, high = np.transpose([quantile_interval(self.cosines, level) for level in LEVELS])
+        return low, high
+
+    @property
+    def share_above(self) -> float:
+        """The share of pairs with a cosine above the threshold."""
+        return self._count_above / self.pairs
+
+    @property
+    def share_bounds(self) -> tuple[float, float]:
+        """Lower and upper bound of that share."""
+        if not self.is_sample:
+            return self.share_above, self.share_above
+        return share_interval(self._count_above, self.pairs, method="exact")
+
+    @property
+    def _count_above(self) -> int:
+        return int(self.pairs - np.searchsorted(self.cosines, self.threshold, side="right"))
+
+
+def pair_cosines(X: Vectors | Cloud, *, pairs: int = PAIRS, threshold: float = SIMILAR) -> PairCosines:
+    """Quantiles (5 %, 50 %, 95 %) of the cosines of random pairs of different rows, and the share above a threshold.
+
+    Rows of zeros are left out.
+
+    Parameters
+    ----------
+    X
+        Vectors or a cloud; of more than 10,000 rows a seeded sample is measured, see `Cloud`.
+    pairs
+        Number of pairs, drawn with replacement by the cloud's seed; all pairs are measured if there are no more than this.
+    threshold
+        The cosine for `share_above`.
+    """
+    if pairs < 1:
+        raise ValueError(f"pairs={pairs} must be at least 1")
+    cloud = Cloud.of(X)
+    return cloud.cached(f"pair cosines {pairs} {threshold}", lambda: _measure(cloud, pairs, threshold))
+
+
+@metric("[-1, 1]", NEITHER, needs="sample", paper="Ethayarajh 2019", label="pair cosine, 5 %")
+def pair_cosine_p05(X: Vectors | Cloud) -> float:
+    """5 % quantile of the cosine of two random rows, in [-1, 1]; 19 of 20 pairs are more similar. See `pair_cosines`.
+
+    Parameters
+    ----------
+    X
+        Vectors or a cloud; of more than 10,000 rows a seeded sample is measured, see `Cloud`.
+    """
+    return float(pair_cosines(X).quantiles[0])
+
+
+@metric("[-1, 1]", NEITHER, needs="sample", paper="Ethayarajh 2019")
+def pair_cosine_median(X: Vectors | Cloud) -> float:
+    """Median cosine of two random rows, in [-1, 1]; 0 for a cloud without a common direction. See `pair_cosines`.
+
+    Parameters
+    ----------
+    X
+        Vectors or a cloud; of more than 10,000 rows a seeded sample is measured, see `Cloud`.
+    """
+    return float(pair_cosines(X).quantiles[1])
+
+
+@metric("[-1, 1]", LOWER, needs="sample", paper="Ethayarajh 2019", label="pair cosine, 95 %")
+def pair_cosine_p95(X: Vectors | Cloud) -> float:
+    """95 % quantile of the cosine of two random rows, in [-1, 1]; one pair of 20 is more similar. See `pair_cosines`.
+
+    Parameters
+    ----------
+    X
+        Vectors or a cloud; of more than 10,000 rows a seeded sample is measured, see `Cloud`.
+    """
+    return float(pair_cosines(X).quantiles[2])
+
+
+@metric("[0, 1]", LOWER, needs="sample", paper="Ethayarajh 2019")
+def similar_pairs(X: Vectors | Cloud) -> float:
+    """Share of random pairs of rows with a cosine above 0.8, in [0, 1]; near 0 for a cloud that fills its space.
+
+    Parameters
+    ----------
+    X
+        Vectors or a cloud; of more than 10,000 rows a seeded sample is measured, see `Cloud`.
+    """
+    return pair_cosines(X).share_above
+
+
+def _measure(cloud: Cloud, pairs: int, threshold: float) -> PairCosines:
+    units = cloud.units
+    is_sample = units.m * (units.m - 1) // 2 > pairs
+    if is_sample:
+        random = np.random.default_rng(cloud.seed)
+        first = random.integers(units.m, size=pairs)  # with replacement: independent draws, as the intervals require
+        second = (first + random.integers(1, units.m, size=pairs)) % units.m  # never the row itself
+    else:
+        first, second = np.triu_indices(units.m, 1)
+    return PairCosines(np.sort(_cosines(units, first, second)), threshold, is_sample)
+
+
+def _cosines(units: UnitRows, first: Indices, second: Indices) -> Doubles:
+    """1 - |u - v|^2 / 2, which has all digits also if cosines are near 1."""
+    step = max(1, 2**20 // units.shifted.shape[1])
+
+    def work(start: int) -> Doubles:
+        gap = units.shifted[first[start : start + step]]
+        gap -= units.shifted[second[start : start + step]]
+        return np.asarray(1 - np.einsum("ij,ij->i", gap, gap).astype(np.float64) / 2, dtype=np.float64)
+
+    cosines: Doubles = np.concatenate(in_threads(work, range(0, len(first), step)))
+    return cosines.clip(-1, 1)

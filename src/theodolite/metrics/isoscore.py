@@ -7,50 +7,60 @@ import numpy as np
 from theodolite.core.moments import Doubles, Moments
 from theodolite.core.vectors import Vectors
 from theodolite.metrics.cloud import Cloud, Undefined, moments_of
-from theodolite.metrics.registry import metric
+from theodolite.metrics.registry import HIGHER, metric
 
 
-@metric(
-    range="[0, 1]",
-    direction="higher is isotropic",
-    paper="Rudman et al. 2022",
-    needs="moments",
-    label="IsoScore",
-    isotropic_at="1",
-)
+@metric("[0, 1]", HIGHER, needs="moments", paper="Rudman et al. 2022", label="IsoScore", isotropic_at="1")
 def iso_score(X: Vectors | Moments | Cloud) -> float:
     """IsoScore (Rudman et al. 2022), in [0, 1]; 1 is isotropic, 0 is a line.
 
     The paper's seven steps reduce to (PR - 1) / (d - 1), PR the participation ratio of the covariance. With n <= d rows it
     cannot exceed (n - 2) / (d - 1).
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
     """
     moments = moments_of(X)
     return _score(_participation(moments), moments.d)
 
 
-@metric(range="[1, d]", direction="higher is isotropic", paper="Rudman et al. 2022", needs="moments")
+@metric("[1, d]", HIGHER, needs="moments", paper="Rudman et al. 2022")
 def participation_ratio(X: Vectors | Moments | Cloud) -> float:
-    """Participation ratio (sum of eigenvalues)^2 / sum of their squares, in [1, d]; reads as "dimensions used"."""
+    """Participation ratio (sum of eigenvalues)^2 / sum of their squares, in [1, d]; reads as "dimensions used".
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
+    """
     return _participation(moments_of(X))
 
 
 @metric(
-    range="about [0, 1], may exceed it",
-    direction="higher is isotropic",
-    paper="Srivastava 2005; Rudman et al. 2022",
+    "about [0, 1], may exceed it",
+    HIGHER,
     needs="moments",
+    paper="Srivastava 2005; Rudman et al. 2022",
     label="IsoScore, corrected",
     isotropic_at="1",
 )
 def iso_score_corrected(X: Vectors | Moments | Cloud) -> float:
     """IsoScore with unbiased estimates of (tr Σ)² and tr Σ² for Gaussian rows, about [0, 1]; 1 is isotropic.
 
-    The plug-in score of a small sample is too low (0.04 for 32 rows of an isotropic cloud in 768 dimensions); this one is
-    centred on the truth, and so may leave [0, 1] by sampling noise. Needs 3 rows.
+    The plug-in score of a small sample is too low (0.04 for 32 rows of an isotropic cloud in 768 dimensions). This one is
+    centred on the truth, and so may leave [0, 1] by sampling noise.
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud; at least 3 rows.
     """
     moments = _with_spread(moments_of(X))
     if moments.n < 3:
         raise Undefined(f"the correction needs at least 3 rows, there are {moments.n}")
+    # Srivastava 2005: of Gaussian rows, with `free` degrees of freedom.
     free = moments.n - 1
     trace, square = moments.trace / free, moments.trace_of_square / free**2
     both = (free - 1) * (free + 2)
@@ -61,26 +71,27 @@ def iso_score_corrected(X: Vectors | Moments | Cloud) -> float:
     return _score(squared_trace / trace_of_square, moments.d)
 
 
-@metric(
-    range="[0, 1]",
-    direction="higher is isotropic",
-    paper="Rudman & Eickhoff 2023",
-    needs="reference",
-    default=False,
-    label="IsoScore*",
-    isotropic_at="1",
-)
+@metric("[0, 1]", HIGHER, needs="reference", paper="Rudman & Eickhoff 2023", default=False, label="IsoScore*", isotropic_at="1")
 def iso_score_star(X: Vectors | Moments | Cloud, reference: Doubles, *, zeta: float = 0.2) -> float:
     """IsoScore* (Rudman & Eickhoff 2023), in [0, 1]; 1 is isotropic: IsoScore of (1 - zeta) S + zeta C0.
 
-    `reference` is C0, a (d, d) covariance from many points; `zeta` in [0, 1] is its weight. The shrunk covariance steadies the
-    score of small samples. The identity as C0 makes the score depend on the scale of the data.
+    The shrunk covariance steadies the score of small samples. The identity as C0 makes the score depend on the scale of the
+    data.
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
+    reference
+        C0, a (d, d) covariance from many points.
+    zeta
+        The weight of C0, in [0, 1].
     """
     moments = _with_spread(moments_of(X))
     if reference.shape != (moments.d, moments.d):
-        raise ValueError(f"reference has shape {reference.shape}; C0 must be ({moments.d}, {moments.d}), as the vectors are wide")
+        raise ValueError(f"reference has shape {reference.shape}; C0 must be ({moments.d}, {moments.d}), as wide as the vectors")
     if not 0 <= zeta <= 1:
-        raise ValueError(f"zeta={zeta} must lie in [0, 1]")
+        raise ValueError(f"zeta={zeta} must be in [0, 1]")
     shrunk = (1 - zeta) * moments.covariance() + zeta * reference
     return _score(float(np.trace(shrunk)) ** 2 / float(np.vdot(shrunk, shrunk)), moments.d)
 

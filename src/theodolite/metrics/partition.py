@@ -1,4 +1,4 @@
-"""Partition isotropy I(W): how evenly the partition function looks along the principal directions."""
+"""Partition isotropy I(W): how little the partition function varies along the principal directions."""
 
 from __future__ import annotations
 
@@ -7,18 +7,26 @@ from typing import Literal
 
 import numpy as np
 
-from theodolite.core.blocks import map_blocks
 from theodolite.core.moments import Doubles, column_sums, row_norms
+from theodolite.core.parallel import map_blocks
 from theodolite.core.vectors import Floats, Vectors
 from theodolite.metrics.cloud import Cloud, Undefined
-from theodolite.metrics.registry import metric
+from theodolite.metrics.registry import HIGHER, NEITHER, metric
 
 Sign = Literal["both", "fixed"]
 
 
 @dataclass(frozen=True)
 class Variant:
-    """Which cloud is measured: as it is or about its mean, in its own units or scaled to unit mean norm."""
+    """Which cloud is measured.
+
+    Parameters
+    ----------
+    centered
+        Whether it is taken about its mean.
+    unit_norm
+        Whether it is scaled to a mean norm of 1.
+    """
 
     centered: bool = False
     unit_norm: bool = False
@@ -31,24 +39,38 @@ CENTERED = Variant(centered=True)
 
 @dataclass(frozen=True, eq=False)
 class LogPartition:
-    """log F(u) and log F(-u) along each eigenvector u, and log n where there are directions without any spread."""
+    """The logarithm of the partition function F along the eigenvectors u.
+
+    Parameters
+    ----------
+    plus, minus
+        log F(u) and log F(-u) of each eigenvector.
+    null
+        log n, the value along directions without any spread, if there are such.
+    """
 
     plus: Doubles
     minus: Doubles
     null: float | None
 
     def log_isotropy(self, sign: Sign = "both") -> float:
-        """log(min F / max F) over the eigenvectors, with both their signs or the fixed one."""
+        """log(min F / max F) over the eigenvectors.
+
+        Parameters
+        ----------
+        sign
+            "both" signs of each eigenvector, or the "fixed" one alone.
+        """
         sides = [self.plus, self.minus] if sign == "both" else [self.plus]
         values = np.concatenate([*sides, [] if self.null is None else [self.null]])
         return float(min(0.0, values.min() - values.max()))
 
 
 @metric(
-    range="(0, 1]",
-    direction="higher is isotropic",
-    paper="RP21 eq. 1-2; Mu & Viswanath 2018",
+    "(0, 1]",
+    HIGHER,
     needs="second pass",
+    paper="RP21 eq. 1-2; Mu & Viswanath 2018",
     resample=False,
     label="I(W)",
     isotropic_at="1",
@@ -56,50 +78,71 @@ class LogPartition:
 def partition_isotropy(X: Vectors | Cloud, *, sign: Sign = "both", centered: bool = False, unit_norm: bool = False) -> float:
     """Partition isotropy I(W) = min F / max F (Rajaee & Pilehvar 2021, eq. 2), in (0, 1]; 1 is isotropic.
 
-    F(u) = sum of exp(u.x) over the rows, for the eigenvectors u of X^T X. An eigenvector has no sign but F has, so both are
-    taken; `sign="fixed"` takes the one whose entry of largest magnitude is positive, as one run of a published program would.
-    Longer vectors lower I by themselves: `unit_norm` scales the cloud to mean norm 1 first. `centered` takes the mean off.
+    F(u) = sum of exp(u.x) over the rows, for the eigenvectors u of X^T X. An eigenvector has no sign but F has, so both signs
+    are taken.
+
+    Parameters
+    ----------
+    X
+        Vectors or a cloud.
+    sign
+        "both", or "fixed" for the sign under which the entry of largest magnitude is positive, as one run of a published
+        program would have it.
+    centered
+        Whether to subtract the mean first.
+    unit_norm
+        Whether to scale the cloud to a mean norm of 1 first; longer vectors alone lower I.
     """
     return float(np.exp(_log_isotropy(X, Variant(centered, unit_norm), sign)))
 
 
-@metric(
-    range="(-inf, 0]", direction="higher is isotropic", paper="RP21 eq. 1-2", needs="second pass", label="log I", isotropic_at="0"
-)
+@metric("(-inf, 0]", HIGHER, needs="second pass", paper="RP21 eq. 1-2", label="log I", isotropic_at="0")
 def log_partition_isotropy(X: Vectors | Cloud, *, sign: Sign = "both", centered: bool = False, unit_norm: bool = False) -> float:
-    """Natural logarithm of the partition isotropy, at most 0; 0 is isotropic. Exact where I(W) itself underflows."""
+    """Natural logarithm of the partition isotropy, at most 0; 0 is isotropic. Exact even if I(W) itself underflows.
+
+    Parameters
+    ----------
+    X
+        Vectors or a cloud.
+    sign, centered, unit_norm
+        As in `partition_isotropy`.
+    """
     return _log_isotropy(X, Variant(centered, unit_norm), sign)
 
 
-@metric(
-    range="(-inf, 0]",
-    direction="higher is isotropic",
-    paper="RP21 eq. 1-2",
-    needs="second pass",
-    label="log I, unit norm",
-    isotropic_at="0",
-)
+@metric("(-inf, 0]", HIGHER, needs="second pass", paper="RP21 eq. 1-2", label="log I, unit norm", isotropic_at="0")
 def log_partition_isotropy_unit_norm(X: Vectors | Cloud) -> float:
-    """Log partition isotropy of the cloud scaled to mean norm 1, at most 0; 0 is isotropic. Norms no longer matter."""
+    """Log partition isotropy of the cloud scaled to mean norm 1, at most 0; 0 is isotropic. Norms no longer matter.
+
+    Parameters
+    ----------
+    X
+        Vectors or a cloud.
+    """
     return _log_isotropy(X, UNIT_NORM, "both")
 
 
-@metric(
-    range="(-inf, 0]",
-    direction="higher is isotropic",
-    paper="RP21 eq. 1-2",
-    needs="second pass",
-    label="log I, centred",
-    isotropic_at="0",
-)
+@metric("(-inf, 0]", HIGHER, needs="second pass", paper="RP21 eq. 1-2", label="log I, centred", isotropic_at="0")
 def log_partition_isotropy_centered(X: Vectors | Cloud) -> float:
-    """Log partition isotropy about the mean, at most 0; 0 is isotropic."""
+    """Log partition isotropy about the mean, at most 0; 0 is isotropic.
+
+    Parameters
+    ----------
+    X
+        Vectors or a cloud.
+    """
     return _log_isotropy(X, CENTERED, "both")
 
 
-@metric(range="[0, 1]", direction="neither", paper="RP21", needs="moments", resample=False)
+@metric("[0, 1]", NEITHER, needs="moments", paper="RP21", resample=False)
 def eigen_gap(X: Vectors | Cloud) -> float:
-    """Smallest relative gap between eigenvalues of X^T X, in [0, 1]; near 0, I(W) depends on an arbitrary choice of basis."""
+    """Smallest relative gap between eigenvalues of X^T X, in [0, 1]; near 0, I(W) depends on an arbitrary choice of basis.
+
+    Parameters
+    ----------
+    X
+        Vectors or a cloud.
+    """
     gap = Cloud.of(X).uncentered_spectrum.smallest_relative_gap
     if np.isnan(gap):
         raise Undefined("there are not two eigenvalues to compare")
@@ -112,17 +155,28 @@ VARIANTS: dict[str, Variant] = {
     "log_partition_isotropy_unit_norm": UNIT_NORM,
     "log_partition_isotropy_centered": CENTERED,
 }
-"""The variant each registered metric reads, so that a survey can compute all that are asked in one pass."""
+"""The variant that each registered metric reads, so that a survey can compute all of them in one pass."""
 
 
 def log_partitions(X: Vectors | Cloud, variants: set[Variant]) -> dict[Variant, LogPartition]:
-    """log F for several variants of one cloud, in one pass over its rows; each is computed once per cloud."""
+    """log F for several variants of one cloud, in one pass over its rows; each is computed once per cloud.
+
+    Parameters
+    ----------
+    X
+        Vectors or a cloud.
+    variants
+        What to compute.
+    """
     cloud = Cloud.of(X)
-    known: dict[Variant, LogPartition] = cloud.cached("log partitions", dict)
-    missing = variants - set(known)
+    logs: dict[Variant, LogPartition] = cloud.cached("log partitions", dict)
+    missing = variants - set(logs)
     if missing:
-        known.update(_one_pass(cloud, missing))
-    return known
+        sums = PartitionSums(cloud, missing)
+        for part in map_blocks(lambda _, block: sums.part(block), cloud.replay(), check=False):
+            sums.add(part)
+        logs.update(sums.logs())
+    return logs
 
 
 def _log_isotropy(X: Vectors | Cloud, variant: Variant, sign: Sign) -> float:
@@ -133,20 +187,20 @@ def _log_isotropy(X: Vectors | Cloud, variant: Variant, sign: Sign) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Frame:
-    """Directions to project on, the point to project from, and the scales asked for."""
+    """Directions to project on, the point to project from, and the scales of the variants."""
 
     directions: Floats
     origin: Floats | None
     rest: Doubles
-    """What rounding the origin to the rows' precision leaves out, along each direction."""
+    """The rounding error of the origin in the rows' precision, along each direction."""
     reach: float
-    """No projection is larger than this."""
+    """An upper bound of all projections."""
     variants: list[Variant]
     scales: list[float]
 
     def log_sums(self, block: Floats) -> list[tuple[Doubles, Doubles]]:
         projected = (block if self.origin is None else block - self.origin) @ self.directions
-        last = len(self.scales) - 1
+        last = len(self.scales) - 1  # may overwrite the projections, the others need a copy
         sums = []
         for position, scale in enumerate(self.scales):
             scaled = projected if position == last else projected.copy()
@@ -158,23 +212,43 @@ class _Frame:
 
 
 class PartitionSums:
-    """log F of several variants of a cloud, gathered from its rows block by block; its moments must be known.
+    """log F of several variants of a cloud, gathered from its rows block by block; for callers who produce the rows themselves.
 
-    `part` may run in any thread, `add` takes its results one after the other. For callers who make the rows themselves.
+    `part` may run in any thread; `add` takes its results one after the other.
+
+    Parameters
+    ----------
+    cloud
+        A cloud whose moments are computed already.
+    variants
+        What to compute.
     """
 
     def __init__(self, cloud: Cloud, variants: set[Variant]) -> None:
-        named = sorted(variants, key=repr)
-        frames = [_frame(cloud, kind, [v for v in named if v.centered is kind]) for kind in (False, True)]
-        self._frames = [frame for frame in frames if frame.variants]
+        groups = [[variant for variant in sorted(variants, key=repr) if variant.centered is kind] for kind in (False, True)]
+        self._frames = [_frame(cloud, group) for group in groups if group]
         self._totals: list[tuple[Doubles, Doubles]] | None = None
+        # Along a direction without spread every row adds exp(0), so F = n.
         self._null = float(np.log(cloud.n)) if cloud.uncentered_spectrum.vectors.shape[1] < cloud.d else None
 
     def part(self, block: Floats) -> list[tuple[Doubles, Doubles]]:
-        """What one block of rows adds."""
+        """What one block of rows adds.
+
+        Parameters
+        ----------
+        block
+            Rows of the cloud.
+        """
         return [pair for frame in self._frames for pair in frame.log_sums(block)]
 
     def add(self, part: list[tuple[Doubles, Doubles]]) -> None:
+        """Add what `part` returned.
+
+        Parameters
+        ----------
+        part
+            The contribution of one block.
+        """
         if self._totals is None:
             self._totals = part
         else:
@@ -182,22 +256,16 @@ class PartitionSums:
             self._totals = [(np.logaddexp(a, c), np.logaddexp(b, e)) for (a, b), (c, e) in pairs]
 
     def logs(self) -> dict[Variant, LogPartition]:
-        """log F of each variant over all rows added."""
+        """log F of each variant over all rows that were added."""
         assert self._totals is not None
-        named = [variant for frame in self._frames for variant in frame.variants]
-        return {v: LogPartition(plus, minus, self._null) for v, (plus, minus) in zip(named, self._totals, strict=True)}
+        variants = [variant for frame in self._frames for variant in frame.variants]
+        return {v: LogPartition(plus, minus, self._null) for v, (plus, minus) in zip(variants, self._totals, strict=True)}
 
 
-def _one_pass(cloud: Cloud, variants: set[Variant]) -> dict[Variant, LogPartition]:
-    sums = PartitionSums(cloud, variants)
-    for part in map_blocks(lambda _, block: sums.part(block), cloud.replay(), check=False):
-        sums.add(part)
-    return sums.logs()
-
-
-def _frame(cloud: Cloud, centered: bool, variants: list[Variant]) -> _Frame:
-    moments, dtype = cloud.moments, cloud.source.dtype
-    directions = (cloud.spectrum if centered else cloud.uncentered_spectrum).vectors if variants else np.zeros((cloud.d, 0))
+def _frame(cloud: Cloud, variants: list[Variant]) -> _Frame:
+    """The frame of variants that are all centred, or all not."""
+    moments, dtype, centered = cloud.moments, cloud.source.dtype, variants[0].centered
+    directions = (cloud.spectrum if centered else cloud.uncentered_spectrum).vectors
     origin = moments.mean.astype(dtype) if centered else None
     rest = (moments.mean - origin) @ directions if origin is not None else np.zeros(directions.shape[1])
     reach = moments.norm_max + (float(np.linalg.norm(moments.mean)) if centered else 0.0)
@@ -217,7 +285,7 @@ def _mean_norm(cloud: Cloud, centered: bool) -> float:
 
 
 def _log_sum_exp(projected: Floats, *, safe: bool) -> tuple[Doubles, Doubles]:
-    """log of the column sums of exp(p) and of exp(-p); overwrites its argument where no exponent can overflow."""
+    """log of the column sums of exp(p) and of exp(-p); overwrites its argument if it is `safe`: if no exponent can overflow."""
     if safe:
         np.exp(projected, out=projected)
         plus = np.log(column_sums(projected))
@@ -230,4 +298,5 @@ def _log_sum_exp(projected: Floats, *, safe: bool) -> tuple[Doubles, Doubles]:
 
 def _safe_exponent(dtype: np.dtype[np.floating]) -> float:
     """Largest |p| for which exp(p), its reciprocal and their sums over a run of rows are ordinary numbers."""
+    # exp overflows float32 beyond 88.7 and float64 beyond 709.7; the margin is for sums of 128 rows.
     return 80.0 if dtype == np.float32 else 690.0

@@ -1,21 +1,34 @@
-"""The registry of metrics: what the survey, the command line, the contract tests and the docs read."""
+"""The registry of metrics and measures: names, labels, ranges, directions, and which are measured by default."""
 
 from __future__ import annotations
 
+import difflib
 import functools
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Literal, ParamSpec, TypeAlias
 
 from theodolite.metrics.cloud import Undefined
 
 Arguments = ParamSpec("Arguments")
-Function = TypeVar("Function", bound=Callable[..., float])
 
-Direction = Literal["higher is isotropic", "lower is isotropic", "neither"]
+Direction: TypeAlias = Literal["higher is isotropic", "lower is isotropic", "neither"]
 Needs: TypeAlias = Literal["moments", "second pass", "sample", "pairs", "reference"]
+HIGHER: Direction = "higher is isotropic"
+LOWER: Direction = "lower is isotropic"
+NEITHER: Direction = "neither"
+
+LAYER_METRICS = (
+    "iso_score",
+    "mean_cosine",
+    "effective_rank",
+    "ev_1",
+    "log_partition_isotropy",
+    "log_partition_isotropy_unit_norm",
+)
+"""Metrics that are measured by default for every layer of a space."""
 
 
 class UndefinedMetricWarning(UserWarning):
@@ -31,15 +44,15 @@ class Metric:
     name
         The name in rows and on the command line.
     function
-        The function itself, which raises `Undefined` if there is no number.
+        The function itself, which raises `Undefined` if there is no value.
     label
-        What it is called in tables and legends.
+        Its name in tables and legends.
     isotropic_at
         The value of an isotropic cloud, as it is written on an axis; empty if only the direction is known.
     summary
         The first line of its docstring.
     range, direction, paper
-        Its bounds, which way isotropy lies, and who defined it.
+        Its bounds, which values are isotropic, and who defined it.
     needs
         What is read: moments (one pass), a second pass over the rows, the seeded sample of rows, or a second input.
     default
@@ -61,7 +74,15 @@ class Metric:
     resample: bool
 
     def value(self, cloud: Any, **options: Any) -> tuple[float, str]:
-        """(value, "") or (nan, why there is none)."""
+        """The value and an empty reason, or nan and the reason why there is no value.
+
+        Parameters
+        ----------
+        cloud
+            A cloud, or anything else that the function accepts.
+        options
+            Keyword arguments of the function.
+        """
         try:
             return float(self.function(cloud, **options)), ""
         except Undefined as undefined:
@@ -72,7 +93,7 @@ class Metric:
         """The title of an axis that shows it."""
         if self.isotropic_at:
             return f"{self.label} ({self.isotropic_at} is isotropic)"
-        side = {"higher is isotropic": " (more is isotropic)", "lower is isotropic": " (small is isotropic)"}
+        side = {HIGHER: " (more is isotropic)", LOWER: " (small is isotropic)"}
         return self.label + side.get(self.direction, "")
 
 
@@ -82,7 +103,15 @@ METRICS: dict[str, Metric] = {}
 
 @dataclass(frozen=True)
 class Measure:
-    """A number in rows that is not a metric of one cloud: a task's score, or what a probe or a training measured."""
+    """A number in rows that is not a metric of one cloud: a task's score, or what a probe or a training run measured.
+
+    Parameters
+    ----------
+    label
+        Its name in tables and legends.
+    axis
+        The title of an axis that shows it; the label by default.
+    """
 
     label: str
     axis: str = ""
@@ -129,46 +158,88 @@ MEASURES: dict[str, Measure] = {
 
 
 def label_of(name: str) -> str:
-    """What a metric or measure is called in tables and legends; one that is not registered, by its own name in words."""
+    """The name of a metric or measure in tables and legends; of one that is not registered, its own name in words.
+
+    Parameters
+    ----------
+    name
+        The `metric` of a row.
+    """
     entry = METRICS.get(name) or MEASURES.get(name)
     return entry.label if entry is not None else name.replace("_", " ")
 
 
 def axis_of(name: str) -> str:
-    """The title of an axis that shows a metric or measure."""
+    """The title of an axis that shows a metric or measure.
+
+    Parameters
+    ----------
+    name
+        The `metric` of a row.
+    """
     entry = METRICS.get(name) or MEASURES.get(name)
     return (entry.axis or entry.label) if entry is not None else name.replace("_", " ")
 
 
+def default_metrics() -> list[str]:
+    """Names of the metrics that a survey of one cloud measures unless others are named."""
+    return [name for name, entry in METRICS.items() if entry.default]
+
+
+def check_metrics(names: Sequence[str] | None = None) -> list[str]:
+    """The names without repetitions, if all of them are metrics of one cloud.
+
+    Parameters
+    ----------
+    names
+        Names of metrics; None means `default_metrics()`.
+
+    Raises
+    ------
+    ValueError
+        A name is not that of a metric, or of one that needs a second input.
+    """
+    if names is None:
+        return default_metrics()
+    for name in names:
+        if name not in METRICS:
+            close = difflib.get_close_matches(name, METRICS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(METRICS)}"
+            raise ValueError(f"there is no metric {name!r}; {hint}")
+        if METRICS[name].needs in ("pairs", "reference"):
+            raise ValueError(f"metric {name!r} needs a second input; call theodolite.metrics.{name} with it")
+    return list(dict.fromkeys(names))
+
+
 def metric(
-    *,
     range: str,
     direction: Direction,
-    paper: str,
+    *,
     needs: Needs,
+    paper: str = "",
     label: str = "",
     isotropic_at: str = "",
     default: bool = True,
     resample: bool = True,
 ) -> Callable[[Callable[Arguments, float]], Callable[Arguments, float]]:
-    """Register a function as a metric under its own name. `Undefined` becomes nan with a warning for a direct caller.
+    """Register a function as a metric under its own name; if it raises `Undefined`, a direct caller gets nan and a warning.
 
     Parameters
     ----------
-    range, direction, paper, needs, isotropic_at, default, resample
+    range, direction, needs, paper, isotropic_at, default, resample
         The fields of the same name of `Metric`.
     label
-        What it is called in tables; the function's name in words by default.
+        Its name in tables; the function's name in words by default.
     """
 
     def register(function: Callable[Arguments, float]) -> Callable[Arguments, float]:
-        title = function.__name__
-        if title in METRICS:
-            raise ValueError(f"metric {title!r} is registered twice")
-        METRICS[title] = Metric(
-            name=title,
+        name = function.__name__
+        if name in METRICS:
+            raise ValueError(f"metric {name!r} is registered twice")
+        METRICS[name] = Metric(
+            name=name,
             function=function,
-            label=label or title.replace("_", " "),
+            label=label or name.replace("_", " "),
             isotropic_at=isotropic_at,
             summary=(function.__doc__ or "").strip().partition("\n")[0],
             range=range,
@@ -180,13 +251,13 @@ def metric(
         )
 
         @functools.wraps(function)
-        def measured(*args: Arguments.args, **kwargs: Arguments.kwargs) -> float:
+        def with_warning(*args: Arguments.args, **kwargs: Arguments.kwargs) -> float:
             try:
                 return float(function(*args, **kwargs))
             except Undefined as undefined:
-                warnings.warn(f"{title} is nan: {undefined}", UndefinedMetricWarning, stacklevel=2)
+                warnings.warn(f"{name} is nan: {undefined}", UndefinedMetricWarning, stacklevel=2)
                 return math.nan
 
-        return measured
+        return with_warning
 
     return register

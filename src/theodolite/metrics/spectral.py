@@ -1,4 +1,4 @@
-"""What the eigenvalues say: how much a few directions carry, and how many there are in effect."""
+"""What the eigenvalues show: how much a few directions carry, and how many directions there are in effect."""
 
 from __future__ import annotations
 
@@ -8,94 +8,147 @@ from theodolite.core.moments import Doubles, Moments
 from theodolite.core.spectrum import eigenvalues, noise_floor
 from theodolite.core.vectors import Vectors
 from theodolite.metrics.cloud import Cloud, Undefined, moments_of
-from theodolite.metrics.registry import metric
+from theodolite.metrics.registry import HIGHER, LOWER, metric
 
 
 def explained_variance(X: Vectors | Moments | Cloud, k: int = 1, *, centered: bool = False) -> float:
-    """Explained variance EV_k (IL23 eq. 1), in (0, 1]; small is isotropic, k/d is its least value.
+    """Explained variance EV_k (IL23 eq. 1), in (0, 1]; small is isotropic, k/d is its least value; nan for a zero matrix.
 
-    The share of the k largest squared singular values of the matrix as it is, or of the centred one; nan for a zero matrix.
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
+    k
+        Number of largest squared singular values whose share is taken, between 1 and d.
+    centered
+        Whether to take the singular values of the centred matrix, or of the matrix as it is.
     """
     return float(explained_variance_curve(X, k, centered=centered)[k - 1])
 
 
 def explained_variance_curve(X: Vectors | Moments | Cloud, k: int = 20, *, centered: bool = False) -> Doubles:
-    """EV_1 ... EV_k (IL23 fig. 2): shares of the total that the first 1 to k directions carry together, rising to at most 1."""
+    """EV_1 ... EV_k (IL23 fig. 2): the shares that the first 1 to k directions carry together, rising to at most 1.
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
+    k
+        Length of the curve, between 1 and d.
+    centered
+        Whether to take the singular values of the centred matrix, or of the matrix as it is.
+    """
     values = _values(X, centered=centered)
     if not 1 <= k <= len(values):
-        raise ValueError(f"k={k} must lie between 1 and the dimension d={len(values)}")
+        raise ValueError(f"k={k} must be between 1 and the dimension d={len(values)}")
     total = values.sum()
     return np.cumsum(values[:k]) / total if total > 0 else np.full(k, np.nan)
 
 
-@metric(range="[1/d, 1]", direction="lower is isotropic", paper="IL23 eq. 1", needs="moments", label="EV 1")
+@metric("[1/d, 1]", LOWER, needs="moments", paper="IL23 eq. 1", label="EV 1")
 def ev_1(X: Vectors | Moments | Cloud) -> float:
-    """Share of the strongest direction in the squared singular values, uncentred (IL23 eq. 1), in (0, 1]; small is isotropic."""
+    """Share of the strongest direction in the squared singular values, uncentred (IL23 eq. 1), in (0, 1]; small is isotropic.
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
+    """
     return _share(X, 1)
 
 
-@metric(range="[2/d, 1]", direction="lower is isotropic", paper="IL23 eq. 1", needs="moments", label="EV 2")
+@metric("[2/d, 1]", LOWER, needs="moments", paper="IL23 eq. 1", label="EV 2")
 def ev_2(X: Vectors | Moments | Cloud) -> float:
-    """Share of the two strongest directions, uncentred (IL23 eq. 1), in (0, 1]; small is isotropic."""
+    """Share of the two strongest directions, uncentred (IL23 eq. 1), in (0, 1]; small is isotropic.
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
+    """
     return _share(X, 2)
 
 
-@metric(range="[3/d, 1]", direction="lower is isotropic", paper="IL23 eq. 1", needs="moments", label="EV 3")
+@metric("[3/d, 1]", LOWER, needs="moments", paper="IL23 eq. 1", label="EV 3")
 def ev_3(X: Vectors | Moments | Cloud) -> float:
-    """Share of the three strongest directions, uncentred (IL23 eq. 1), in (0, 1]; small is isotropic."""
+    """Share of the three strongest directions, uncentred (IL23 eq. 1), in (0, 1]; small is isotropic.
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
+    """
     return _share(X, 3)
 
 
-@metric(range="[1/d, 1]", direction="lower is isotropic", paper="IL23 eq. 1", needs="moments", label="EV 1, centred")
+@metric("[1/d, 1]", LOWER, needs="moments", paper="IL23 eq. 1", label="EV 1, centred")
 def ev_1_centered(X: Vectors | Moments | Cloud) -> float:
-    """Share of variance along the first principal component, in (0, 1]; small is isotropic."""
+    """Share of variance along the first principal component, in (0, 1]; small is isotropic.
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
+    """
     return _share(X, 1, centered=True)
 
 
-@metric(range="[1, d]", direction="higher is isotropic", paper="Roy & Vetterli 2007", needs="moments")
+@metric("[1, d]", HIGHER, needs="moments", paper="Roy & Vetterli 2007")
 def effective_rank(X: Vectors | Moments | Cloud) -> float:
-    """Effective rank: exp of the entropy of the normalised covariance eigenvalues, in [1, d]; d is isotropic."""
-    return _exp_entropy(_spread(X))
+    """Effective rank: exp of the entropy of the normalised covariance eigenvalues, in [1, d]; d is isotropic.
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
+    """
+    return _exp_entropy(_spread(X)[0])
 
 
-@metric(
-    range="[1, d]",
-    direction="higher is isotropic",
-    paper="Roy & Vetterli 2007",
-    needs="moments",
-    label="effective rank (singular values)",
-)
+@metric("[1, d]", HIGHER, needs="moments", paper="Roy & Vetterli 2007", label="effective rank (singular values)")
 def effective_rank_singular(X: Vectors | Moments | Cloud) -> float:
-    """Effective rank as Roy & Vetterli (2007) define it, on centred singular values, in [1, d]; d is isotropic."""
-    X = X if isinstance(X, Cloud) else moments_of(X)
-    values = _spread(X)
-    # The root lifts rounding noise of empty directions by half its exponent: it is cut before.
-    return _exp_entropy(np.sqrt(np.where(values > noise_floor(values, len(values), eps=moments_of(X).eps), values, 0.0)))
+    """Effective rank as Roy & Vetterli (2007) define it, on centred singular values, in [1, d]; d is isotropic.
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
+    """
+    values, floor = _spread(X)
+    # The root of rounding noise is far larger than the noise, so it is set to 0 before.
+    return _exp_entropy(np.sqrt(np.where(values > floor, values, 0.0)))
 
 
-@metric(
-    range="[1, d]",
-    direction="higher is isotropic",
-    paper="principal component analysis",
-    needs="moments",
-    label="dimensions for 95 %",
-)
+@metric("[1, d]", HIGHER, needs="moments", paper="principal component analysis", label="dimensions for 95 %")
 def dimensions_95(X: Vectors | Moments | Cloud) -> float:
-    """Number of principal components that hold 95 % of the variance, in [1, d]; 0.95 d is isotropic."""
-    values = _spread(X)
+    """Number of principal components that hold 95 % of the variance, in [1, d]; 0.95 d is isotropic.
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
+    """
+    values, _ = _spread(X)
+    # The factor keeps rounding in the sum from asking for one component too many.
     return float(np.searchsorted(np.cumsum(values), 0.95 * values.sum() * (1 - 1e-12)) + 1)
 
 
-@metric(range="[1, inf)", direction="lower is isotropic", paper="numerical linear algebra", needs="moments", resample=False)
+@metric("[1, inf)", LOWER, needs="moments", paper="numerical linear algebra", resample=False)
 def condition_number(X: Vectors | Moments | Cloud) -> float:
-    """Largest over smallest covariance eigenvalue, on the rank the data has, at least 1; 1 is isotropic."""
-    X = X if isinstance(X, Cloud) else moments_of(X)
-    values = _spread(X)
-    live = values[values > noise_floor(values, len(values), eps=moments_of(X).eps)]
-    return float(live[0] / live[-1])
+    """Largest over smallest covariance eigenvalue, on the rank the data has, at least 1; 1 is isotropic.
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
+    """
+    values, floor = _spread(X)
+    significant = values[values > floor]
+    return float(significant[0] / significant[-1])
 
 
 def _values(X: Vectors | Moments | Cloud, *, centered: bool) -> Doubles:
+    """(d,) eigenvalues of the scatter or of X^T X, descending."""
     if isinstance(X, Cloud):
         if centered:
             return X.eigenvalues
@@ -105,6 +158,7 @@ def _values(X: Vectors | Moments | Cloud, *, centered: bool) -> Doubles:
 
 
 def _share(X: Vectors | Moments | Cloud, k: int, *, centered: bool = False) -> float:
+    X = X if isinstance(X, Cloud) else moments_of(X)  # a stream can be read only once
     values = _values(X, centered=centered)
     if k > len(values):
         raise Undefined(f"there are only {len(values)} dimensions, fewer than {k}")
@@ -114,14 +168,15 @@ def _share(X: Vectors | Moments | Cloud, k: int, *, centered: bool = False) -> f
     return float(values[:k].sum()) / total
 
 
-def _spread(X: Vectors | Moments | Cloud) -> Doubles:
-    """Covariance eigenvalues up to a factor, where there is variance."""
+def _spread(X: Vectors | Moments | Cloud) -> tuple[Doubles, float]:
+    """Covariance eigenvalues up to a factor, and the size up to which they may be rounding error; undefined without variance."""
     moments = moments_of(X)
     if moments.n < 2:
         raise Undefined("one row has no covariance; give at least two")
     if not moments.has_spread:
         raise Undefined("all rows are the same point, so there is no variance")
-    return _values(X if isinstance(X, Cloud) else moments, centered=True)
+    values = _values(X if isinstance(X, Cloud) else moments, centered=True)
+    return values, noise_floor(values, len(values), eps=moments.eps)
 
 
 def _exp_entropy(weights: Doubles) -> float:

@@ -1,9 +1,7 @@
-"""From texts to vectors: encoders, every layer in one pass, and surveys that keep no vectors. Needs the extra `models`."""
+"""From texts to vectors: encoders, every layer in one pass, and surveys that store no vectors. Needs the extra `models`."""
 
-from theodolite.models.demo import demo_encoder as demo_encoder
 from theodolite.models.encoder import Encoder as Encoder
-from theodolite.models.extract import extract as extract
-from theodolite.models.inputs import Unit as Unit
-from theodolite.models.stream import survey_layers as survey_layers
+from theodolite.models.extraction import extract_space as extract_space
+from theodolite.models.streaming import survey_layers as survey_layers
 
-__all__ = ["Encoder", "Unit", "demo_encoder", "extract", "survey_layers"]
+__all__ = ["Encoder", "extract_space", "survey_layers"]

@@ -1,102 +1,203 @@
-"""Texts of like length together, and the vectors of one batch for all layers."""
+"""A corpus ready to be encoded: its rows planned, its texts in batches, and the vectors of a batch for all layers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from theodolite.core.options import option
+from theodolite.models.alignment import RowPlan, plan_rows, warn_dropped
 from theodolite.models.encoder import Encoder
-from theodolite.models.inputs import Ints
-from theodolite.models.plan import Plan
+from theodolite.models.tokens import Ints, TextInputs, text_inputs
+from theodolite.spaces.space import choose_layers
+from theodolite.tasks.examples import Examples
+from theodolite.tasks.task import TEXT_UNIT, Unit
 
-if TYPE_CHECKING:
-    import torch
+BatchSize: TypeAlias = int | Literal["auto"]
+# Vectors of some rows, by layer.
+Blocks: TypeAlias = dict[int, NDArray[np.float32]]
+# Called with how many texts (or steps) are done, and how many there are.
+Progress: TypeAlias = Callable[[int, int], None]
 
-BatchSize = int | Literal["auto"]
-Blocks = dict[int, NDArray[np.float32]]
-
+# Tokens of an automatic batch, padding included: enough to keep the device busy, few enough for its memory.
 CPU_TOKENS = 1024
 GPU_TOKENS = 32768
-"""Tokens of an automatic batch, padding counted: enough to keep the device busy, few enough for its memory."""
 
 
-def batches(encoder: Encoder, plan: Plan, size: BatchSize = "auto") -> list[Ints]:
-    """Text numbers of each batch, the longest first, so that what does not fit shows at once; texts without rows are left out."""
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """An encoder about to read texts; `Reading.of` makes one.
+
+    Parameters
+    ----------
+    encoder
+        The encoder.
+    inputs
+        The texts.
+    plan
+        The rows to make of them.
+    unit
+        What a row is.
+    layers
+        The layers to read, ascending.
+    batches
+        Text numbers of each batch.
+    """
+
+    encoder: Encoder
+    inputs: TextInputs
+    plan: RowPlan
+    unit: Unit
+    layers: tuple[int, ...]
+    batches: list[Ints]
+
+    @classmethod
+    def of(
+        cls,
+        encoder: Encoder,
+        texts: Sequence[str] | Examples,
+        *,
+        unit: Unit = TEXT_UNIT,
+        layers: str | int | Sequence[int] = "all",
+        specials: bool = False,
+        batch_size: BatchSize = "auto",
+    ) -> Reading:
+        """Tokenize texts and lay out their rows and batches; nothing is encoded yet. Dropped words are warned of.
+
+        Parameters
+        ----------
+        encoder
+            The encoder.
+        texts
+            Texts, or the examples of a task.
+        unit
+            What gets a vector.
+        layers
+            "all", "last", a number or several; negative ones count from the last.
+        specials
+            Whether special tokens get vectors too; for unit "tokens".
+        batch_size
+            Texts per batch, or "auto" to fit the device.
+        """
+        inputs = text_inputs(texts, unit)
+        numbers = choose_layers(layers, range(encoder.n_layers))
+        plan = plan_rows(encoder, inputs, unit, specials=specials)
+        warn_dropped([plan], encoder.max_length)
+        return cls(encoder, inputs, plan, unit, numbers, _batches(encoder, plan, batch_size))
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return self.plan.n
+
+    @property
+    def d(self) -> int:
+        """The width of a row: the encoder's, or twice that for pairs of words."""
+        return self.encoder.d * self.plan.slots
+
+    def encode(self, batch: Ints) -> tuple[Ints, Blocks]:
+        """The rows of one batch, and their vectors in each layer.
+
+        Parameters
+        ----------
+        batch
+            Text numbers. A batch that does not fit in memory is halved until it does.
+        """
+        return self.plan.rows_of(batch)[0], _encode(self.encoder, self.plan, batch, self.layers)
+
+    def blocks(self, progress: Progress | None = None) -> Iterator[tuple[Ints, Blocks]]:
+        """The rows and vectors of one batch after the other.
+
+        Parameters
+        ----------
+        progress
+            Called with the number of texts that are done, and of all.
+        """
+        count, total = 0, sum(map(len, self.batches))
+        for batch in self.batches:
+            yield self.encode(batch)
+            count += len(batch)
+            if progress is not None:
+                progress(count, total)
+
+
+def _batches(encoder: Encoder, plan: RowPlan, size: BatchSize) -> list[Ints]:
+    """Text numbers of each batch, the longest texts first, so that what does not fit shows at once; no texts without rows."""
     if size != "auto" and size < 1:
-        raise ValueError(f"batch_size={size} must be at least 1, or 'auto'")
+        raise ValueError(f"{option('batch_size', str(size))} must be at least 1, or 'auto'")
     lengths = plan.tokens.lengths
-    needed = np.flatnonzero(np.diff(plan.bounds))
-    order = needed[np.argsort(-lengths[needed], kind="stable")]
+    # Texts of similar length together need the least padding.
+    with_rows = np.flatnonzero(np.diff(plan.bounds))
+    order = with_rows[np.argsort(-lengths[with_rows], kind="stable")]
     budget = CPU_TOKENS if encoder.device.type == "cpu" else GPU_TOKENS
-    made, start = [], 0
+    batches, start = [], 0
     while start < len(order):
         count = size if size != "auto" else max(1, budget // int(lengths[order[start]]))
-        made.append(order[start : start + count])
+        batches.append(order[start : start + count])
         start += count
-    return made
+    return batches
 
 
-def encode(encoder: Encoder, plan: Plan, texts: Ints, layers: tuple[int, ...]) -> Blocks:
-    """(rows, d) of each layer for the rows of these texts; a batch that does not fit in memory is halved until it does."""
+def _encode(encoder: Encoder, plan: RowPlan, texts: Ints, layers: tuple[int, ...]) -> Blocks:
     try:
-        return _encode(encoder, plan, texts, layers)
+        return _encode_at_once(encoder, plan, texts, layers)
     except (RuntimeError, MemoryError) as error:
-        if not _out_of_memory(error):
+        if not _is_out_of_memory(error):
             raise
         if len(texts) == 1:
             tokens = int(plan.tokens.lengths[texts[0]])
             raise MemoryError(
-                f"text {texts[0]} with {tokens} tokens alone does not fit in the memory of {encoder.device}; lower max_length"
+                f"text {texts[0]} with {tokens} tokens does not fit in the memory of {encoder.device} even alone; lower "
+                f"{option('max_length', str(encoder.max_length))}"
             ) from None
-    # Outside the handler, which would keep the failed batch alive.
-    halves = np.array_split(texts, 2)
-    first, second = (encode(encoder, plan, half, layers) for half in halves)
+    # Outside the handler, which would keep the tensors of the failed batch alive.
+    first, second = (_encode(encoder, plan, half, layers) for half in np.array_split(texts, 2))
     return {layer: np.concatenate([first[layer], second[layer]]) for layer in layers}
 
 
-def _out_of_memory(error: BaseException) -> bool:
+def _is_out_of_memory(error: BaseException) -> bool:
     import torch
 
+    # Allocators of different devices raise different classes; some only say it in their message.
     text = str(error).lower()
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "out of memory" in text or "can't allocate memory" in text
 
 
-def _encode(encoder: Encoder, plan: Plan, texts: Ints, layers: tuple[int, ...]) -> Blocks:
+def _encode_at_once(encoder: Encoder, plan: RowPlan, texts: Ints, layers: tuple[int, ...]) -> Blocks:
     import torch
+    from torch.nn.functional import embedding_bag
 
     ids, mask, types = _padded(encoder, plan, texts)
-    width = ids.shape[1]
     rows, owner = plan.rows_of(texts)
-    runs = (plan.runs[rows].astype(np.int64) + (owner * width)[:, None, None]).reshape(-1, 2)
+    # The states of a batch are one long list of tokens: runs are moved to where their text begins in it.
+    runs = (plan.runs[rows].astype(np.int64) + (owner * ids.shape[1])[:, None, None]).reshape(-1, 2)
     counts = runs[:, 1] - runs[:, 0]
     ends = np.cumsum(counts)
     index = np.arange(ends[-1]) + np.repeat(runs[:, 0] - (ends - counts), counts)
 
-    def sent(values: NDArray[Any]) -> torch.Tensor:
+    def on_device(values: NDArray[Any]) -> torch.Tensor:
         return torch.from_numpy(values).to(encoder.device)
 
-    states = encoder.hidden_states(sent(ids), sent(mask), None if types is None else sent(types))
-    single, pieces, begins = bool((counts == 1).all()), sent(index), sent(ends - counts)
-    made: Blocks = {}
+    states = encoder.hidden_states(on_device(ids), on_device(mask), None if types is None else on_device(types))
+    are_single, tokens, starts = bool((counts == 1).all()), on_device(index), on_device(ends - counts)
+    mode = "max" if plan.is_maximum else "mean"
+    blocks: Blocks = {}
     with torch.inference_mode():
         for layer in layers:
             flat = states[layer].reshape(-1, encoder.d).float()
-            picked = flat.index_select(0, pieces) if single else _reduced(flat, pieces, begins, plan.maximum)
-            made[layer] = picked.reshape(len(rows), -1).cpu().numpy()
-    return made
+            vectors = flat.index_select(0, tokens) if are_single else embedding_bag(tokens, flat, starts, mode=mode)
+            blocks[layer] = vectors.reshape(len(rows), -1).cpu().numpy()
+    return blocks
 
 
-def _reduced(flat: torch.Tensor, pieces: torch.Tensor, begins: torch.Tensor, maximum: bool) -> torch.Tensor:
-    """Mean or maximum over runs of rows."""
-    from torch.nn.functional import embedding_bag
-
-    return embedding_bag(pieces, flat, begins, mode="max" if maximum else "mean")
-
-
-def _padded(encoder: Encoder, plan: Plan, texts: Ints) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None]:
-    """(texts, longest) token numbers, mask and token types; padding stands on the right and is masked out."""
+def _padded(
+    encoder: Encoder, plan: RowPlan, texts: Ints
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None]:
+    """(texts, longest) token numbers, mask and token types, padded on the right."""
     tokens = plan.tokens
     lengths = tokens.lengths[texts]
     inside = np.arange(lengths.max()) < lengths[:, None]

@@ -9,28 +9,46 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from theodolite.models.extra import quietly, require_models
-from theodolite.models.locate import EncoderError, Location, explain, find
+from theodolite.core.options import option
+from theodolite.models.location import EncoderError, Location, find_encoder
 
 if TYPE_CHECKING:
     import torch
 
 Precision = Literal["float32", "bfloat16", "float16"]
 
+INSTALL = 'pip install "theodolite[models]"'
+
 
 class Encoder:
-    """A transformer, its tokenizer and where they come from.
+    """A transformer, its tokenizer and where they come from; `Encoder.load` makes one.
 
-    Layers are counted as transformers does: 0 is the embeddings, `n_layers - 1` the last. Texts are cut to `max_length` tokens.
-    A model in training can be wrapped as it is: its modes are put back after every pass.
+    Layers are counted as in transformers: 0 is the embeddings, `n_layers - 1` the last. A model in training can be wrapped as
+    it is: the modes of its modules are put back after every pass.
+
+    Parameters
+    ----------
+    module
+        A model of transformers; of a model with encoder and decoder, the encoder is used.
+    tokenizer
+        Its tokenizer.
+    name
+        What rows call it; by default what the model's configuration says.
+    location
+        Where it was loaded from, if it was.
+    max_length
+        Texts are cut to this number of tokens; by default as many as the positions and the tokenizer allow.
     """
 
-    def __init__(self, module: Any, tokenizer: Any, *, name: str = "", revision: str = "", max_length: int | None = None) -> None:
-        # Of a model with encoder and decoder, the encoder alone reads a text.
+    def __init__(
+        self, module: Any, tokenizer: Any, *, name: str = "", location: Location | None = None, max_length: int | None = None
+    ) -> None:
+        # A decoder's layers are not states of the text that is read.
         self.module = module.get_encoder() if getattr(module.config, "is_encoder_decoder", False) else module
         self.tokenizer = tokenizer
-        self.name = name or str(getattr(module.config, "name_or_path", "")) or type(module).__name__
-        self.revision = revision
+        self.location = location
+        configured = str(getattr(module.config, "name_or_path", ""))
+        self.name = name or (location.name if location else configured) or type(module).__name__
         self.max_length = _max_length(module, tokenizer, max_length)
         self._arguments = set(inspect.signature(self.module.forward).parameters)
 
@@ -47,33 +65,66 @@ class Encoder:
         max_length: int | None = None,
         name: str = "",
     ) -> Encoder:
-        """An encoder from a hub id or a folder (also a sentence-transformers one), or around a model already in memory.
+        """Load an encoder, or wrap one that is in memory.
 
-        `device` is "auto" (a GPU where there is one), "cpu", "cuda:1", ... A model in memory keeps its device and precision, and
-        needs its `tokenizer` unless it is a SentenceTransformer.
+        Parameters
+        ----------
+        model
+            A Hub id; a folder that transformers or sentence-transformers wrote; "demo" for the demo encoder; a model of
+            transformers (with its `tokenizer`); a SentenceTransformer; or an Encoder, which is returned as it is.
+        tokenizer
+            Used instead of the tokenizer that belongs to the model.
+        revision
+            Branch, tag or commit of a Hub id.
+        device
+            "auto" (a GPU if there is one), "cpu", "cuda:1", ... A model in memory keeps its device.
+        dtype
+            Precision of the weights. A model in memory keeps its precision.
+        trust_remote_code
+            Whether the model's own code may run.
+        max_length
+            Texts are cut to this number of tokens; by default as many as the model was made for.
+        name
+            What rows call the encoder; by default the Hub id or the folder's last part.
+
+        Raises
+        ------
+        EncoderError
+            The encoder does not exist, lacks weights, or needs what was not given.
+        ImportError
+            torch or transformers is not installed.
         """
         if isinstance(model, Encoder):
             return model
         require_models()
         if not isinstance(model, (str, os.PathLike)):
-            return cls._around(model, tokenizer, name=name, max_length=max_length)
-        location = find(model, revision=revision)
-        with quietly():
-            module, words = _load(location, tokenizer, trust_remote_code)
-        length = max_length if max_length is not None else _within(module, location.max_length)
-        loaded = cls(module, words, name=name or location.name, revision=location.revision or "", max_length=length)
-        loaded.module.to(device=_device(device), dtype=_precision(dtype)).eval()
-        return loaded
+            return cls._in_memory(model, tokenizer, name=name, max_length=max_length)
+        location = find_encoder(model, revision=revision)
+        with quiet_loading():
+            module, own_tokenizer = _load(location, tokenizer, trust_remote_code)
+        length = max_length if max_length is not None else _within_positions(module, location.max_length)
+        encoder = cls(module, own_tokenizer, name=name, location=location, max_length=length)
+        # Files may be in half precision; measured numbers should not depend on that unless it is asked for.
+        encoder.module.to(device=_device(device), dtype=_precision(dtype)).eval()
+        return encoder
 
     @classmethod
-    def _around(cls, model: Any, tokenizer: Any, *, name: str, max_length: int | None) -> Encoder:
-        # A SentenceTransformer is recognised by what it has, so that its library need not be imported.
+    def _in_memory(cls, model: Any, tokenizer: Any, *, name: str, max_length: int | None) -> Encoder:
+        # A SentenceTransformer is recognised by its methods, so that its library need not be imported.
         if hasattr(model, "encode") and hasattr(model, "max_seq_length"):
-            length = max_length if max_length is not None else _within(model[0].auto_model, model.max_seq_length)
-            return cls(model[0].auto_model, tokenizer or model.tokenizer, name=name, max_length=length)
+            module = getattr(model[0], "auto_model", None)
+            if module is None:
+                raise EncoderError(f"the first module of the model is {type(model[0]).__name__}, which has no layers to read")
+            length = max_length if max_length is not None else _within_positions(module, model.max_seq_length)
+            return cls(module, tokenizer or model.tokenizer, name=name, max_length=length)
         if tokenizer is None:
             raise EncoderError("a model in memory comes without its tokenizer; pass tokenizer=AutoTokenizer.from_pretrained(...)")
         return cls(model, tokenizer, name=name, max_length=max_length)
+
+    @property
+    def revision(self) -> str:
+        """The commit of a Hub entry; empty for anything else."""
+        return (self.location.revision if self.location else None) or ""
 
     @property
     def n_layers(self) -> int:
@@ -82,12 +133,14 @@ class Encoder:
 
     @property
     def d(self) -> int:
+        """Dimension of a vector."""
         return int(self.module.config.hidden_size)
 
     @property
     def device(self) -> torch.device:
-        found: torch.device = next(self.module.parameters()).device
-        return found
+        """Where the weights are."""
+        device: torch.device = next(self.module.parameters()).device
+        return device
 
     @property
     def dtype(self) -> str:
@@ -96,55 +149,59 @@ class Encoder:
 
     @property
     def pad_id(self) -> int:
-        """What fills up short texts; masked out, so that a tokenizer without padding can lend its end-of-text token."""
-        for candidate in (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id):
-            if candidate is not None:
-                return int(candidate)
+        """The token that fills up short texts. It is masked out, so a tokenizer without padding can lend its end-of-text."""
+        for token in (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id):
+            if token is not None:
+                return int(token)
         return 0
 
-    def layers(self, asked: str | int | list[int] | tuple[int, ...] | range = "all") -> tuple[int, ...]:
-        """The layers asked for, from 0: "all", "last", a number or several; negative ones count from the last."""
-        if isinstance(asked, str):
-            if asked not in ("all", "last"):
-                raise ValueError(f"layers={asked!r} must be 'all', 'last' or numbers from 0 to {self.n_layers - 1}")
-            return tuple(range(self.n_layers)) if asked == "all" else (self.n_layers - 1,)
-        numbers = [asked] if isinstance(asked, int) else list(asked)
-        for number in numbers:
-            if not -self.n_layers <= number < self.n_layers:
-                raise ValueError(f"there is no layer {number}; {self.name} has 0 (embeddings) to {self.n_layers - 1}")
-        if not numbers:
-            raise ValueError("layers is empty; name at least one, or 'all'")
-        return tuple(sorted({number % self.n_layers for number in numbers}))
-
     def hidden_states(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor | None = None) -> tuple[torch.Tensor, ...]:
-        """(texts, tokens, d) of every layer for padded token numbers, in one pass without gradients or dropout."""
+        """The hidden states of every layer, (texts, tokens, d) each, in one pass without gradients or dropout.
+
+        Parameters
+        ----------
+        ids
+            Token numbers (texts, tokens), padded.
+        mask
+            1 for tokens, 0 for padding.
+        types
+            Which text of a pair a token belongs to, if the encoder takes it.
+        """
         import torch
 
         inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
         if types is not None:
             inputs["token_type_ids"] = types
-        if "use_cache" in self._arguments:
+        if "use_cache" in self._arguments:  # keys and values for the next token would only cost memory
             inputs["use_cache"] = False
         with evaluating(self.module), torch.inference_mode():
             states = self.module(**inputs, output_hidden_states=True, return_dict=True).hidden_states
         if len(states) != self.n_layers:
-            raise EncoderError(f"{self.name} gave {len(states)} hidden states where its configuration promises {self.n_layers}")
+            raise EncoderError(f"{self.name} returned {len(states)} hidden states; its configuration promises {self.n_layers}")
         return tuple(states)
 
     def fingerprint(self) -> str:
-        """SHA-256 of all weights: the same for the same encoder, wherever it was loaded from."""
+        """SHA-256 of all weights: equal for equal encoders, wherever they were loaded from."""
         import torch
 
         digest = hashlib.sha256()
         for key, value in sorted(self.module.state_dict().items()):
             digest.update(f"{key} {value.dtype} {tuple(value.shape)}".encode())
+            # As bytes, because NumPy has no bfloat16.
             digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
 
 @contextmanager
 def evaluating(module: Any) -> Iterator[None]:
-    """In evaluation mode, and every part back in its own mode afterwards."""
+    """Put a module into evaluation mode, and every part of it back into its own mode afterwards.
+
+    Parameters
+    ----------
+    module
+        A torch module.
+    """
+    # Part by part: some may be in evaluation mode already, because they are frozen, and must stay so.
     training = [part for part in module.modules() if part.training]
     for part in training:
         part.training = False
@@ -155,6 +212,47 @@ def evaluating(module: Any) -> Iterator[None]:
             part.training = True
 
 
+@contextmanager
+def quiet_loading() -> Iterator[None]:
+    """Silence the progress bars and reports of transformers; what matters in them is checked by the caller."""
+    import transformers
+
+    logging: Any = transformers.utils.logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def require_models() -> None:
+    """Raise an ImportError with the command to run, if torch or transformers cannot be imported."""
+    try:
+        import torch  # noqa: F401
+        import transformers  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"encoders need torch and transformers ({error}); run: {INSTALL}") from None
+
+
+def limit_threads(threads: int) -> None:
+    """Limit the threads of torch in this process, if torch is installed.
+
+    Parameters
+    ----------
+    threads
+        Number of threads, at least 1.
+    """
+    try:
+        import torch
+    except ImportError:
+        return
+    torch.set_num_threads(threads)
+
+
 def _load(location: Location, tokenizer: Any, trust_remote_code: bool) -> tuple[Any, Any]:
     from transformers import AutoModel, AutoTokenizer
 
@@ -163,52 +261,54 @@ def _load(location: Location, tokenizer: Any, trust_remote_code: bool) -> tuple[
         options["revision"] = location.revision
     try:
         module, report = AutoModel.from_pretrained(location.place, output_loading_info=True, **options)
-        words = tokenizer if tokenizer is not None else AutoTokenizer.from_pretrained(location.place, **options)
+        if tokenizer is None:
+            tokenizer = AutoTokenizer.from_pretrained(location.place, **options)
     except (OSError, ValueError, KeyError, ImportError) as error:
-        raise explain(location, error) from error
-    # A pooler is not read here; any other weight that the files lack would be random, and so would be what is measured.
+        raise location.loading_error(error) from error
+    # A pooler is never read here; any other weight that the files lack would be random, and so would be what is measured.
     missing = sorted(key for key in report["missing_keys"] if "pooler" not in key)
     if missing:
         raise EncoderError(
             f"the files of {location.name!r} lack {len(missing)} weights of its layers ({missing[0]}, ...), which would "
             "be random; save the whole encoder"
         )
-    return module, words
+    return module, tokenizer
 
 
-def _device(asked: str) -> str:
+def _device(name: str) -> str:
     import torch
 
-    if asked != "auto":
-        return asked
+    if name != "auto":
+        return name
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def _precision(asked: str) -> torch.dtype:
+def _precision(name: str) -> torch.dtype:
     import torch
 
-    known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-    if asked not in known:
-        raise ValueError(f"dtype={asked!r} must be one of {', '.join(known)}")
-    return known[asked]
+    precisions = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    if name not in precisions:
+        raise ValueError(f"dtype={name!r} must be one of {', '.join(precisions)}")
+    return precisions[name]
 
 
-def _max_length(module: Any, tokenizer: Any, asked: int | None) -> int | None:
-    """Tokens a text may have: what is asked, within what the positions allow; None where nothing limits them."""
+def _max_length(module: Any, tokenizer: Any, requested: int | None) -> int | None:
+    """The number of tokens a text may have; None if nothing limits it."""
     positions = _positions(module)
-    if asked is not None:
-        if asked < 1 or (positions is not None and asked > positions):
-            raise ValueError(f"max_length={asked} must be from 1 to the {positions} positions that the encoder has")
-        return asked
-    named = int(tokenizer.model_max_length) if tokenizer.model_max_length < 10**9 else None
-    limits = [limit for limit in (positions, named) if limit is not None]
+    if requested is not None:
+        if requested < 1 or (positions is not None and requested > positions):
+            raise ValueError(f"{option('max_length', str(requested))} must be from 1 to {positions}, the encoder's positions")
+        return requested
+    # A tokenizer without a limit says so by a number near 1e30.
+    stated = int(tokenizer.model_max_length) if tokenizer.model_max_length < 10**9 else None
+    limits = [limit for limit in (positions, stated) if limit is not None]
     return min(limits) if limits else None
 
 
-def _within(module: Any, length: int | None) -> int | None:
-    """The length a sentence-transformers model names for itself, which may promise more than there are positions."""
+def _within_positions(module: Any, length: int | None) -> int | None:
+    """The length that a sentence-transformers model states for itself, which may be more than it has positions."""
     positions = _positions(module)
     return length if length is None or positions is None else min(length, positions)
 
@@ -216,8 +316,8 @@ def _within(module: Any, length: int | None) -> int | None:
 def _positions(module: Any) -> int | None:
     for name, part in module.named_modules():
         if name.endswith("position_embeddings") and hasattr(part, "num_embeddings"):
-            # RoBERTa and its kin count positions from the padding's on.
-            used = 0 if part.padding_idx is None else part.padding_idx + 1
-            return int(part.num_embeddings) - used
-    found = getattr(module.config, "max_position_embeddings", None)
-    return int(found) if isinstance(found, int) and found > 0 else None
+            # RoBERTa and its relatives count positions from the padding's on.
+            reserved = 0 if part.padding_idx is None else part.padding_idx + 1
+            return int(part.num_embeddings) - reserved
+    limit = getattr(module.config, "max_position_embeddings", None)
+    return int(limit) if isinstance(limit, int) and limit > 0 else None

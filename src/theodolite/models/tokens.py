@@ -1,89 +1,249 @@
-"""Texts as token numbers, in flat arrays: a few bytes a token, however long the corpus is."""
+"""What is to be encoded, in one form: plain texts or the examples of a task, and their tokens in flat arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from theodolite.core.options import option
 from theodolite.models.encoder import Encoder
-from theodolite.models.inputs import Given
-from theodolite.models.locate import EncoderError
+from theodolite.models.location import EncoderError
+from theodolite.tasks.examples import Examples
+from theodolite.tasks.task import UNITS, Unit
 
-CHUNK = 1024  # texts tokenized at a time: what the tokenizer returns is many times larger than what is kept
+Ints: TypeAlias = NDArray[np.intp]
+
+CHUNK = 1024  # texts tokenized at a time: what the tokenizer returns is many times larger than what is kept of it
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TextInputs:
+    """Texts to encode, in the order they were given.
+
+    Parameters
+    ----------
+    texts
+        The texts.
+    number
+        The number of each text in what the caller gave.
+    second
+        The other text of each pair, if both are read as one sequence.
+    side
+        0 or 1, which text of a pair this is, if both are read apart.
+    words, spans
+        The words of each text and their characters (start, end), if words get vectors.
+    places
+        (text, word) or (text, head word, dependent word) of each vector, if words get vectors.
+    labels, scores
+        One for each example; an example is a row of `places` if there are any, otherwise a text.
+    task, split
+        Where the examples come from.
+    """
+
+    texts: Sequence[str]
+    number: Ints
+    second: Sequence[str] | None = None
+    side: Ints | None = None
+    words: Sequence[Sequence[str]] | None = None
+    spans: Sequence[tuple[tuple[int, int], ...]] | None = None
+    places: Ints | None = None
+    labels: Sequence[str] | None = None
+    scores: NDArray[np.float64] | None = None
+    task: str = ""
+    split: str = ""
+
+
+def text_inputs(texts: Sequence[str] | Examples, unit: Unit, *, together: bool = False) -> TextInputs:
+    """Plain texts or examples as `TextInputs`.
+
+    Parameters
+    ----------
+    texts
+        Texts, or the examples of a task.
+    unit
+        What gets a vector.
+    together
+        Whether the two texts of a similarity task are read as one sequence. By default they are read apart: first all left
+        ones, then all right ones. The two texts of a pair classification are always one sequence and give one vector.
+    """
+    if unit not in UNITS:
+        raise ValueError(f"{option('unit', unit)} must be one of {', '.join(UNITS)}")
+    if not isinstance(texts, Examples):
+        inputs = _from_texts(texts, unit)
+    elif unit in ("words", "pairs"):
+        inputs = _from_words(texts, unit)
+    else:
+        inputs = _from_examples(texts, together)
+    if not inputs.texts:
+        raise ValueError("there are no texts to encode; give at least one")
+    return inputs
+
+
+def _from_texts(texts: Sequence[str], unit: Unit) -> TextInputs:
+    if isinstance(texts, str):
+        raise TypeError("texts is one string; give a list of texts, [text] for a single one")
+    texts = list(texts)
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"text {index} is {type(text).__name__}, not a string; every text must be one")
+    if unit == "pairs":
+        raise ValueError(
+            f"{option('unit', 'pairs')} needs examples of two words each, of a word_pairs task; for all words use "
+            f"{option('unit', 'words')}"
+        )
+    number = np.arange(len(texts))
+    if unit != "words":
+        return TextInputs(texts=texts, number=number)
+    spans = [tuple(match.span() for match in re.finditer(r"\S+", text)) for text in texts]
+    words = [tuple(text[start:stop] for start, stop in limits) for text, limits in zip(texts, spans, strict=True)]
+    return TextInputs(texts=texts, number=number, words=words, spans=spans, places=_all_places(words))
+
+
+def _from_examples(examples: Examples, together: bool) -> TextInputs:
+    # The labels of words say nothing about a whole sentence.
+    columns: dict[str, Any] = {} if examples.places is not None else {"labels": examples.labels, "scores": examples.scores}
+    columns |= {"task": examples.task.name, "split": examples.split}
+    number = np.arange(len(examples.texts))
+    if examples.second is None or examples.task.kind != "similarity" or together:
+        return TextInputs(texts=examples.texts, second=examples.second, number=number, **columns)
+    return TextInputs(
+        texts=[*examples.texts, *examples.second], number=np.tile(number, 2), side=np.repeat(np.arange(2), len(number)), **columns
+    )
+
+
+def _from_words(examples: Examples, unit: Unit) -> TextInputs:
+    name = examples.task.name
+    if examples.words is None:
+        raise ValueError(
+            f"{option('unit', unit)} is for tasks on words, and {name!r} is on texts; use {option('unit', 'mean')}, cls or tokens"
+        )
+    width = 0 if examples.places is None else examples.places.shape[1]
+    if unit == "pairs" and width != 3:
+        raise ValueError(
+            f"{option('unit', unit)} needs two words per example, and {name!r} has one; use {option('unit', 'words')}"
+        )
+    # All words of a task on pairs can be encoded too, but then there is no example that a label could belong to.
+    labelled = width == (3 if unit == "pairs" else 2)
+    return TextInputs(
+        texts=examples.texts,
+        number=np.arange(len(examples.texts)),
+        words=examples.words,
+        spans=examples.spans(),
+        places=examples.places if labelled else _all_places(examples.words),
+        labels=examples.labels if labelled else None,
+        scores=examples.scores if labelled else None,
+        task=name,
+        split=examples.split,
+    )
+
+
+def _all_places(words: Sequence[Sequence[str]]) -> Ints:
+    counts = np.array([len(sentence) for sentence in words], dtype=np.intp)
+    text = np.repeat(np.arange(len(words)), counts)
+    within = np.arange(len(text)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.stack([text, within], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """All tokens one after the other; those of text i are `starts[i]` to `starts[i + 1]`."""
+    """The tokens of all texts, one after the other: a few bytes per token, however long the corpus is.
+
+    Parameters
+    ----------
+    ids
+        Token numbers.
+    starts
+        The tokens of text i are `starts[i]` to `starts[i + 1]`.
+    special
+        True for tokens that the tokenizer added.
+    types
+        Which text of a pair a token belongs to; None if the encoder does not take it or all are 0.
+    offsets
+        The characters (start, end) of each token; None if words were not requested.
+    cut
+        The character from which on a text was cut off, -1 if it is whole; None if words were not requested.
+    """
 
     ids: NDArray[np.int32]
     starts: NDArray[np.int64]
     special: NDArray[np.bool_]
-    """True for tokens that the tokenizer added."""
     types: NDArray[np.int8] | None
-    """Which text of a pair a token belongs to, where the encoder asks for it."""
     offsets: NDArray[np.int32] | None
-    """(tokens, 2): the characters of each token, where words are asked for."""
     cut: NDArray[np.int32] | None
-    """The character from which on a text was cut off, or -1, where words are asked for."""
 
     @property
     def lengths(self) -> NDArray[np.int64]:
+        """The number of tokens of each text."""
         return np.diff(self.starts)
 
     def of(self, text: int) -> slice:
+        """The tokens of one text, as a slice of the arrays."""
         return slice(int(self.starts[text]), int(self.starts[text + 1]))
 
 
-def tokenize(encoder: Encoder, given: Given, *, offsets: bool = False) -> Tokens:
-    """Tokens of all texts with the specials that the encoder was trained with, cut to its `max_length`."""
+def tokenize(encoder: Encoder, inputs: TextInputs, *, offsets: bool = False) -> Tokens:
+    """Tokenize all texts with the special tokens that the encoder was trained with; longer ones are cut to its `max_length`.
+
+    Parameters
+    ----------
+    encoder
+        The encoder whose tokenizer is used.
+    inputs
+        The texts.
+    offsets
+        Whether to find the characters of each token, which needs a fast tokenizer.
+
+    Raises
+    ------
+    EncoderError
+        `offsets` was requested of a tokenizer that does not know them.
+    """
     if offsets and not encoder.tokenizer.is_fast:
         raise EncoderError(
-            f"the tokenizer of {encoder.name} does not tell which characters its tokens are, which words need; "
-            'use unit="tokens", or an encoder with a fast tokenizer'
+            f"the tokenizer of {encoder.name} does not report which characters its tokens are, and vectors of words need that; "
+            f"use {option('unit', 'tokens')}, or an encoder with a fast tokenizer"
         )
-    parts = [_chunk(encoder, given, start, offsets) for start in range(0, len(given.texts), CHUNK)]
+    parts = [_chunk(encoder, inputs, start, offsets) for start in range(0, len(inputs.texts), CHUNK)]
     columns: dict[str, Any] = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     types = columns.get("types")
     return Tokens(
         ids=columns["ids"],
         starts=np.concatenate([[0], np.cumsum(columns["lengths"])]),
         special=columns["special"],
-        types=types if types is not None and types.any() else None,
+        types=types if types is not None and types.any() else None,  # encoders assume zeros by themselves
         offsets=columns.get("offsets"),
         cut=columns.get("cut"),
     )
 
 
-def _chunk(encoder: Encoder, given: Given, start: int, offsets: bool) -> dict[str, NDArray[Any]]:
-    texts = list(given.texts[start : start + CHUNK])
-    second = None if given.second is None else list(given.second[start : start + CHUNK])
-    found = encoder.tokenizer(
-        texts,
-        second,
+def _chunk(encoder: Encoder, inputs: TextInputs, start: int, offsets: bool) -> dict[str, NDArray[Any]]:
+    encoded = encoder.tokenizer(
+        list(inputs.texts[start : start + CHUNK]),
+        None if inputs.second is None else list(inputs.second[start : start + CHUNK]),
         padding=False,
         truncation=encoder.max_length is not None,
         max_length=encoder.max_length,
         return_special_tokens_mask=True,
         return_offsets_mapping=offsets,
         return_attention_mask=False,
-        verbose=False,
+        verbose=False,  # it would warn of long texts that are cut on purpose
     )
     columns: dict[str, NDArray[Any]] = {
-        "ids": _flat(found["input_ids"], np.int32),
-        "lengths": np.array([len(ids) for ids in found["input_ids"]], np.int64),
-        "special": _flat(found["special_tokens_mask"], np.bool_),
+        "ids": _flat(encoded["input_ids"], np.int32),
+        "lengths": np.array([len(ids) for ids in encoded["input_ids"]], np.int64),
+        "special": _flat(encoded["special_tokens_mask"], np.bool_),
     }
-    if "token_type_ids" in found:
-        columns["types"] = _flat(found["token_type_ids"], np.int8)
+    if "token_type_ids" in encoded:
+        columns["types"] = _flat(encoded["token_type_ids"], np.int8)
     if offsets:
-        columns["offsets"] = _flat(chain.from_iterable(found["offset_mapping"]), np.int32).reshape(-1, 2)
-        columns["cut"] = np.array([_cut(encoding) for encoding in found.encodings], np.int32)
+        columns["offsets"] = _flat(chain.from_iterable(encoded["offset_mapping"]), np.int32).reshape(-1, 2)
+        columns["cut"] = np.array([_first_cut_character(encoding) for encoding in encoded.encodings], np.int32)
     return columns
 
 
@@ -91,8 +251,8 @@ def _flat(lists: Iterable[Iterable[int]], dtype: Any) -> NDArray[Any]:
     return np.fromiter(chain.from_iterable(lists), dtype)
 
 
-def _cut(encoding: Any) -> int:
-    """The first character of what was cut off, or -1 where nothing was."""
+def _first_cut_character(encoding: Any) -> int:
+    # `overflowing` has the tokens that truncation cut off, in parts that have special tokens of their own.
     for part in encoding.overflowing:
         for (start, _), special in zip(part.offsets, part.special_tokens_mask, strict=True):
             if not special:

@@ -1,16 +1,17 @@
-"""Vectors with a label each: checked together, the labels as numbers, the rows cut into folds."""
+"""Vectors with a label each: checked together, the labels as numbers, and the labels of held-out rows against the fitted ones."""
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.model_selection import KFold, StratifiedKFold
+from numpy.typing import ArrayLike, NDArray
 
+from theodolite.core.options import option
 from theodolite.core.vectors import Floats, Vectors, array, require_finite
-from theodolite.probes.network import Codes
+
+# Labels as numbers from 0.
+Codes: TypeAlias = NDArray[np.intp]
 
 
 class Labelled(NamedTuple):
@@ -21,21 +22,38 @@ class Labelled(NamedTuple):
     classes: NDArray[Any]
 
 
-class Folds(NamedTuple):
-    """(training rows, held-out rows) of each fold, and what there is to say about them."""
-
-    parts: list[tuple[Codes, Codes]]
-    note: str
-
-
 def labelled(X: Vectors, y: Any) -> Labelled:
-    """Vectors and labels, checked: as many of one as of the other, finite, at least two different labels."""
-    rows = singles(X)
+    """Vectors and labels, checked: as many of one as of the other, finite, at least two different labels.
+
+    Parameters
+    ----------
+    X, y
+        (n, d) vectors and the label of each.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `single_precision` and `label_codes` raise them.
+    """
+    rows = single_precision(X)
     return Labelled(rows, *label_codes(rows, y))
 
 
 def label_codes(rows: Floats, y: Any) -> tuple[Codes, NDArray[Any]]:
-    """The number of each row's label, and the labels in order; an error unless each row has one and there are at least two."""
+    """The number of each row's label, and the labels in order.
+
+    Parameters
+    ----------
+    rows, y
+        (n, d) vectors and the label of each.
+
+    Raises
+    ------
+    ValueError
+        There is not one label per row, a label is not finite, or all labels are the same.
+    TypeError
+        The labels cannot be sorted.
+    """
     labels = np.asarray(y)
     require_match(rows, labels)
     try:
@@ -46,45 +64,83 @@ def label_codes(rows: Floats, y: Any) -> tuple[Codes, NDArray[Any]]:
         row = int(np.flatnonzero(~np.isfinite(labels))[0])
         raise ValueError(f"label {row} is {labels[row]}; leave out rows without a label")
     if len(classes) < 2:
-        raise ValueError(
-            f"all {len(labels)} rows have the label {classes[0]!s}; a probe needs at least two classes to tell apart"
-        )
+        raise ValueError(f"all {len(labels):,} rows have the label {classes[0]!s}; a probe needs at least two classes")
     return codes.reshape(-1), classes
 
 
-def singles(X: Vectors) -> Floats:
-    """The vectors in float32, in which probes are trained."""
-    given = array(X)
+def single_precision(X: Vectors) -> Floats:
+    """The vectors in float32, in which classifiers are trained.
+
+    Parameters
+    ----------
+    X
+        (n, d) vectors.
+
+    Raises
+    ------
+    ValueError
+        A value is not finite, or too large for float32.
+    """
+    vectors = array(X)
     with np.errstate(over="ignore"):
-        rows = np.ascontiguousarray(given, dtype=np.float32)
-    if rows.dtype != given.dtype:
-        require_finite(rows)  # what float32 cannot hold has become infinite
+        rows = np.ascontiguousarray(vectors, dtype=np.float32)
+    if rows.dtype != vectors.dtype:
+        require_finite(rows)  # a value that float32 cannot hold has become infinite
     return rows
 
 
 def require_match(rows: Floats, labels: NDArray[Any]) -> None:
-    """Raise an error where there is not one label for each row."""
+    """Raise an error unless there is one label per row.
+
+    Parameters
+    ----------
+    rows, labels
+        (n, d) vectors, and labels that should have the shape (n,).
+    """
     if labels.ndim != 1:
-        raise ValueError(f"the labels have shape {labels.shape}; there must be one label for each row: a list of {len(rows)}")
+        raise ValueError(f"the labels have shape {labels.shape}; there must be one label per row: a list of {len(rows)}")
     if len(labels) != len(rows):
         raise ValueError(f"there are {len(labels):,} labels for {len(rows):,} rows of vectors; row i needs label i")
 
 
-def stratified(data: Labelled, folds: int, *, seed: int = 0) -> Folds:
-    """Shuffled folds with the same share of each class, as far as its rows allow; the note says where they do not."""
-    if folds < 2:
-        raise ValueError(f"folds={folds} must be at least 2: one to score on, the others to train on")
-    counts = np.bincount(data.codes)
-    folds = min(folds, len(data.codes))
-    kind = StratifiedKFold if counts.max() >= folds else KFold
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of rare classes: the note says it
-        parts = list(kind(folds, shuffle=True, random_state=seed).split(data.X, data.codes))
-    usable = [(train, test) for train, test in parts if len(np.unique(data.codes[train])) > 1]
-    if not usable:
+def check_label_sets(
+    train_labels: ArrayLike, test_labels: ArrayLike, drop_unseen: bool = False
+) -> tuple[NDArray[np.bool_], list[tuple[Any, int]]]:
+    """Which held-out rows have a label that was fitted.
+
+    Parameters
+    ----------
+    train_labels, test_labels
+        The labels of the fitted rows and of the held-out rows.
+    drop_unseen
+        Whether held-out rows with other labels may be left out; if not, they are an error.
+
+    Returns
+    -------
+    tuple
+        The mask of the usable held-out rows, and the labels that no fitted row has, sorted, with the number of rows of each.
+
+    Raises
+    ------
+    ValueError
+        A held-out row has a label that no fitted row has, and `drop_unseen` is False; or no row is usable.
+
+    Examples
+    --------
+    >>> usable, unseen = check_label_sets(["A", "B"], ["B", "C", "A", "C"], drop_unseen=True)
+    >>> usable.tolist(), unseen
+    ([True, False, True, False], [('C', 2)])
+    """
+    test = np.asarray(test_labels)
+    usable = np.isin(test, np.asarray(train_labels))
+    labels, counts = np.unique(test[~usable], return_counts=True)
+    unseen = list(zip(labels.tolist(), counts.tolist(), strict=True))
+    names = ", ".join(f"{label} ({count})" for label, count in unseen)
+    if unseen and not drop_unseen:
         raise ValueError(
-            f"{len(data.codes)} rows of {len(counts)} classes are too few to hold some out; give more rows of each class"
+            f"held-out row {int(np.flatnonzero(~usable)[0])} has a label that no fitted row has; unseen in all: {names}. "
+            f"Correct the labels, or leave those rows out with {option('drop_unseen')}"
         )
-    rare = data.classes[counts < folds]
-    note = f"fewer than {folds} rows, so absent from some of the {folds} folds: {', '.join(map(str, rare))}" if len(rare) else ""
-    return Folds(usable, note)
+    if not usable.any():
+        raise ValueError(f"no held-out row has a label that was fitted; theirs are {names}: give rows of the fitted labels")
+    return usable, unseen

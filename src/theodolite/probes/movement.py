@@ -1,4 +1,4 @@
-"""Where labels go: their centroids in two or more states of one space, how far each moves, and the paths in a common plane."""
+"""How labels move: their centroids in several states of one space, how far each moves, and their paths in a common plane."""
 
 from __future__ import annotations
 
@@ -9,22 +9,36 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from theodolite.core.intervals import LEVEL, deviation_interval
 from theodolite.core.moments import Doubles
 from theodolite.core.spectrum import fixed_signs
 from theodolite.core.vectors import Vectors, array
-from theodolite.metrics.resample import FEWEST_REPLICATES, FEWEST_ROWS, interval
+from theodolite.metrics.evaluation import FEWEST_REPLICATES, FEWEST_ROWS
+from theodolite.probes.labels import Codes, require_match
 
-MOST_CHOICES = 1_000_000
-"""Sets of labels that `closest_labels` looks through."""
+_MAX_CHOICES = 1_000_000  # sets of labels that `closest_labels` tries
 
 
 @dataclass(frozen=True)
 class Movement:
-    """How far the centroid of one label moved, and the same over the label's spread before (`relative`).
+    """How far the centroid of one label moved.
 
-    `spread` is the root of the mean squared distance of the label's rows to their centroid; `low` and `high` bound `distance`.
+    Parameters
+    ----------
+    label
+        Which label.
+    distance, low, high
+        How far, and its interval; None if there is none.
+    relative
+        The distance over `spread`; nan if the spread is 0.
+    spread
+        The root of the mean squared distance of the label's rows to their centroid, before.
+    n
+        Rows of the label.
+    reason
+        Why `relative` is nan.
     """
 
     label: Any
@@ -39,9 +53,18 @@ class Movement:
 
 @dataclass(frozen=True, eq=False)
 class Directions:
-    """How many directions the movement of the centroids takes: shares of its variance, descending, each with bounds.
+    """The principal directions in which the centroids move.
 
-    `components` (k, d) are the directions, `scores` (L, k) each label's movement along them.
+    Parameters
+    ----------
+    labels
+        The labels, in the order of `scores`.
+    shares, low, high
+        Share of the movement along each direction, descending, with its bounds; None if there are none.
+    components
+        (k, d) directions.
+    scores
+        (labels, k) movement of each label along them.
     """
 
     labels: tuple[Any, ...]
@@ -54,7 +77,19 @@ class Directions:
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """Centroids of labels over several states, in one plane: `points` (states, labels, k), `shares` of the variance (k,)."""
+    """Centroids of labels over several states, in one plane.
+
+    Parameters
+    ----------
+    labels
+        The labels, in the order of `points`.
+    points
+        (states, labels, k) coordinates.
+    shares
+        (k,) shares of the variance.
+    components, mean
+        (k, d) axes of the plane, and the point that is its origin.
+    """
 
     labels: tuple[Any, ...]
     points: Doubles
@@ -64,46 +99,65 @@ class Paths:
 
 
 def centroids(X: Vectors, y: ArrayLike) -> tuple[tuple[Any, ...], Doubles]:
-    """The labels, sorted, and the mean of the rows of each (L, d)."""
+    """The labels, sorted, and the mean of the rows of each, (labels, d).
+
+    Parameters
+    ----------
+    X, y
+        (n, d) vectors and the label of each.
+    """
     rows = array(X)
-    labels, codes = _codes(y, len(rows))
+    labels, codes = _codes(rows, y)
     return labels, _means(rows, codes, len(labels))
 
 
 def centroid_movement(
-    before: Vectors, after: Vectors, y: ArrayLike, *, bootstrap: int = 200, level: float = 0.95, seed: int = 0
+    before: Vectors, after: Vectors, y: ArrayLike, *, bootstrap: int = 200, level: float = LEVEL, seed: int = 0
 ) -> tuple[Movement, ...]:
     """How far each label's centroid moves between two states of the same rows, at least 0 (Zhou & Srikumar 2022).
 
-    The interval comes from seeded half-samples of the label's rows, the same in both states (`bootstrap=0` leaves it out); a
-    label with fewer than eight rows has none. A label that did not move still shows a distance from noise, of about the spread of
-    its rows' movements over sqrt(n).
+    A label that did not move still shows a distance from noise, of about the spread of its rows' movements over sqrt(n).
+
+    Parameters
+    ----------
+    before, after
+        (n, d) vectors of the same rows in two states.
+    y
+        The label of each row.
+    bootstrap
+        Half-samples of each label's rows, the same in both states, that the intervals come from; 0 for no intervals. A label of
+        fewer than eight rows has none.
+    level
+        Coverage of the intervals, between 0 and 1.
+    seed
+        Of the half-samples.
     """
-    moved, old, labels, codes = _moved(before, after, y)
-    distances = np.linalg.norm(_means(moved, codes, len(labels)), axis=1)
+    moves, old, labels, codes = _row_moves(before, after, y)
+    distances = np.linalg.norm(_means(moves, codes, len(labels)), axis=1)
+    # Spread before the movement: the unit in which a movement is large or small.
     offsets = old - _means(old, codes, len(labels))[codes]
     counts = np.bincount(codes)
     spreads = np.sqrt(np.bincount(codes, np.einsum("ij,ij->i", offsets, offsets)) / counts)
-    halves = np.linalg.norm(_half_means(moved, codes, bootstrap, seed), axis=2)
-    found = []
+    halves = np.linalg.norm(_half_means(moves, codes, bootstrap, seed), axis=2)
+    movements = []
     for code, label in enumerate(labels):
-        enough = bootstrap > 0 and counts[code] >= FEWEST_ROWS
-        strayed = halves[:, code] - halves[:, code].mean() if enough else None
-        low, high = interval(float(distances[code]), strayed, level=level)
-        size = float(spreads[code])
-        found.append(
+        has_interval = bootstrap > 0 and counts[code] >= FEWEST_ROWS
+        deviations = halves[:, code] - halves[:, code].mean() if has_interval else None
+        low, high = deviation_interval(float(distances[code]), deviations, level=level)
+        spread = float(spreads[code])
+        movements.append(
             Movement(
                 label=label,
                 distance=float(distances[code]),
-                low=None if low is None else max(0.0, low),
+                low=None if low is None else max(0.0, low),  # a distance is not negative
                 high=high,
-                relative=float(distances[code]) / size if size > 0 else math.nan,
-                spread=size,
+                relative=float(distances[code]) / spread if spread > 0 else math.nan,
+                spread=spread,
                 n=int(counts[code]),
-                reason="" if size > 0 else "the label's rows are one point before, so there is no spread to measure by",
+                reason="" if spread > 0 else "the label's rows are one point before, so there is no spread to measure by",
             )
         )
-    return tuple(found)
+    return tuple(movements)
 
 
 def movement_directions(
@@ -113,119 +167,150 @@ def movement_directions(
     *,
     components: int = 2,
     bootstrap: int = 200,
-    level: float = 0.95,
+    level: float = LEVEL,
     seed: int = 0,
 ) -> Directions:
     """PCA of the centroids' movements between two states: shares in (0, 1]; a first share near 1 is one common direction.
 
-    The movements are not centred: all labels moving one way is a direction too. Bounds come from half-samples of the rows of each
-    label that has at least eight; the others stay as they are. Where nothing moved, the shares are nan.
+    The movements are not centred: all labels moving the same way is a direction too. If nothing moved, the shares are nan.
+
+    Parameters
+    ----------
+    before, after, y, level, seed
+        As in `centroid_movement`.
+    components
+        How many directions.
+    bootstrap
+        Half-samples of the rows of each label that has at least eight; 0 for no bounds.
     """
-    moved, _, labels, codes = _moved(before, after, y)
-    moves = _means(moved, codes, len(labels))
-    kept = _kept(components, *moves.shape)
-    shares, axes = _principal(moves, kept)
+    moves, _, labels, codes = _row_moves(before, after, y)
+    centroid_moves = _means(moves, codes, len(labels))
+    shares, axes = _principal(centroid_moves, components)
     low = high = None
     if bootstrap:
-        spread = np.array([_principal(half, kept)[0] for half in _half_means(moved, codes, bootstrap, seed)])
-        bounds = [interval(float(share), spread[:, i] - spread[:, i].mean(), level=level) for i, share in enumerate(shares)]
+        draws = np.array([_principal(half, components)[0] for half in _half_means(moves, codes, bootstrap, seed)])
+        bounds = [
+            deviation_interval(float(share), draw - draw.mean(), level=level) for share, draw in zip(shares, draws.T, strict=True)
+        ]
         if all(bound[0] is not None for bound in bounds):
             low, high = np.clip(np.array(bounds, dtype=np.float64).T, 0.0, 1.0)
-    return Directions(labels, shares, low, high, axes, moves @ axes.T)
+    return Directions(labels, shares, low, high, axes, centroid_moves @ axes.T)
 
 
 def centroid_paths(states: Sequence[Vectors], y: ArrayLike, *, labels: Sequence[Any] | None = None, components: int = 2) -> Paths:
     """The paths of centroids over states of the same rows (layers, steps), in the principal plane of all of them together.
 
-    `labels` chooses whose paths: `closest_labels` names the three that are hardest to tell apart, as Zhou & Srikumar (2022) draw.
+    Parameters
+    ----------
+    states
+        (n, d) vectors of the same rows in at least two states, in order.
+    y
+        The label of each row.
+    labels
+        Whose paths; all by default. `closest_labels` gives the three that are hardest to separate, as Zhou & Srikumar (2022)
+        draw them.
+    components
+        Dimensions of the plane.
+
+    Raises
+    ------
+    ValueError
+        There are fewer than two states, their widths differ, or a label does not occur.
     """
     if len(states) < 2:
         raise ValueError(f"a path needs at least 2 states, there are {len(states)}; give the vectors of every step in order")
-    found = [centroids(X, y) for X in states]
-    known = found[0][0]
-    missing = [label for label in labels or () if label not in known]
+    names, points = zip(*(centroids(X, y) for X in states), strict=True)
+    missing = [label for label in labels or () if label not in names[0]]
     if missing:
-        raise ValueError(f"label {missing[0]!r} is none of {', '.join(map(str, known))}; choose among those")
-    chosen = tuple(labels) if labels is not None else known
-    widths = {points.shape[1] for _, points in found}
+        raise ValueError(f"label {missing[0]!r} does not occur; choose among {', '.join(map(str, names[0]))}")
+    whose = tuple(labels) if labels is not None else names[0]
+    widths = {centres.shape[1] for centres in points}
     if len(widths) > 1:
         raise ValueError(f"the states have {sorted(widths)} columns; a common plane needs states of one width")
-    stacked = np.stack([points[[known.index(label) for label in chosen]] for _, points in found])
+    stacked = np.stack([centres[[names[0].index(label) for label in whose]] for centres in points])
     mean = stacked.mean(axis=(0, 1))
-    flat = (stacked - mean).reshape(-1, stacked.shape[-1])
-    shares, axes = _principal(flat, _kept(components, *flat.shape))
-    return Paths(chosen, (stacked - mean) @ axes.T, shares, axes, mean)
+    shares, axes = _principal((stacked - mean).reshape(-1, stacked.shape[-1]), components)
+    return Paths(whose, (stacked - mean) @ axes.T, shares, axes, mean)
 
 
 def closest_labels(labels: Sequence[Any], distances: ArrayLike, *, count: int = 3) -> tuple[Any, ...]:
-    """The `count` labels whose distances to each other sum to least; of equal sums the first in order of `labels`."""
+    """The labels whose distances to each other have the smallest sum; of equal sums the first in the order of `labels`.
+
+    Parameters
+    ----------
+    labels, distances
+        The labels, and their (labels, labels) distances.
+    count
+        How many labels, at least 2.
+
+    Raises
+    ------
+    ValueError
+        The sizes do not match, there are too many choices, or none has all its distances.
+    """
     matrix = np.asarray(distances, dtype=np.float64)
     if matrix.shape != (len(labels), len(labels)):
         raise ValueError(f"the distances of {len(labels)} labels are a square matrix of that size, not {matrix.shape}")
     if not 2 <= count <= len(labels):
         raise ValueError(f"count={count} must be at least 2 and at most the {len(labels)} labels there are")
-    if math.comb(len(labels), count) > MOST_CHOICES:
-        raise ValueError(f"count={count} of {len(labels)} labels gives more than {MOST_CHOICES:,} choices; ask for fewer")
+    if math.comb(len(labels), count) > _MAX_CHOICES:
+        raise ValueError(f"count={count} of {len(labels)} labels gives more than {_MAX_CHOICES:,} choices; use a smaller count")
     sets = np.array(list(combinations(range(len(labels)), count)))
     sums = sum(matrix[sets[:, i], sets[:, j]] for i, j in combinations(range(count), 2))
-    sums = np.where(np.isfinite(sums), sums, np.inf)
+    sums = np.where(np.isfinite(sums), sums, np.inf)  # a choice with an undefined distance never wins
     if not np.isfinite(sums).any():
         raise ValueError(f"no {count} labels have all their distances; some are nan in each choice")
     return tuple(labels[i] for i in sets[int(np.argmin(sums))])
 
 
-def _moved(before: Vectors, after: Vectors, y: ArrayLike) -> tuple[Doubles, Doubles, tuple[Any, ...], NDArray[np.intp]]:
+def _row_moves(before: Vectors, after: Vectors, y: ArrayLike) -> tuple[Doubles, Doubles, tuple[Any, ...], Codes]:
+    """How each row moved, where it was, the labels, and the number of each row's label."""
     old, new = (array(X).astype(np.float64) for X in (before, after))
     if old.shape != new.shape:
         raise ValueError(f"the states have shapes {old.shape} and {new.shape}; movement needs the same rows in the same width")
-    labels, codes = _codes(y, len(old))
-    return new - old, old, labels, codes
+    return new - old, old, *_codes(old, y)
 
 
-def _codes(y: ArrayLike, n: int) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
-    given = np.asarray(y)
-    if given.shape != (n,):
-        raise ValueError(f"there are {n} rows and labels of shape {given.shape}; give one label a row")
-    labels, codes = np.unique(given, return_inverse=True)
+def _codes(rows: Any, y: ArrayLike) -> tuple[tuple[Any, ...], Codes]:
+    """The labels, sorted, and the number of each row's label; a single label is enough."""
+    names = np.asarray(y)
+    require_match(rows, names)
+    labels, codes = np.unique(names, return_inverse=True)
     return tuple(labels.tolist()), codes
 
 
-def _means(rows: Any, codes: NDArray[np.intp], count: int) -> Doubles:
+def _means(rows: Any, codes: Codes, count: int) -> Doubles:
     sums = np.zeros((count, rows.shape[1]))
     np.add.at(sums, codes, rows)
     return np.asarray(sums / np.bincount(codes, minlength=count)[:, None])
 
 
-def _half_means(moved: Doubles, codes: NDArray[np.intp], count: int, seed: int) -> Doubles:
-    """(count, L, d): each label's mean movement over random halves of its rows, over all of them where they are few."""
+def _half_means(moves: Doubles, codes: Codes, count: int, seed: int) -> Doubles:
+    """(count, labels, d): each label's mean movement over random halves of its rows, over all of them if they are few."""
     if 0 < count < FEWEST_REPLICATES:
-        raise ValueError(f"bootstrap={count} is too few for an interval; take at least {FEWEST_REPLICATES}, or 0 for none")
-    generator = np.random.default_rng(seed)
+        raise ValueError(f"bootstrap={count} is too few for an interval; use at least {FEWEST_REPLICATES}, or 0 for none")
+    generator = np.random.default_rng(seed)  # one for all labels, so that their halves are independent
     labels = int(codes.max()) + 1
-    found = np.empty((count, labels, moved.shape[1]))
+    means = np.empty((count, labels, moves.shape[1]))
     for code in range(labels):
-        rows = moved[codes == code]
+        rows = moves[codes == code]
         half = len(rows) // 2
         if len(rows) < FEWEST_ROWS:
-            found[:, code] = rows.mean(axis=0)
+            means[:, code] = rows.mean(axis=0)
             continue
         weights = np.zeros((count, len(rows)))
         for number in range(count):
             weights[number, generator.permutation(len(rows))[:half]] = 1 / half
-        found[:, code] = weights @ rows
-    return found
+        means[:, code] = weights @ rows
+    return means
 
 
-def _principal(points: Doubles, kept: int) -> tuple[Doubles, Doubles]:
-    """(shares, axes) of the leading directions through the origin; nan shares where all points are there."""
+def _principal(points: Doubles, components: int) -> tuple[Doubles, Doubles]:
+    """(shares, axes) of the leading directions through the origin; the shares are nan if all points are there."""
+    if components < 1:
+        raise ValueError(f"components={components} must be at least 1")
     _, singular, axes = np.linalg.svd(points, full_matrices=False)
     variances = np.square(singular)
     total = float(variances.sum())
-    shares = variances[:kept] / total if total > 0 else np.full(kept, np.nan)
-    return np.asarray(shares), fixed_signs(axes[:kept].T).T
-
-
-def _kept(asked: int, points: int, d: int) -> int:
-    if asked < 1:
-        raise ValueError(f"components={asked} must be at least 1")
-    return min(asked, points, d)
+    shares = variances[:components] / total if total > 0 else np.full(min(components, len(variances)), np.nan)
+    return np.asarray(shares), fixed_signs(axes[:components].T).T

@@ -1,4 +1,4 @@
-"""Folding: a chain of affine repairs is one matrix and one bias."""
+"""Folding: a chain of affine repairs becomes one matrix and one bias."""
 
 from __future__ import annotations
 
@@ -12,13 +12,30 @@ from theodolite.repairs.base import Affine, Repair
 
 
 def fold_affine(repairs: Repair | Sequence[Repair] | Pipeline) -> Affine:
-    """(matrix, bias) of fitted repairs applied one after the other: x @ matrix + bias equals the whole chain."""
-    steps = _steps(repairs)
+    """Matrix and bias of fitted repairs applied one after the other: x @ matrix + bias equals the whole chain.
+
+    Parameters
+    ----------
+    repairs
+        One fitted repair, several in the order in which they are applied, or a scikit-learn pipeline of them.
+
+    Raises
+    ------
+    TypeError
+        One of the steps is not an affine repair.
+    ValueError
+        There is no step, or the widths of two steps do not match.
+    """
+    steps: list[Any]
+    if isinstance(repairs, Pipeline):
+        steps = [step for _, step in repairs.steps if step is not None and step != "passthrough"]
+    else:
+        steps = [repairs] if isinstance(repairs, Repair) else list(repairs)
     if not steps:
         raise ValueError("there is no repair to fold; give at least one")
     for position, step in enumerate(steps):
         if not isinstance(step, Repair):
-            raise TypeError(f"step {position} is a {type(step).__name__}, not a repair, so its matrix and bias are not known")
+            raise TypeError(f"step {position} is a {type(step).__name__}, not a repair, so it has no known matrix and bias")
     matrix, bias = steps[0].affine()
     for before, step in pairwise(steps):
         next_matrix, next_bias = step.affine()
@@ -29,11 +46,3 @@ def fold_affine(repairs: Repair | Sequence[Repair] | Pipeline) -> Affine:
             )
         matrix, bias = matrix @ next_matrix, bias @ next_matrix + next_bias
     return matrix, bias
-
-
-def _steps(repairs: Any) -> list[Any]:
-    if isinstance(repairs, Repair):
-        return [repairs]
-    if isinstance(repairs, Pipeline):
-        return [step for _, step in repairs.steps if step is not None and step != "passthrough"]
-    return list(repairs)

@@ -1,7 +1,8 @@
-"""What every repair shares: a scikit-learn transformer that also learns from, and applies to, data larger than memory."""
+"""What every repair shares: a scikit-learn transformer that also fits and transforms data larger than memory."""
 
 from __future__ import annotations
 
+import inspect
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -11,8 +12,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from theodolite.core.blocks import map_blocks
 from theodolite.core.moments import Doubles
+from theodolite.core.parallel import map_blocks
 from theodolite.core.vectors import Floats, Source, Vectors, array, source
 
 if TYPE_CHECKING:
@@ -23,10 +24,10 @@ Affine = tuple[Doubles, Doubles]
 
 
 class Repair(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
-    """A change of space learned from one set of vectors and applied to any other of the same width.
+    """A change of space that is learned from one set of vectors and applied to any other of the same width.
 
-    `fit` and `transform` take whatever `theodolite.core.vectors.source` opens: arrays, memory maps, frames, folders of
-    shards, functions that return chunks. float32 rows stay float32; what is learned is float64. Subclasses fill in `_learn`,
+    `fit` and `transform` accept everything that `theodolite.core.vectors.source` opens: arrays, memory maps, frames, folders of
+    shards, functions that return chunks. float32 rows stay float32; what is learned is float64. Subclasses implement `_learn`,
     which reads a source and sets attributes that end in `_`, and `_apply`, which repairs one block.
     """
 
@@ -36,30 +37,66 @@ class Repair(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
     n_features_in_: int
 
     def fit(self, X: Vectors, y: Any = None) -> Self:  # noqa: ARG002  # the contract of scikit-learn
-        """Learn the repair from the rows of X; y is ignored."""
+        """Learn the repair from the rows of X.
+
+        Parameters
+        ----------
+        X
+            The vectors.
+        y
+            Ignored.
+        """
         self._learn(self._open(X, reset=True))
-        self._settle()
+        # In C order: a repair that was saved and loaded then takes the same path through BLAS, to the same bits.
+        for name, value in learned(self).items():
+            if isinstance(value, np.ndarray) and value.dtype != object and value.ndim:
+                setattr(self, name, np.ascontiguousarray(value))
         return self
 
     def transform(self, X: Vectors) -> Floats:
-        """The repaired rows, as one array in memory."""
+        """The repaired rows, as one array in memory.
+
+        Parameters
+        ----------
+        X
+            Vectors of the same width as in the fit.
+        """
         check_is_fitted(self)
         return gather(lambda _, block: self._apply(block), self._open(X, reset=False))
 
     def transform_blocks(self, X: Vectors) -> Iterator[Floats]:
-        """The repaired rows block by block, in order: for what does not fit in memory."""
+        """The repaired rows block by block, in order, for data that does not fit in memory.
+
+        Parameters
+        ----------
+        X
+            Vectors of the same width as in the fit.
+        """
         check_is_fitted(self)
         return map_blocks(lambda _, block: self._apply(block), self._open(X, reset=False))
 
     def affine(self) -> Affine:
-        """(matrix, bias) in float64 with x @ matrix + bias equal to the repaired x; an error where there is no such pair."""
+        """Matrix and bias in float64, with x @ matrix + bias equal to the repaired x.
+
+        Raises
+        ------
+        TypeError
+            The repair is not affine.
+        """
         check_is_fitted(self)
         if not self.is_affine:
             raise TypeError(
-                f"{type(self).__name__} moves each cluster its own way, so it is no single matrix and bias; "
-                "keep the fitted repair, or choose one that is affine, such as RemoveDirections"
+                f"{type(self).__name__} moves each cluster in its own way, so it is not a single matrix and bias; "
+                "use the fitted repair itself, or choose one that is affine, such as RemoveDirections"
             )
         return self._affine()
+
+    def __repr__(self) -> str:
+        defaults = repair_settings(type(self))
+        changed = {name: value for name, value in self.get_params(deep=False).items() if value != defaults[name]}
+        settings = ", ".join(f"{name}={value!r}" for name, value in changed.items())
+        fitted = f", fitted on {self.n_features_in_} dimensions" if "n_features_in_" in vars(self) else ""
+        return f"{type(self).__name__}({settings}){fitted}"
 
     @abstractmethod
     def _learn(self, data: Source) -> None: ...
@@ -71,7 +108,7 @@ class Repair(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
         raise NotImplementedError
 
     def _open(self, X: Vectors, *, reset: bool) -> Source:
-        """A source of X, held to the width (and column names) of the fit."""
+        """A source of X, checked against the width (and column names) of the fit."""
         if not _is_table(X):
             data = source(X)
             self._check_width(data.d, reset=reset)
@@ -89,12 +126,6 @@ class Repair(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
                 f"X has {d} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input"
             )
 
-    def _settle(self) -> None:
-        """Lay learned arrays out in C order: a repair that was saved and loaded then takes the same BLAS path."""
-        for name, value in learned(self).items():
-            if isinstance(value, np.ndarray) and value.dtype != object:
-                setattr(self, name, np.ascontiguousarray(value) if value.ndim else value)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -102,12 +133,39 @@ class Repair(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
 
 
 def learned(repair: Repair) -> dict[str, Any]:
-    """What `fit` set, by name."""
+    """The attributes that `fit` set, by name.
+
+    Parameters
+    ----------
+    repair
+        A fitted repair.
+    """
     return {name: value for name, value in vars(repair).items() if name.endswith("_") and not name.startswith("_")}
 
 
+def repair_settings(kind: type[Repair]) -> dict[str, Any]:
+    """The settings that a repair's constructor takes, with their defaults.
+
+    Parameters
+    ----------
+    kind
+        The class of the repair.
+    """
+    gathering = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    parameters = inspect.signature(kind).parameters.values()
+    return {parameter.name: parameter.default for parameter in parameters if parameter.kind not in gathering}
+
+
 def gather(function: Callable[[int, Floats], Floats], data: Source) -> Floats:
-    """The results of all blocks as one array, filled in place where the number of rows is known."""
+    """The results of all blocks as one array, filled in place if the number of rows is known.
+
+    Parameters
+    ----------
+    function
+        Called with the number of a block's first row and the block; returns as many rows.
+    data
+        The rows.
+    """
     if data.n is None:
         return np.concatenate(list(map_blocks(function, data)))
     whole: Floats | None = None
@@ -121,16 +179,28 @@ def gather(function: Callable[[int, Floats], Floats], data: Source) -> Floats:
     return whole
 
 
-def directions_to_remove(asked: int | None, paper: int, d: int, *, name: str = "n_directions") -> int:
-    """The asked number, which must leave a direction; or the paper's, as far as d - 1 allows."""
-    if asked is None:
-        return min(paper, d - 1)
-    if not 0 <= asked < d:
+def directions_to_remove(count: int | None, default: int, d: int, *, name: str = "n_directions") -> int:
+    """How many directions or dimensions a repair removes.
+
+    Parameters
+    ----------
+    count
+        The caller's setting, between 0 and d - 1; None means the default.
+    default
+        Usually the number of a paper; d - 1 if that is less.
+    d
+        Number of dimensions.
+    name
+        Name of the setting, for the error message.
+    """
+    if count is None:
+        return min(default, d - 1)
+    if not 0 <= count < d:
         raise ValueError(
-            f"{name}={asked} must be at least 0 and at most d - 1 = {d - 1}, or nothing is left; "
-            f"scaled_count({asked}, {d}) is the same share of {d} dimensions as {asked} are of 768"
+            f"{name}={count} must be at least 0 and at most d - 1 = {d - 1}, or nothing is left; "
+            f"scaled_count({count}, {d}) is the same share of {d} dimensions as {count} are of 768"
         )
-    return int(asked)
+    return int(count)
 
 
 def _is_table(X: Any) -> bool:

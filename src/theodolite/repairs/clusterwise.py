@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
-from theodolite.core.blocks import available_cores, in_order
-from theodolite.core.centre import centred
-from theodolite.core.kmeans import Labels, kmeans, nearest
-from theodolite.core.moments import Doubles, Moments
-from theodolite.core.vectors import Floats, Source, Vectors
+from theodolite.core.kmeans import k_means, nearest_centroids
+from theodolite.core.moments import BlockMoments, Doubles, Moments, centred, merge_blocks
+from theodolite.core.parallel import available_cores, in_order, map_blocks
+from theodolite.core.vectors import Floats, Indices, Source, Vectors
 from theodolite.repairs.base import Repair, directions_to_remove, gather
-from theodolite.repairs.clusters import by_cluster, cluster_means, cluster_moments
-from theodolite.repairs.directions import PAPER_DIRECTIONS
-from theodolite.repairs.subspace import Removal, Which, removal
+from theodolite.repairs.directions import PAPER_DIRECTIONS, Removal, Which, principal_removal
 
 if TYPE_CHECKING:
     from typing import Self
 
+Assign: TypeAlias = Callable[[int, Floats], Indices]
+"""The cluster of each row of a block, from the number of its first row and the block."""
+
+FOLD_ROWS = 4096
+"""Rows of a cluster that are collected before they are added to its scatter matrix, so that the product is efficient."""
+FOLD_BYTES = 128 * 2**20
+"""But not more than this for all clusters together."""
+
 
 class _Clusterwise(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
-    """Clusters from k-means, or from given labels, each with its own repair; new rows go to the nearest centroid."""
+    """Clusters from k-means or from labels, each with its own repair; new rows go to the nearest centroid."""
 
     is_affine: ClassVar[bool] = False
 
@@ -36,23 +41,38 @@ class _Clusterwise(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
     means_: Doubles
     """(k, d): mean of the rows of each cluster."""
     counts_: NDArray[np.int64]
-    """Rows of each cluster in the fit."""
+    """Number of rows of each cluster in the fit."""
     classes_: NDArray[np.int64]
-    """Name of each cluster: the given labels, ascending, or 0, 1, ..."""
+    """Name of each cluster: the labels, ascending, or 0, 1, ..."""
 
     def fit(self, X: Vectors, y: Any = None, *, labels: Any = None) -> Self:  # noqa: ARG002
-        """Learn clusters and their repairs from the rows of X, which are read several times; y is ignored.
+        """Learn clusters and their repairs from the rows of X, which are read several times.
 
-        `labels`, one integer for each row, replace k-means: their means become the centroids.
+        Parameters
+        ----------
+        X
+            The vectors.
+        y
+            Ignored.
+        labels
+            One integer per row, which replace k-means: their means become the centroids.
         """
-        self._given = None if labels is None else _integers(labels)
+        self._fit_labels = None if labels is None else _integers(labels)
         try:
             return super().fit(X)
         finally:
-            del self._given
+            del self._fit_labels
 
     def transform(self, X: Vectors, *, labels: Any = None) -> Floats:
-        """The repaired rows. `labels` name the cluster of each row, where the nearest centroid shall not decide."""
+        """The repaired rows.
+
+        Parameters
+        ----------
+        X
+            Vectors of the same width as in the fit.
+        labels
+            The cluster of each row, if it is not the one with the nearest centroid.
+        """
         if labels is None:
             return super().transform(X)
         check_is_fitted(self)
@@ -62,7 +82,17 @@ class _Clusterwise(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
         return gather(lambda start, block: self._within(block, index[start : start + len(block)]), data)
 
     def fit_transform(self, X: Vectors, y: Any = None, *, labels: Any = None) -> Floats:  # noqa: ARG002
-        """Fit, and repair the same rows, with the same labels where those are given."""
+        """Fit, and repair the same rows with the same labels.
+
+        Parameters
+        ----------
+        X
+            The vectors.
+        y
+            Ignored.
+        labels
+            One integer per row, which replace k-means.
+        """
         return self.fit(X, labels=labels).transform(X, labels=labels)
 
     def _learn(self, data: Source) -> None:
@@ -71,42 +101,42 @@ class _Clusterwise(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
                 f"{type(self).__name__} reads its rows several times, and this stream can be read once; pass a function "
                 "that returns a fresh iterator, a list of chunks, a folder of shards or a memory-mapped array"
             )
-        if self._given is None:
-            self.centroids_ = kmeans(data, self.n_clusters, seed=self.seed).centroids
+        if self._fit_labels is None:
+            self.centroids_ = k_means(data, self.n_clusters, seed=self.seed).centroids
             self.classes_ = np.arange(len(self.centroids_))
-            self._learn_within(data, lambda _, block: nearest(block, self.centroids_))
+            self._learn_within(data, lambda _, block: nearest_centroids(block, self.centroids_))
             self._forget_empty()
         else:
-            self.classes_, index = np.unique(self._given, return_inverse=True)
+            self.classes_, index = np.unique(self._fit_labels, return_inverse=True)
             _require_one_label_each(index, data)
             self._learn_within(data, lambda start, block: index[start : start + len(block)])
             self.centroids_ = self.means_.copy()
 
-    def _learn_within(self, data: Source, assign: Callable[[int, Floats], Labels]) -> None:
+    def _learn_within(self, data: Source, assign: Assign) -> None:
         raise NotImplementedError
 
     def _forget_empty(self) -> None:
-        """Leave out clusters that are nearest to no row, as after a last pass that moved the centroids."""
-        live = self.counts_ > 0
-        if not live.all():
+        """Drop clusters that are nearest to no row; the last pass of k-means, which moves centroids, may leave such."""
+        has_rows = self.counts_ > 0
+        if not has_rows.all():
             for name in ("centroids_", "means_", "counts_", "bases_"):
                 if hasattr(self, name):
-                    setattr(self, name, getattr(self, name)[live])
+                    setattr(self, name, getattr(self, name)[has_rows])
             self.classes_ = np.arange(len(self.centroids_))
 
     def _apply(self, block: Floats) -> Floats:
-        return self._within(block, nearest(block, self.centroids_))
+        return self._within(block, nearest_centroids(block, self.centroids_))
 
-    def _within(self, block: Floats, index: Labels) -> Floats:
+    def _within(self, block: Floats, index: Indices) -> Floats:
         repaired = np.empty_like(block)
-        for cluster, rows in by_cluster(index):
+        for cluster, rows in _by_cluster(index):
             repaired[rows] = self._repair_cluster(cluster, centred(block[rows], self.means_[cluster]))
         return repaired
 
-    def _repair_cluster(self, cluster: int, rows: Floats) -> Floats:  # noqa: ARG002  # a mean is all some clusters lose
+    def _repair_cluster(self, cluster: int, rows: Floats) -> Floats:  # noqa: ARG002  # some clusters lose only their mean
         return rows
 
-    def _index_of(self, labels: NDArray[np.int64]) -> Labels:
+    def _index_of(self, labels: NDArray[np.int64]) -> Indices:
         index = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
         unknown = self.classes_[index] != labels
         if unknown.any():
@@ -117,30 +147,56 @@ class _Clusterwise(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
 class ClusterZeroMean(_Clusterwise):
     """K-means, then subtract each cluster's mean (Rajaee & Pilehvar 2021: 27 clusters). Not affine.
 
-    Fewer clusters come out where there are fewer distinct rows. New rows go to the nearest centroid of the fit.
+    New rows go to the nearest centroid of the fit.
+
+    Parameters
+    ----------
+    n_clusters
+        Number of clusters; there are fewer if there are fewer distinct rows.
+    seed
+        Seed of k-means.
     """
 
     def __init__(self, n_clusters: int = 27, *, seed: int = 0) -> None:
         self.n_clusters = n_clusters
         self.seed = seed
 
-    def _learn_within(self, data: Source, assign: Callable[[int, Floats], Labels]) -> None:
-        k = len(self.classes_)
-        self.counts_, self.means_ = cluster_means(data, assign, k)
+    def _learn_within(self, data: Source, assign: Assign) -> None:
+        def work(start: int, block: Floats) -> list[tuple[int, int, Doubles]]:
+            groups = _by_cluster(assign(start, block))
+            return [(cluster, len(rows), block[rows].sum(axis=0, dtype=np.float64)) for cluster, rows in groups]
+
+        self.counts_ = np.zeros(len(self.classes_), np.int64)
+        sums = np.zeros((len(self.classes_), data.d))
+        for groups in map_blocks(work, data):
+            for cluster, count, total in groups:
+                self.counts_[cluster] += count
+                sums[cluster] += total
+        self.means_ = sums / np.maximum(self.counts_, 1)[:, None]
 
 
 class ClusterRemoveDirections(_Clusterwise):
     """K-means; centre each cluster and remove its principal directions (Rajaee & Pilehvar 2021: k = 27, D = 12). Not affine.
 
-    `which="top"` removes the directions of most variance, "bottom" those of least; `n_directions` None stands for 12, or d -
-    1 where that is less. A cluster loses at most as many top directions as its rank: one of no more than `n_directions` + 1
-    rows shrinks to the origin, so choose fewer clusters, or fewer directions, where `counts_` shows such. Fitting reads the
-    rows once more after k-means and holds up to k d^2 float64 (127 MB for 27 clusters of 768 dimensions), whatever the number
-    of rows.
+    Fitting reads the rows once more after k-means and needs up to k d^2 float64 (127 MB for 27 clusters of 768 dimensions),
+    whatever the number of rows.
+
+    Parameters
+    ----------
+    n_clusters
+        Number of clusters; there are fewer if there are fewer distinct rows.
+    n_directions
+        How many directions each cluster loses, at most d - 1. None means 12, or d - 1 if that is less. A cluster loses at most
+        as many top directions as its rank: one of no more than `n_directions` + 1 rows shrinks to the origin, so choose fewer
+        clusters, or fewer directions, if `counts_` shows such.
+    which
+        "top" removes the directions of most variance, "bottom" those of least.
+    seed
+        Seed of k-means.
     """
 
     bases_: Doubles
-    """(k, d, m): directions each cluster loses, or keeps where `keeps_basis_`; columns of zeros fill up where there are fewer."""
+    """(k, d, m): directions that each cluster loses, or, if `keeps_basis_`, keeps; filled up with columns of zeros."""
     keeps_basis_: bool
 
     def __init__(self, n_clusters: int = 27, n_directions: int | None = None, *, which: Which = "top", seed: int = 0) -> None:
@@ -149,25 +205,72 @@ class ClusterRemoveDirections(_Clusterwise):
         self.which = which
         self.seed = seed
 
-    def _learn_within(self, data: Source, assign: Callable[[int, Floats], Labels]) -> None:
+    def _learn_within(self, data: Source, assign: Assign) -> None:
         count = directions_to_remove(self.n_directions, PAPER_DIRECTIONS, data.d)
         k = len(self.classes_)
         self.counts_, self.means_ = np.zeros(k, np.int64), np.zeros((k, data.d))
-        found: dict[int, Removal] = {}
+        removals: dict[int, Removal] = {}
 
         def solve(item: tuple[int, Moments]) -> tuple[int, Moments, Removal]:
-            return *item, removal(item[1], count, self.which, data.dtype)
+            return *item, principal_removal(item[1], count, self.which, data.dtype)
 
-        for cluster, moments, one in in_order(solve, cluster_moments(data, assign, k), workers=available_cores()):
+        for cluster, moments, removal in in_order(solve, _cluster_moments(data, assign, k), workers=available_cores()):
             self.counts_[cluster], self.means_[cluster] = moments.n, moments.mean
-            found[cluster] = one
-        self.keeps_basis_ = any(one.keeps for one in found.values())
-        self.bases_ = np.zeros((k, data.d, max(one.basis.shape[1] for one in found.values())))
-        for cluster, one in found.items():
-            self.bases_[cluster, :, : one.basis.shape[1]] = one.basis
+            removals[cluster] = removal
+        self.keeps_basis_ = any(removal.keeps for removal in removals.values())
+        self.bases_ = np.zeros((k, data.d, max(removal.basis.shape[1] for removal in removals.values())))
+        for cluster, removal in removals.items():
+            self.bases_[cluster, :, : removal.basis.shape[1]] = removal.basis
 
     def _repair_cluster(self, cluster: int, rows: Floats) -> Floats:
         return Removal(self.bases_[cluster], self.keeps_basis_).apply(rows)
+
+
+def _by_cluster(labels: Indices) -> Iterator[tuple[int, Indices]]:
+    """Each cluster that has rows, with its rows in ascending order: one sort, no loop over rows."""
+    order = np.argsort(labels, kind="stable")
+    present, starts = np.unique(labels[order], return_index=True)
+    for cluster, rows in zip(present, np.split(order, starts[1:]), strict=True):
+        yield int(cluster), rows
+
+
+def _cluster_moments(data: Source, assign: Assign, k: int) -> Iterator[tuple[int, Moments]]:
+    """Each cluster that has rows, with its moments, after one pass.
+
+    Rows wait by cluster until there are enough for an efficient product; a cluster of at most d rows stores them in place of a
+    scatter matrix. So memory is bounded by k d^2 float64, plus the waiting rows.
+    """
+    totals: dict[int, Moments] = {}
+
+    def moments_of_run(run: tuple[int, Floats, bool]) -> tuple[int, Moments]:
+        # A cluster's later runs are added to a scatter matrix, so they come as one, however few their rows are.
+        cluster, rows, is_first = run
+        return cluster, Moments.of(rows) if is_first else merge_blocks([BlockMoments.of(rows)], rows.shape[1])
+
+    for cluster, moments in in_order(moments_of_run, _runs(data, assign, k), workers=available_cores()):
+        totals[cluster] = totals[cluster] | moments if cluster in totals else moments
+    for cluster in sorted(totals):
+        yield cluster, totals.pop(cluster)  # not stored here any longer: the caller may free it
+
+
+def _runs(data: Source, assign: Assign, k: int) -> Iterator[tuple[int, Floats, bool]]:
+    """Runs of many rows of one cluster, and whether it is the cluster's first run, until all rows are out."""
+    # More than d rows, so that the first run of a large cluster is stored as a scatter matrix at once.
+    enough = max(min(FOLD_ROWS, FOLD_BYTES // (k * data.d * data.dtype.itemsize)), data.d + 1)
+    waiting: list[list[Floats]] = [[] for _ in range(k)]
+    started: set[int] = set()
+    start = 0
+    for block in data.blocks():
+        for cluster, rows in _by_cluster(assign(start, block)):
+            waiting[cluster].append(block[rows])
+            if sum(map(len, waiting[cluster])) >= enough:
+                yield cluster, np.concatenate(waiting[cluster]), cluster not in started
+                started.add(cluster)
+                waiting[cluster].clear()
+        start += len(block)
+    for cluster, rest in enumerate(waiting):
+        if rest:
+            yield cluster, np.concatenate(rest), cluster not in started
 
 
 def _integers(labels: Any) -> NDArray[np.int64]:
@@ -177,7 +280,7 @@ def _integers(labels: Any) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def _require_one_label_each(index: Labels, data: Source) -> None:
+def _require_one_label_each(index: Indices, data: Source) -> None:
     n = data.n if data.n is not None else sum(len(block) for _, block in data.raw_blocks())
     if len(index) != n:
         raise ValueError(f"there are {len(index)} labels for {n} rows; give one label for each row")

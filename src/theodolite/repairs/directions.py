@@ -1,33 +1,47 @@
-"""Removal of principal directions from the whole cloud: all-but-the-top, and its opposite."""
+"""Removal of directions: dominant or least dominant principal directions, and rogue dimensions."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin
 
-from theodolite.core.centre import centred
-from theodolite.core.moments import Doubles, Moments
+from theodolite.core.moments import Doubles, Moments, centred
+from theodolite.core.spectrum import eigenpairs, fixed_signs, noise_floor
 from theodolite.core.vectors import Floats, Source
 from theodolite.repairs.base import Affine, Repair, directions_to_remove
-from theodolite.repairs.subspace import Removal, Which, removal
+
+Which: TypeAlias = Literal["top", "bottom"]
 
 PAPER_DIRECTIONS = 12
+"""Directions that Rajaee & Pilehvar (2021) remove."""
 PAPER_DIMENSION = 768
+PAPER_ROGUE_DIMENSIONS = 3
+"""Dimensions that Timkey & van Schijndel (2021) look at."""
 
 
 class RemoveDirections(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
     """Centre, then remove principal directions of the centred data: all-but-the-top (Mu & Viswanath 2018). One pass, affine.
 
-    x becomes (x - mean) minus its part along the `n_directions` directions of most variance (`which="top"`), or of least
-    (`which="bottom"`: least-dominant removal of Rajaee & Pilehvar 2021, who take 100 and 700 of 768). New rows lose the mean
-    and the directions of the fit. None stands for that paper's 12, or d - 1 where that is less; `scaled_count` carries a
-    count from 768 dimensions to another d. Where the data have a lower rank than `n_directions`, "top" removes as many as the
-    rank.
+    x becomes (x - mean) minus its part along those directions; new rows lose the mean and the directions of the fit. If the
+    data have a lower rank than `n_directions`, "top" removes as many directions as the rank.
+
+    Parameters
+    ----------
+    n_directions
+        How many directions to remove, at most d - 1. None means 12, as in Rajaee & Pilehvar (2021), or d - 1 if that is less;
+        `scaled_count` converts a count from 768 dimensions to another d.
+    which
+        "top" removes the directions of most variance, "bottom" those of least: the least-dominant removal of Rajaee & Pilehvar
+        (2021), who remove 100 and 700 of 768.
     """
 
     mean_: Doubles
     basis_: Doubles
-    """(d, m): what is removed, or what is kept where `keeps_basis_`."""
+    """(d, m) the directions that are removed, or, if `keeps_basis_`, the only ones that stay."""
     keeps_basis_: bool
     n_removed_: int
 
@@ -38,10 +52,10 @@ class RemoveDirections(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
     def _learn(self, data: Source) -> None:
         count = directions_to_remove(self.n_directions, PAPER_DIRECTIONS, data.d)
         moments = Moments.of(data)
-        found = removal(moments, count, self.which, data.dtype)
+        subspace = principal_removal(moments, count, self.which, data.dtype)
         self.mean_ = moments.mean
-        self.basis_, self.keeps_basis_ = found.basis, found.keeps
-        self.n_removed_ = data.d - found.basis.shape[1] if found.keeps else found.basis.shape[1]
+        self.basis_, self.keeps_basis_ = subspace.basis, subspace.keeps
+        self.n_removed_ = data.d - subspace.basis.shape[1] if subspace.keeps else subspace.basis.shape[1]
 
     def _apply(self, block: Floats) -> Floats:
         return Removal(self.basis_, self.keeps_basis_).apply(centred(block, self.mean_))
@@ -51,6 +65,204 @@ class RemoveDirections(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
         return matrix, -self.mean_ @ matrix
 
 
+class DropRogueDimensions(Repair):
+    """Drop the dimensions that add most to the mean cosine (Timkey & van Schijndel 2021). One pass, affine.
+
+    Dimension j adds (s_j^2 - sum_i u_ij^2) / (n (n - 1)) to the mean cosine of all pairs, s the sum of the unit vectors u. The
+    rows get shorter by as many columns, and nothing is centred.
+
+    Parameters
+    ----------
+    n_dimensions
+        How many dimensions to drop, at most d - 1; of equal ones the first. None means 3, or d - 1 if that is less.
+    """
+
+    contributions_: Doubles
+    """(d,) what each dimension adds; together the mean cosine."""
+    dropped_: NDArray[np.int64]
+    """Dropped dimensions, the largest contribution first."""
+    kept_: NDArray[np.int64]
+
+    def __init__(self, n_dimensions: int | None = None) -> None:
+        self.n_dimensions = n_dimensions
+
+    def _learn(self, data: Source) -> None:
+        count = directions_to_remove(self.n_dimensions, PAPER_ROGUE_DIMENSIONS, data.d, name="n_dimensions")
+        moments = Moments.of(data)
+        if moments.directed_rows < 2:
+            raise ValueError(
+                f"a cosine needs two rows that are not zero; there are {moments.directed_rows} (n_samples={moments.n})"
+            )
+        self.contributions_ = moments.cosine_contributions()
+        order = np.argsort(-self.contributions_, kind="stable")
+        self.dropped_ = order[:count].astype(np.int64)
+        self.kept_ = np.sort(order[count:]).astype(np.int64)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the columns that stay.
+
+        Parameters
+        ----------
+        input_features
+            Names of all columns; those of the fit by default.
+        """
+        names: NDArray[Any] = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
+        return names[self.kept_]
+
+    def _apply(self, block: Floats) -> Floats:
+        return np.take(block, self.kept_, axis=1)
+
+    def _affine(self) -> Affine:
+        return np.eye(self.n_features_in_)[:, self.kept_], np.zeros(len(self.kept_))
+
+
 def scaled_count(paper_count: int, d: int) -> int:
-    """The number of directions that is the same share of d as `paper_count` is of 768: round(paper_count d / 768)."""
+    """The number of directions that is the same share of d as a paper's count is of 768.
+
+    Parameters
+    ----------
+    paper_count
+        A number of directions of 768.
+    d
+        Number of dimensions.
+
+    Examples
+    --------
+    >>> scaled_count(12, 384)
+    6
+    """
     return int(np.round(paper_count * d / PAPER_DIMENSION))
+
+
+@dataclass(frozen=True, eq=False)
+class Removal:
+    """A subspace to remove from centred rows.
+
+    Parameters
+    ----------
+    basis
+        (d, m) orthonormal columns.
+    keeps
+        Whether to remove everything but the span of `basis`, rather than that span.
+    """
+
+    basis: Doubles
+    keeps: bool
+
+    def apply(self, rows: Floats) -> Floats:
+        """The rows without the subspace.
+
+        Parameters
+        ----------
+        rows
+            Centred rows, which may be overwritten.
+        """
+        basis = self.basis.astype(rows.dtype)
+        shadow = (rows @ basis) @ basis.T
+        if self.keeps:
+            return shadow
+        rows -= shadow
+        return rows
+
+    def matrix(self) -> Doubles:
+        """The (d, d) projection that `apply` performs."""
+        onto = self.basis @ self.basis.T
+        return onto if self.keeps else np.eye(len(onto)) - onto
+
+
+def principal_removal(moments: Moments, count: int, which: Which, dtype: np.dtype[Any]) -> Removal:
+    """The removal of the principal directions with the most or the least variance.
+
+    Parameters
+    ----------
+    moments
+        Moments of the rows.
+    count
+        How many directions to remove.
+    which
+        "top" stops at the rank: beyond it the data determine no direction. "bottom" takes directions without variance first,
+        in a basis of them that is arbitrary but fixed.
+    dtype
+        Data type of the rows: its rounding decides which variance is noise.
+    """
+    if which == "top":
+        return Removal(leading_directions(moments, count, dtype), keeps=False)
+    if which != "bottom":
+        raise ValueError(f"which={which!r} must be 'top' or 'bottom'")
+    directions = complete_basis(eigenpairs(moments).vectors)
+    remaining = moments.d - count
+    if count > remaining:
+        return Removal(directions[:, :remaining], keeps=True)  # the smaller of the two bases is faster, with the same result
+    return Removal(directions[:, remaining:], keeps=False)
+
+
+def leading_directions(moments: Moments, count: int, dtype: np.dtype[Any]) -> Doubles:
+    """(d, m) principal directions of most variance as columns; m is the count, or the rank if that is less.
+
+    Parameters
+    ----------
+    moments
+        Moments of the rows.
+    count
+        How many directions.
+    dtype
+        Data type of the rows.
+    """
+    size = moments.d if moments.rows is None else moments.n
+    # Lanczos iteration is faster than a full decomposition only for a few of many directions.
+    few = _few_eigenpairs(moments, count) if size >= 256 and 0 < count <= size // 16 else None
+    if few is None:
+        pairs = eigenpairs(moments)
+        few = pairs.values[:count], pairs.vectors[:, :count]
+    values, vectors = few
+    return vectors[:, : significant_rank(values, moments, dtype)]
+
+
+def significant_rank(values: Doubles, moments: Moments, dtype: np.dtype[Any]) -> int:
+    """How many eigenvalues of the scatter are more than rounding error, of the stored rows and of their products.
+
+    Parameters
+    ----------
+    values
+        Eigenvalues, descending.
+    moments
+        The moments they come from.
+    dtype
+        Data type of the rows.
+    """
+    stored = float(np.finfo(dtype).eps) * float(np.abs(moments.mean).max(initial=0.0))
+    floor = noise_floor(values, moments.d, eps=moments.eps) + moments.n * stored**2
+    return int(np.count_nonzero(values > floor))
+
+
+def complete_basis(vectors: Doubles) -> Doubles:
+    """(d, d) the given orthonormal columns, followed by a fixed orthonormal basis of the rest of the space.
+
+    Parameters
+    ----------
+    vectors
+        (d, r) orthonormal columns.
+    """
+    d, r = vectors.shape
+    if r == d:
+        return vectors
+    whole, _ = np.linalg.qr(vectors, mode="complete")
+    return np.hstack([vectors, fixed_signs(whole[:, r:])])
+
+
+def _few_eigenpairs(moments: Moments, count: int) -> tuple[Doubles, Doubles] | None:
+    """The few largest eigenpairs by Lanczos iteration, to full precision, at a tenth of the cost of all d of them."""
+    from scipy.sparse.linalg import ArpackError, eigsh
+    from threadpoolctl import threadpool_limits
+
+    matrix = moments.smaller_product
+    start = np.random.default_rng(0).standard_normal(len(matrix))
+    try:
+        with threadpool_limits(1, user_api="blas"):  # a thousand products too small to share: threads would only wait
+            values, vectors = eigsh(matrix, k=count, which="LA", v0=start)
+    except ArpackError:  # no convergence, or a matrix of zeros
+        return None
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    if moments.rows is not None:
+        vectors, _ = np.linalg.qr((moments.rows - moments.mean).T @ vectors)
+    return values, fixed_signs(vectors)

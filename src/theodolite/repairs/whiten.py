@@ -1,4 +1,4 @@
-"""Whitening: uncorrelated dimensions of unit variance, as far as the data have variance."""
+"""Whitening: uncorrelated dimensions of unit variance, as many as the data have variance for."""
 
 from __future__ import annotations
 
@@ -9,23 +9,30 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
-from theodolite.core.centre import centred
-from theodolite.core.moments import Doubles, Moments
-from theodolite.core.spectrum import noise_floor, spectrum
+from theodolite.core.moments import Doubles, Moments, centred
+from theodolite.core.spectrum import eigenpairs, noise_floor
 from theodolite.core.vectors import Floats, Source
 from theodolite.repairs.base import Affine, Repair
-from theodolite.repairs.subspace import completed
+from theodolite.repairs.directions import complete_basis
 
 
 class Whiten(ClassNamePrefixFeaturesOutMixin, Repair):  # type: ignore[misc]
     """Centre, rotate to principal directions, scale to unit variance: (x - mean) U diag(v)^-1/2 (Su 2021). One pass, affine.
 
-    Directions whose variance is rounding noise are left out, so there may be fewer than d columns: a final LayerNorm leaves
-    one direction without variance, and scaling it up would turn rounding into a dimension. `n_components` keeps the
-    directions of most variance. `shrinkage` in [0, 1] whitens with (1 - shrinkage) S + shrinkage (tr S / d) I in place of S:
-    nothing is left out then, and small variances are scaled up less. `tolerance` leaves out directions with less than that
-    share of the largest variance; None takes the rounding of the input's own precision. Sums of products are taken in
-    float64, since float32 sums would hide the null direction.
+    Directions whose variance is rounding error are left out, so there may be fewer than d columns: a final LayerNorm leaves
+    one direction without variance, and scaling it up would turn rounding error into a dimension. Sums of products are computed
+    in float64, since float32 sums would hide that direction.
+
+    Parameters
+    ----------
+    n_components
+        Number of directions of most variance to keep; all by default.
+    shrinkage
+        In [0, 1]: whiten with (1 - shrinkage) S + shrinkage (tr S / d) I in place of S. Nothing is left out then, and small
+        variances are scaled up less.
+    tolerance
+        In [0, 1): leave out directions with less than this share of the largest variance; None takes the rounding of the
+        input's own precision.
     """
 
     mean_: Doubles
@@ -46,21 +53,21 @@ class Whiten(ClassNamePrefixFeaturesOutMixin, Repair):  # type: ignore[misc]
         moments = Moments.of(_in_float64(data, kinds))
         if moments.n < 2:
             raise ValueError("whitening needs the variance of at least two rows; there is one (n_samples=1)")
-        found = spectrum(moments)
-        variances, directions = found.values / (moments.n - 1), found.vectors
+        pairs = eigenpairs(moments)
+        variances, directions = pairs.values / (moments.n - 1), pairs.vectors
         floor = self._floor(variances, moments, max(_rounding(kind) for kind in kinds))
         if not variances.max(initial=0.0) > floor:
             raise ValueError("all rows are the same point, up to rounding, so there is no variance to whiten")
         if self.shrinkage > 0:
-            directions = completed(directions)
+            directions = complete_basis(directions)
             padded = np.append(variances, np.zeros(data.d - len(variances)))
             variances = (1 - self.shrinkage) * padded + self.shrinkage * padded.mean()
-        kept = int(np.count_nonzero(variances > floor))
-        kept = kept if self.n_components is None else min(kept, self.n_components)
+        count = int(np.count_nonzero(variances > floor))
+        count = count if self.n_components is None else min(count, self.n_components)
         self.mean_ = moments.mean
-        self.variances_ = variances[:kept]
-        self.kernel_ = directions[:, :kept] / np.sqrt(self.variances_)
-        self.n_components_ = kept
+        self.variances_ = variances[:count]
+        self.kernel_ = directions[:, :count] / np.sqrt(self.variances_)
+        self.n_components_ = count
 
     def _apply(self, block: Floats) -> Floats:
         return centred(block, self.mean_) @ self.kernel_.astype(block.dtype)
@@ -76,21 +83,21 @@ class Whiten(ClassNamePrefixFeaturesOutMixin, Repair):  # type: ignore[misc]
         if self.n_components is not None and not 1 <= self.n_components <= d:
             raise ValueError(f"n_components={self.n_components} must be at least 1 and at most the dimension d={d}")
         if not 0 <= self.shrinkage <= 1:
-            raise ValueError(f"shrinkage={self.shrinkage} must lie in [0, 1]")
+            raise ValueError(f"shrinkage={self.shrinkage} must be in [0, 1]")
         if self.tolerance is not None and not 0 <= self.tolerance < 1:
-            raise ValueError(f"tolerance={self.tolerance} must lie in [0, 1)")
+            raise ValueError(f"tolerance={self.tolerance} must be in [0, 1)")
 
     def _floor(self, variances: Doubles, moments: Moments, rounding: float) -> float:
-        """Variances up to this are left out."""
+        """The size up to which variances are left out."""
         if self.tolerance is not None:
             return self.tolerance * float(variances.max(initial=0.0))
-        # An entry is stored to within half of rounding * |x|: rows cannot tell smaller variances from none.
+        # An entry is stored to within half of rounding * |x|: smaller variances cannot be distinguished from none.
         largest_entry = float((np.square(moments.mean) + moments.squared_deviations / moments.n).max())
         return noise_floor(variances, moments.d, eps=moments.eps) + rounding**2 * largest_entry
 
 
 def _in_float64(data: Source, kinds: set[np.dtype[Any]]) -> Source:
-    """The same rows as float64; notes the precisions they came in."""
+    """The same rows as float64; adds the precisions they were stored in to `kinds`."""
 
     def chunks() -> Iterator[NDArray[Any]]:
         for _, block in data.raw_blocks():

@@ -1,212 +1,300 @@
-"""Pictures of clouds as the page holds them: a few bytes a point, every sentence once."""
+"""Pictures of clouds, prepared once for the page and for plots: which are side by side, and what their points are coloured by."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.core.pictures import Picture
-from theodolite.reports.plain import clean
+from theodolite.core.states import state_order, state_title
+from theodolite.reports.plain_text import clean
 
-COLOURS = {"frequency": "word frequency", "label": "label", "pos": "part of speech", "cluster": "cluster"}
-"""Columns that points may be coloured by, and how they are called."""
-CLASSES = 256
-"""A column with more different values tells points apart by nothing that a colour could show."""
+COLOURS = {
+    "frequency": "word frequency (Zipf scale)",
+    "label": "label",
+    "pos": "part of speech",
+    "cluster": "cluster",
+}
+"""Columns of a picture that its points may be coloured by, and what they are called."""
+MOST_CLASSES = 256
+"""A column with more different values than this is not a colour."""
+OWN_COLOURS = 12
+"""Classes that have a colour of their own; the others are grey."""
 TOKEN, SENTENCE = 80, 400
-"""Characters kept of a token and of a sentence."""
+"""Characters that the page keeps of a token and of a sentence."""
 TEXT_BUDGET = 1_800_000
-"""Bytes of all sentences together; where they are more, each is cut shorter, so that a page stays small enough to send."""
+"""Characters of all sentences of a page together; if they are more, each is cut shorter, so that the page stays small."""
 STEPS = 32_767
-"""Places along an axis: far finer than any screen."""
-STATES = ("pre-trained", "before", "fine-tuned", "after")
+"""Positions along an axis on the page: far finer than any screen, and two bytes each."""
+
+
+@dataclass(frozen=True)
+class Colouring:
+    """What the points of some pictures are coloured by: numbers between two bounds, or one of several classes.
+
+    Parameters
+    ----------
+    column
+        The column of the pictures.
+    names
+        The classes: whole numbers in their order, others with the most frequent first. Empty for numbers.
+    low, high
+        Bounds of the numbers.
+    """
+
+    column: str
+    names: tuple[str, ...] = ()
+    low: float = 0.0
+    high: float = 1.0
+
+    @classmethod
+    def of(cls, pictures: Sequence[Picture], column: str) -> Colouring:
+        """The colouring by one column, the same for all of these pictures."""
+        if column == "frequency":
+            numbers = np.concatenate([_numbers(picture, column) for picture in pictures])
+            finite = numbers[np.isfinite(numbers)]
+            return cls(column, low=float(finite.min()), high=float(finite.max())) if finite.size else cls(column)
+        counts = Counter(name for picture in pictures for name in _names(picture, column) if name)
+        if all(name.lstrip("-").isdecimal() for name in counts):  # numbers of clusters
+            return cls(column, tuple(sorted(counts, key=int)))
+        return cls(column, tuple(sorted(counts, key=lambda name: (-counts[name], name))))
+
+    @property
+    def title(self) -> str:
+        """What the column is called."""
+        return COLOURS[self.column]
+
+    @property
+    def is_number(self) -> bool:
+        """Whether points are coloured by a number."""
+        return self.column == "frequency"
+
+    def numbers(self, picture: Picture) -> NDArray[np.float64]:
+        """The number of each point; nan if it is not known."""
+        return _numbers(picture, self.column)
+
+    def classes(self, picture: Picture) -> NDArray[np.int64]:
+        """The place of each point's class among the names; -1 if it is not known."""
+        places = {name: i for i, name in enumerate(self.names)}
+        return np.array([places.get(name, -1) for name in _names(picture, self.column)], np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class CloudGroup:
+    """Pictures with the same colours: all states of one cloud, earliest first, or two clouds that have no other state.
+
+    Parameters
+    ----------
+    pictures
+        The pictures.
+    runs
+        The run that each of them is of.
+    are_states
+        Whether they are states of one cloud.
+    """
+
+    pictures: tuple[Picture, ...]
+    runs: tuple[str, ...]
+    are_states: bool
+
+    @cached_property
+    def colourings(self) -> tuple[Colouring, ...]:
+        """Everything that the points can be coloured by, the default first."""
+        columns = [name for name in COLOURS if any(is_colour(picture, name) for picture in self.pictures)]
+        return tuple(Colouring.of(self.pictures, name) for name in columns)
+
+    @property
+    def pairs(self) -> list[tuple[int, ...]]:
+        """Places of the pictures that are shown side by side: the first one and each of the others."""
+        return [(0, i) for i in range(1, len(self.pictures))] or [(0,)]
+
+
+def group_clouds(pictures: Iterable[tuple[str, Picture]]) -> list[CloudGroup]:
+    """Pictures as groups: the states of a model, layer and task together; clouds without another state, two and two.
+
+    Parameters
+    ----------
+    pictures
+        The name of the run and the picture; pictures without points are left out.
+    """
+    kinds: dict[tuple[str, ...], list[tuple[str, Picture]]] = {}
+    for run, picture in pictures:
+        if picture.n:
+            about = (str(picture.about.get(name, "")) for name in ("model", "task", "layer"))
+            kinds.setdefault((run, *about), []).append((run, picture))
+    # The same model, task and layer means the same texts in several states.
+    single = [members[0] for members in kinds.values() if len(members) == 1]
+    several = [members for members in kinds.values() if len(members) > 1]
+    together = [(sorted(members, key=lambda member: state_order(_state(member[1]))), True) for members in several]
+    together += [(single[i : i + 2], False) for i in range(0, len(single), 2)]
+    return [
+        CloudGroup(tuple(picture for _, picture in members), tuple(run for run, _ in members), are_states)
+        for members, are_states in together
+    ]
+
+
+def is_colour(picture: Picture, column: str) -> bool:
+    """Whether points can be coloured by a column: numbers as frequencies, and otherwise not too many classes."""
+    values = [value for value in picture.columns.get(column, ()) if not _is_missing(value)]
+    if column == "frequency":
+        return bool(values) and all(isinstance(value, (int, float, np.integer, np.floating)) for value in values)
+    return 0 < len(set(values)) <= MOST_CLASSES
+
+
+def without_text(picture: Picture) -> Picture:
+    """The picture without texts and tokens: only what its points are coloured by is left."""
+    columns = {name: values for name, values in picture.columns.items() if name in COLOURS and is_colour(picture, name)}
+    return Picture(picture.points, picture.explained, picture.rows, picture.about, columns)
+
+
+def clouds_document(pictures: Iterable[tuple[str, Picture]], *, text: bool = True) -> dict[str, Any]:
+    """All pictures as the page's viewer reads them: a few bytes per point, every sentence once.
+
+    Parameters
+    ----------
+    pictures
+        The name of the run and the picture.
+    text
+        Whether tokens and sentences may be in it.
+    """
+    groups = group_clouds((run, picture if text else without_text(picture)) for run, picture in pictures)
+    tokens, sentences = _Strings(TOKEN), _Strings(_sentence_limit(groups))
+    several = len({run for group in groups for run in group.runs}) > 1
+    packed: list[dict[str, Any]] = []
+    pairs = []
+    for number, group in enumerate(groups):
+        names = [_name(group, i, several=several) for i in range(len(group.pictures))]
+        pairs += [
+            {
+                "title": _group_title(group, several=several) if group.are_states else "  and  ".join(names[i] for i in pair),
+                "at": [len(packed) + i for i in pair],
+                "states": group.are_states,
+                "group": number,
+            }
+            for pair in group.pairs
+        ]
+        packed += [_pack(picture, names[i], group, tokens, sentences) for i, picture in enumerate(group.pictures)]
+    return {
+        "pictures": packed,
+        "pairs": pairs,
+        "groups": [[_describe(colouring) for colouring in group.colourings] for group in groups],
+        "tokens": list(tokens.places),
+        "sentences": list(sentences.places),
+        "ownColours": OWN_COLOURS,
+    }
 
 
 @dataclass
-class Pool:
+class _Strings:
     """Strings that are kept once, however many points have them."""
 
     limit: int
     places: dict[str, int] = field(default_factory=dict)
 
     def codes(self, values: Sequence[Any]) -> NDArray[np.uint32]:
-        kept: dict[Any, int] = {}  # cleaning is dearer than looking up
+        places: dict[Any, int] = {}  # cleaning takes longer than looking up
         for value in values:
-            if value not in kept:
-                text = clean(value, self.limit)
-                kept[value] = self.places.setdefault(text, len(self.places))
-        return np.fromiter((kept[value] for value in values), np.uint32, len(values))
-
-    @property
-    def strings(self) -> list[str]:
-        return list(self.places)
+            if value not in places:
+                places[value] = self.places.setdefault(clean(value, self.limit), len(self.places))
+        return np.fromiter((places[value] for value in values), np.uint32, len(values))
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A picture of one run, to be shown."""
-
-    run: str
-    picture: Picture
-
-    @property
-    def kind(self) -> tuple[str, ...]:
-        """What two pictures share that are the same texts seen by two states of a model."""
-        about = self.picture.about
-        return (self.run, *(str(about.get(name, "")) for name in ("model", "task", "layer")))
-
-
-def clouds_document(shown: Sequence[Shown], *, text: bool = True) -> dict[str, Any]:
-    """All pictures, and which of them stand side by side.
-
-    Without `text` neither tokens nor sentences are in it.
-    """
-    tokens = Pool(TOKEN)
-    sentences = Pool(_sentence_limit(shown) if text else 1)
-    order = sorted(range(len(shown)), key=lambda i: (_first_of_kind(shown, i), _state(shown[i])))
-    several = len({one.run for one in shown}) > 1
-    pictures = [_picture(shown[i], tokens, sentences, text=text, several=several) for i in order]
-    return {
-        "pictures": pictures,
-        "pairs": [
-            {"title": " · ".join(part for part in titles if part), "at": at, "states": states}
-            for titles, at, states in _pairs([shown[i] for i in order], several)
-        ],
-        "tokens": tokens.strings,
-        "sentences": sentences.strings,
-    }
-
-
-def without_text(picture: Picture) -> Picture:
-    """The picture without anything that its user wrote: only what points are coloured by is left."""
-    kept = {name: values for name, values in picture.columns.items() if name in COLOURS and _is_shown(name, values)}
-    return Picture(picture.points, picture.explained, picture.rows, picture.about, kept)
-
-
-def _pairs(shown: Sequence[Shown], several: bool) -> list[tuple[list[str], list[int], bool]]:
-    """(title, pictures, whether they are states of one model); pictures without a partner are paired with the next of those."""
-    kinds: dict[tuple[str, ...], list[int]] = {}
-    for i, one in enumerate(shown):
-        kinds.setdefault(one.kind, []).append(i)
-    pairs: list[tuple[list[str], list[int], bool]] = []
-    single: list[int] = []
-    for (run, model, task, layer), members in kinds.items():
-        if len(members) == 1:
-            single += members
-            continue
-        title = [
-            clean(run, 60) if several else "",
-            clean(model, 60),
-            clean(task, 60),
-            f"layer {clean(layer, 10)}" if layer else "",
-        ]
-        pairs += [(title, [members[0], other], True) for other in members[1:]]
-    for start in range(0, len(single), 2):
-        at = single[start : start + 2]
-        pairs.append((["  and  ".join(_name(shown[i], several=several) for i in at)], at, False))
-    return pairs
-
-
-def _first_of_kind(shown: Sequence[Shown], place: int) -> int:
-    return next(i for i, one in enumerate(shown) if one.kind == shown[place].kind)
-
-
-def _state(one: Shown) -> int:
-    state = str(one.picture.about.get("state", ""))
-    return STATES.index(state) if state in STATES else len(STATES)
-
-
-def _name(one: Shown, *, several: bool) -> str:
-    about = one.picture.about
-    layer = about.get("layer")
-    parts = [
-        one.run if several else "",
-        about.get("model", ""),
-        about.get("state", ""),
-        "" if layer is None else f"layer {layer}",
-    ]
-    return " · ".join(clean(part, 60) for part in parts if part not in ("", None)) or "cloud"
-
-
-def _picture(one: Shown, tokens: Pool, sentences: Pool, *, text: bool, several: bool) -> dict[str, Any]:
-    picture = one.picture if text else without_text(one.picture)
-    points = np.nan_to_num(np.asarray(picture.points, np.float64))
+def _pack(picture: Picture, name: str, group: CloudGroup, tokens: _Strings, sentences: _Strings) -> dict[str, Any]:
+    points = np.nan_to_num(np.asarray(picture.points, np.float64))  # one bad point must not hide all others
     reach = float(np.abs(points).max(initial=0.0)) or 1.0
-    told: dict[str, Any] = {
-        "name": _name(one, several=several),
-        "state": clean(picture.about.get("state", ""), 60),
+    packed: dict[str, Any] = {
+        "name": name,
+        "state": clean(state_title(_state(picture)), 60),
         "n": picture.n,
         "explained": [round(float(share), 4) for share in picture.explained],
         "reach": float(f"{reach:.5g}"),
-        "points": _packed(np.rint(points / reach * STEPS).astype("<i2")),
-        # Pictures of the same rows can be told point by point what became of each.
+        "points": _base64(np.rint(points / reach * STEPS).astype("<i2")),
+        # Pictures of the same rows can mark in both panels what is pointed at in one.
         "same": hashlib.sha256(np.ascontiguousarray(picture.rows, np.int64).tobytes()).hexdigest()[:12],
-        "colours": [_colour(name, picture.columns[name]) for name in COLOURS if _is_shown(name, picture.columns.get(name, ()))],
+        "codes": {by.column: _codes(by, picture) for by in group.colourings if is_colour(picture, by.column)},
     }
-    for name, pool, column in (("token", tokens, "token"), ("text", sentences, "text")):
-        if text and column in picture.columns:
-            told[name] = _packed(pool.codes(picture.columns[column]).astype("<u4"))
-    return told
+    for column, strings in (("token", tokens), ("text", sentences)):
+        if column in picture.columns:
+            packed[column] = _base64(strings.codes(picture.columns[column]).astype("<u4"))
+    return packed
 
 
-def _is_shown(name: str, values: Sequence[Any]) -> bool:
-    """Whether a column can colour points: numbers for frequencies, not too many classes otherwise."""
-    known = [value for value in values if value is not None]
-    if not known:
-        return False
-    if name == "frequency":
-        return all(isinstance(value, (int, float, np.integer, np.floating)) for value in known)
-    return len(set(known)) <= CLASSES
+def _codes(colouring: Colouring, picture: Picture) -> str:
+    """The points' classes in two bytes each (65535: not known), or their numbers in one (255: not known)."""
+    if not colouring.is_number:
+        return _base64(colouring.classes(picture).astype("<u2"))  # -1 becomes 65535
+    numbers = colouring.numbers(picture)
+    share = (numbers - colouring.low) / ((colouring.high - colouring.low) or 1.0)
+    return _base64(np.where(np.isfinite(numbers), np.rint(share * 254), 255).astype("u1"))
 
 
-def _colour(name: str, values: Sequence[Any]) -> dict[str, Any]:
-    if name == "frequency":
-        numbers = np.array([math.nan if value is None else float(value) for value in values])
-        numbers[~np.isfinite(numbers)] = math.nan
-        low, high = (float(np.nanmin(numbers)), float(np.nanmax(numbers))) if not np.isnan(numbers).all() else (0.0, 1.0)
-        codes = np.where(np.isnan(numbers), 255, np.rint((numbers - low) / ((high - low) or 1.0) * 254))
-        return {
-            "name": name,
-            "title": COLOURS[name],
-            "kind": "number",
-            "low": low,
-            "high": high,
-            "codes": _packed(codes.astype("u1")),
-        }
-    counts: dict[Any, int] = {}
-    for value in values:
-        counts[value] = counts.get(value, 0) + 1
-    known = sorted((value for value in counts if value is not None), key=lambda value: _class_order(name, value, counts))
-    places: dict[Any, int] = {value: i for i, value in enumerate(known)} | {None: 65_535}
-    codes = np.fromiter((places[value] for value in values), "<u2", len(values))
-    return {
-        "name": name,
-        "title": COLOURS[name],
-        "kind": "class",
-        "names": [clean(v, TOKEN) for v in known],
-        "codes": _packed(codes),
-    }
+def _describe(colouring: Colouring) -> dict[str, Any]:
+    about = {"name": colouring.column, "title": colouring.title, "kind": "number" if colouring.is_number else "class"}
+    if colouring.is_number:
+        return {**about, "low": colouring.low, "high": colouring.high}
+    return {**about, "names": list(colouring.names)}
 
 
-def _class_order(name: str, value: Any, counts: Mapping[Any, int]) -> tuple[Any, ...]:
-    """The most frequent first, so that they get the clearest colours; clusters by number."""
-    return (value,) if name == "cluster" and isinstance(value, (int, np.integer)) else (-counts[value], str(value))
+def _name(group: CloudGroup, place: int, *, several: bool) -> str:
+    about = group.pictures[place].about
+    layer = about.get("layer")
+    state = state_title(_state(group.pictures[place]))
+    parts = [group.runs[place] if several else "", about.get("model", ""), state, "" if layer is None else f"layer {layer}"]
+    return " · ".join(clean(part, 60) for part in parts if part not in ("", None)) or "cloud"
 
 
-def _sentence_limit(shown: Iterable[Shown]) -> int:
-    different = {str(value) for one in shown for value in one.picture.columns.get("text", ()) if value is not None}
-    lengths = np.array([min(len(text), SENTENCE) for text in different] or [0])
+def _group_title(group: CloudGroup, *, several: bool) -> str:
+    model, task, layer = (group.pictures[0].about.get(name, "") for name in ("model", "task", "layer"))
+    parts = [group.runs[0] if several else "", model, task, "" if layer in ("", None) else f"layer {clean(layer, 10)}"]
+    return " · ".join(clean(part, 60) for part in parts if part)
+
+
+def _sentence_limit(groups: Iterable[CloudGroup]) -> int:
+    texts = {value for group in groups for picture in group.pictures for value in picture.columns.get("text", ())}
+    lengths = np.array([min(len(str(text)), SENTENCE) for text in texts if text is not None] or [0])
     limit = SENTENCE
     while limit > 40 and int(np.minimum(lengths, limit).sum()) > TEXT_BUDGET:
         limit = int(limit * 0.8)
     return limit
 
 
-def _packed(array: NDArray[Any]) -> str:
+def _state(picture: Picture) -> str:
+    return str(picture.about.get("state") or "")
+
+
+def _names(picture: Picture, column: str) -> list[str]:
+    """The class of each point, cleaned; empty if it is not known."""
+    values = picture.columns.get(column, [None] * picture.n)
+    # Cleaned once per value, not once per point.
+    names = {value: "" if _is_missing(value) else clean(value, TOKEN) for value in set(values)}
+    return [names[value] for value in values]
+
+
+def _numbers(picture: Picture, column: str) -> NDArray[np.float64]:
+    values = picture.columns.get(column, [None] * picture.n)
+    numbers = np.array([_number(value) for value in values], np.float64)
+    return np.where(np.isfinite(numbers), numbers, math.nan)
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value == "" or (isinstance(value, (float, np.floating)) and math.isnan(value))
+
+
+def _base64(array: NDArray[Any]) -> str:
     return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")

@@ -28,7 +28,7 @@ def html_of(result: Result) -> str:
 
 def figure_of(result: Result, name: str | None = None) -> Any:
     """One of the result's figures, the first by default."""
-    from theodolite.reports.displays import displays_of
+    from theodolite.reports.displays.figures import displays_of
 
     displays = displays_of(result)
     if not displays:
@@ -69,17 +69,19 @@ def report(
     Path
         The file.
     """
-    from theodolite.reports.displays import displays_of
+    from theodolite.reports.displays.figures import displays_of
     from theodolite.reports.markdown import markdown_of
     from theodolite.reports.page import check_target, write_report
     from theodolite.reports.static import require_figures, write_figures
 
     path = Path(to)
     single = isinstance(results, (Result, str, os.PathLike))
-    items: Sequence[Any] = [results] if single else list(results)  # type: ignore[arg-type,list-item]
+    items: Sequence[Any] = [results] if single else list(results)  # type: ignore[arg-type]
     if path.suffix == ".md":
         if len(items) > 1:
-            raise ValueError(f"a Markdown page shows one result, and {len(items)} were named; write one for each, or an .html of all")
+            raise ValueError(
+                f"a Markdown page shows one result, and {len(items)} were named; write one for each, or an .html of all"
+            )
         require_free(path, overwrite=overwrite)
     else:
         check_target(path, overwrite=overwrite)

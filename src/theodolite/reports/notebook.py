@@ -47,4 +47,5 @@ def _table(table: Table) -> str:
         )
 
     body = "".join(f"<tr>{row(cells, 'td')}</tr>" for cells in table.rows)
-    return f'<table style="border-collapse:collapse"><thead><tr>{row(table.headings, "th")}</tr></thead><tbody>{body}</tbody></table>'
+    head = f"<thead><tr>{row(table.headings, 'th')}</tr></thead>"
+    return f'<table style="border-collapse:collapse">{head}<tbody>{body}</tbody></table>'

@@ -1,83 +1,113 @@
-"""What a page of these runs shows, section by section: gathered here, laid out by the template."""
+"""What a page of some results shows, section by section: gathered here, laid out by the template."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from theodolite.reports.clouds import Shown, clouds_document, without_text
-from theodolite.reports.display import Display
-from theodolite.reports.embed import escaped
-from theodolite.reports.layouts import tables_of
-from theodolite.reports.look import GREY, PALETTE, Theme, ramp, template
-from theodolite.reports.plain import clean
-from theodolite.reports.run_folder import RunData
-from theodolite.reports.tables import Entry, all_rows, frame_table
-from theodolite.reports.verdict_cards import card, number, outcome_counts
+from theodolite.metrics.registry import label_of
+from theodolite.reports.clouds import clouds_document
+from theodolite.reports.displays.base import Display
+from theodolite.reports.displays.clouds import CloudDisplay
+from theodolite.reports.displays.figures import displays_of
+from theodolite.reports.pivot import Entry, all_rows, frame_table
+from theodolite.reports.plain_text import clean, unique_names
+from theodolite.reports.provenance import FACT, command_of, facts_of, name_of
+from theodolite.reports.tables import tables_of
+from theodolite.reports.theme import CLASS_COLOURS, GREY, Theme, ramp_colours, template
+from theodolite.reports.verdict_cards import card, number_text, outcome_counts
+
+if TYPE_CHECKING:
+    from theodolite.core.result import Result
 
 HEIGHT = 420
 """Pixels of a figure that does not say."""
-OWN = frozenset({"CloudPair"})
-"""Displays that the page draws itself, in a way that Plotly cannot."""
 SHADES = 32
-MORE_COLOURS = ("#c39b16", "#5f8f2f", "#d9708f", "#6c63c9", "#4b868c", "#c0453a")
-"""For classes beyond the palette's: clouds have no room for symbols."""
-FACT = 2_000
-"""Characters of one fact of a run."""
-COMMAND = 4_000
+"""Colours of the ramp that the viewer of clouds has."""
+MOST_LISTED = 4
+"""Models or tasks that the first sentence names; others are counted."""
+VERBS = {
+    "study": "A study",
+    "survey": "A survey",
+    "compare": "A comparison",
+    "probe": "A probe",
+    "tune": "A fine-tuning run",
+    "rows": "Rows",
+}
+SEVERITIES = {"bad": ("✗", "fails"), "watch": ("!", "open")}
+Runs: TypeAlias = Sequence[tuple[str, "Result"]]
+"""Results by names that no two of them share."""
 
 
 @dataclass
-class Gathered:
-    """A page's content: `context` for the template, `data` and `figures` (JSON already) for its scripts."""
+class PageContent:
+    """What a page shows: `context` for its template, `data` for its scripts."""
 
     context: dict[str, Any] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
-    figures: dict[str, str] = field(default_factory=dict)
 
     @property
     def has_plots(self) -> bool:
-        return bool(self.figures)
+        """Whether Plotly is needed."""
+        return any(name.startswith("figure-") for name in self.data)
 
 
-def gathered(runs: Sequence[RunData], *, text: bool) -> Gathered:
-    """Everything that the page of these runs shows."""
-    named = list(zip(_names(runs), runs if text else [_silent(run) for run in runs], strict=True))
-    page = Gathered()
-    several = len(named) > 1
-    entries = [Entry(name, row) for name, run in named for row in run.rows]
+def page_content(results: Sequence[Result], *, text: bool) -> PageContent:
+    """Everything that the page of these results shows.
+
+    Parameters
+    ----------
+    results
+        The results, side by side if there are several.
+    text
+        Whether sentences and tokens may be on the page.
+    """
+    runs = list(zip(unique_names(map(name_of, results), "{} ({})"), results, strict=True))
+    page = PageContent()
+    several = len(runs) > 1
     numbers = count(1)
     page.context = {
-        "title": _title(named),
-        "lead": _lead(named, entries),
+        "title": f"{len(runs)} runs side by side" if several else clean(results[0].title, 200) or runs[0][0],
+        "lead": _lead(runs),
         "several": several,
         "runs": [
             {
                 "name": name,
-                "title": clean(run.title, 200),
-                "models": len({verdict.model for verdict in run.verdicts}),
-                "cards": [card(v, next(numbers)) for v in run.verdicts],
+                "title": clean(result.title, 200),
+                "models": len({verdict.model for verdict in result.verdicts}),
+                "cards": [card(verdict, next(numbers)) for verdict in result.verdicts],
             }
-            for name, run in named
+            for name, result in runs
         ],
-        "findings": [one for name, run in named for one in _findings(name if several else "", run)],
-        "counts": outcome_counts([verdict for _, run in named for verdict in run.verdicts]),
-        "tables": _tables(page, entries, several),
-        "figures": _figures(page, named),
-        "clouds": _clouds(page, named, text=text),
-        "provenance": [_provenance(name, run) for name, run in named],
+        "findings": [finding for name, result in runs for finding in _findings(name if several else "", result)],
+        "counts": outcome_counts([verdict for result in results for verdict in result.verdicts]),
+        "tables": _tables(page, runs),
+        "figures": _figures(page, runs),
+        "clouds": _clouds(page, runs, text=text),
+        "provenance": [_provenance(name, result) for name, result in runs],
         "text": text,
     }
     page.data["look"] = {
-        "classes": [*PALETTE, *MORE_COLOURS],
-        "ramp": ramp(SHADES),
+        "classes": list(CLASS_COLOURS),
+        "ramp": ramp_colours(SHADES),
         "grey": GREY,
         "templates": {"light": _template("light"), "dark": _template("dark")},
     }
     return page
+
+
+def figure_for_page(display: Display) -> dict[str, Any]:
+    """A display's plot as the page draws it: as wide as there is room, in the page's own colours."""
+    import plotly.io
+
+    figure: dict[str, Any] = json.loads(plotly.io.to_json(display.plot(), validate=False))
+    # The page has its own templates, light and dark; its captions are the titles.
+    for name in ("template", "width", "title"):
+        figure["layout"].pop(name, None)
+    return figure
 
 
 def _template(theme: Theme) -> Any:
@@ -86,198 +116,110 @@ def _template(theme: Theme) -> Any:
     return json.loads(plotly.io.to_json({"layout": {"template": template(theme)}}, validate=False))["layout"]["template"]
 
 
-def _tables(page: Gathered, entries: Sequence[Entry], several: bool) -> list[dict[str, Any]]:
-    shown = []
-    for i, table in enumerate(tables_of(entries)):
+def _tables(page: PageContent, runs: Runs) -> list[dict[str, Any]]:
+    tables: list[dict[str, Any]] = []
+    for i, table in enumerate(tables_of(runs)):
         page.data[f"table-{i}"] = table.to_dict()
-        shown.append({"id": f"table-{i}", "title": table.title, "all": False})
-    whole = all_rows(entries, several)
+        tables.append({"id": f"table-{i}", "title": clean(table.title, 200), "all": False})
+    entries = [Entry(name, row) for name, result in runs for row in result.rows]
+    whole = all_rows(entries, several=len(runs) > 1)
     if whole is not None:
         page.data["table-all"] = whole.to_dict()
-        shown.append({"id": "table-all", "title": f"Every row ({len(entries):,})", "all": True})
-    return shown
+        tables.append({"id": "table-all", "title": f"Every row ({len(entries):,})", "all": True})
+    return tables
 
 
-def _figures(page: Gathered, named: Sequence[tuple[str, RunData]]) -> list[dict[str, Any]]:
-    """Displays of one kind under one heading, those of several runs beside each other."""
+def _figures(page: PageContent, runs: Runs) -> list[dict[str, Any]]:
+    """Displays of one kind under one heading, those of several runs side by side."""
     sections: dict[str, dict[str, Any]] = {}
     numbers = count()
-    for name, run in named:
-        for display in _displays(run):
-            kind = type(display).__name__
-            if kind in OWN:
+    for name, result in runs:
+        for display in displays_of(result):
+            if isinstance(display, CloudDisplay):  # the page has a viewer of its own for all clouds
                 continue
-            at = next(numbers)
-            figure = figure_of(display)
-            page.figures[f"figure-{at}"] = escaped(json.dumps(figure, ensure_ascii=False, separators=(",", ":")))
+            number = next(numbers)
+            figure = page.data[f"figure-{number}"] = figure_for_page(display)
             table = _numbers_of(display)
             if table is not None:
-                page.data[f"numbers-{at}"] = table
-            section = sections.setdefault(kind, {"id": f"figures-{kind}", "title": "", "figures": []})
+                page.data[f"numbers-{number}"] = table
+            empty = {"id": f"figures-{display.kind}", "title": display.heading, "figures": []}
+            section = sections.setdefault(display.kind, empty)
             section["figures"].append(
                 {
-                    "id": f"figure-{at}",
+                    "id": f"figure-{number}",
                     "height": int(figure["layout"].get("height") or HEIGHT),
-                    "numbers": f"numbers-{at}" if table is not None else "",
+                    "numbers": f"numbers-{number}" if table is not None else "",
                     "title": clean(display.title, 200),
                     "note": clean(display.note, 600),
-                    "run": name if len(named) > 1 else "",
-                    "place": sum(one["run"] == name for one in section["figures"]),
+                    "run": name if len(runs) > 1 else "",
+                    "place": sum(placed["run"] == name for placed in section["figures"]),
                 }
             )
-    for kind, section in sections.items():
-        section["figures"].sort(key=lambda figure: figure["place"])  # what several runs have alike stands beside each other
-        section["title"] = _heading(kind, section["figures"])
+    for section in sections.values():
+        section["figures"].sort(key=lambda figure: figure["place"])  # the first of each run, then the second of each
     return list(sections.values())
 
 
-def _displays(run: RunData) -> list[Display]:
-    from theodolite.reports.displays import displays_of
-
-    return displays_of(run)
-
-
-def figure_of(display: Display) -> dict[str, Any]:
-    """A display's plot as the page draws it: as wide as there is room, in the page's own colours.
-
-    `scattergl` writes functions of its own while it draws, which the page's policy forbids, so it is drawn as plain `scatter`.
-    """
-    import plotly.io
-
-    told: dict[str, Any] = json.loads(plotly.io.to_json(display.plot(), validate=False))
-    layout = told.setdefault("layout", {})
-    for name in ("template", "width", "title"):
-        layout.pop(name, None)
-    for trace in _traces(told):
-        if trace.get("type") == "scattergl":
-            trace["type"] = "scatter"
-    return told
-
-
-def _traces(told: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    yield from told.get("data", [])
-    for frame in told.get("frames", []):
-        yield from frame.get("data", [])
-
-
 def _numbers_of(display: Display) -> dict[str, Any] | None:
-    """The display's numbers as a table; None where pandas, which frames are made of, is not installed."""
+    """The display's numbers as a table; None if pandas, which frames are made of, is not installed."""
     try:
         frame = display.frame()
     except ImportError:
         return None
+    # nan is not equal to itself; JSON has no nan.
     columns = {str(name): [None if value != value else value for value in frame[name].tolist()] for name in frame.columns}
     return frame_table(columns, title=clean(display.title, 200)).to_dict()
 
 
-def _heading(kind: str, figures: Sequence[Mapping[str, Any]]) -> str:
-    """What the titles of the figures begin with alike; a single figure's own title."""
-    starts = {str(one["title"]).partition(":")[0] for one in figures}
-    if len(starts) == 1:
-        return starts.pop()
-    words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in kind).strip()
-    return words[:1].upper() + words[1:]
+def _clouds(page: PageContent, runs: Runs, *, text: bool) -> bool:
+    pictures = [(name, picture) for name, result in runs for picture in result.pictures if picture.n]
+    if pictures:
+        page.data["clouds"] = clouds_document(pictures, text=text)
+    return bool(pictures)
 
 
-def _clouds(page: Gathered, named: Sequence[tuple[str, RunData]], *, text: bool) -> bool:
-    shown = [Shown(name, picture) for name, run in named for picture in run.pictures if picture.n]
-    if not shown:
-        return False
-    page.data["clouds"] = clouds_document(shown, text=text)
-    return True
-
-
-def _silent(run: RunData) -> RunData:
-    return replace(run, pictures=tuple(map(without_text, run.pictures)))
-
-
-def _names(runs: Sequence[RunData]) -> list[str]:
-    """A name for each run that none of the others has."""
-    names: list[str] = []
-    for run in runs:
-        plain = clean(run.name, 60) or "unnamed"
-        name = plain
-        for again in count(2):
-            if name not in names:
-                break
-            name = f"{plain} ({again})"
-        names.append(name)
-    return names
-
-
-def _title(named: Sequence[tuple[str, RunData]]) -> str:
-    if len(named) > 1:
-        return f"{len(named)} runs beside each other"
-    name, run = named[0]
-    return clean(run.title, 200) or name
-
-
-def _lead(named: Sequence[tuple[str, RunData]], entries: Sequence[Entry]) -> str:
+def _lead(runs: Runs) -> str:
     """What was run, in one sentence."""
-    kinds = {"study": "A study", "survey": "A survey", "compare": "A comparison", "tune": "A fine-tuning run", "rows": "Rows"}
-    models = list(dict.fromkeys(entry.row.model for entry in entries if entry.row.model))
-    tasks = list(dict.fromkeys(entry.row.task for entry in entries if entry.row.task))
-    what = kinds.get(named[0][1].kind, "A run") if len(named) == 1 else "The runs " + _listed([name for name, _ in named])
-    parts = [what]
-    if models:
-        parts.append(f"of {_listed([clean(model, 60) for model in models])}")
-    if tasks:
-        parts.append(f"on {_listed([clean(task, 40) for task in tasks])}")
-    claims = len({verdict.claim for _, run in named for verdict in run.verdicts})
-    said = f"{len(entries):,} number{'s' if len(entries) != 1 else ''}"
+    rows = [row for _, result in runs for row in result.rows]
+    models = _listed([clean(model, 60) for model in dict.fromkeys(row.model for row in rows if row.model)])
+    tasks = _listed([clean(task, 40) for task in dict.fromkeys(row.task for row in rows if row.task)])
+    what = VERBS.get(runs[0][1].verb, "A run") if len(runs) == 1 else f"The runs {_listed([name for name, _ in runs])}"
+    claims = len({verdict.claim for _, result in runs for verdict in result.verdicts})
+    about = " ".join(filter(None, (what, f"of {models}" if models else "", f"on {tasks}" if tasks else "")))
     judged = f", {claims} claim{'s' if claims != 1 else ''} judged" if claims else ""
-    return f"{' '.join(parts)}: {said}{judged}."
+    return f"{about}: {len(rows):,} number{'s' if len(rows) != 1 else ''}{judged}."
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = list(names[:4]) + ([f"{len(names) - 4} more"] if len(names) > 4 else [])
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    more = [f"{len(names) - MOST_LISTED} more"] if len(names) > MOST_LISTED else []
+    *first, last = [*names[:MOST_LISTED], *more] or [""]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
-def _provenance(name: str, run: RunData) -> dict[str, Any]:
-    facts = {key: value for key, value in run.facts.items() if key != "findings"}
-    notes = facts.pop("notes", [])
-    versions = facts.pop("versions", "") or next((row.versions for row in run.rows if row.versions), "")
-    told = [("kind", run.kind), *facts.items(), ("versions", versions)]
-    return {
-        "name": name,
-        "command": clean(run.command, COMMAND),
-        "facts": [(clean(key, 60), _fact(value)) for key, value in told if value not in ("", None, [], {})],
-        "notes": [clean(note, FACT) for note in (notes if isinstance(notes, list) else [notes]) if note],
-    }
+def _provenance(name: str, result: Result) -> Mapping[str, Any]:
+    notes = [clean(note, FACT) for note in result.notes if note]
+    return {"name": name, "command": command_of(result), "facts": facts_of(result), "notes": notes}
 
 
-def _findings(name: str, run: RunData) -> list[dict[str, str]]:
-    """What a survey found to be not well, worst first."""
-    signs = {"bad": ("✗", "fails"), "watch": ("!", "open")}
-    found = [one for one in run.facts.get("findings", ()) if isinstance(one, Mapping) and one.get("verdict") in signs]
-    return [
-        {
-            "run": name,
-            "sign": signs[one["verdict"]][0],
-            "kind": signs[one["verdict"]][1],
-            "verdict": one["verdict"],
-            "topic": clean(one.get("topic", ""), 120),
-            "measured": clean(
-                f"{one.get('metric', '')} {number(float(one.get('value') or 0.0))}, healthy {one.get('healthy', '')}", 200
-            ),
-            "meaning": clean(one.get("meaning", ""), 600),
-            "action": clean(one.get("action", ""), 600),
-        }
-        for one in sorted(found, key=lambda one: one["verdict"] != "bad")
-    ]
-
-
-def _fact(value: Any) -> list[tuple[str, str]] | str:
-    """A fact in words; one that has parts as pairs of name and value."""
-    if isinstance(value, Mapping):
-        return [(clean(key, 60), clean(_flat(inner), FACT)) for key, inner in value.items()]
-    return clean(_flat(value), FACT)
-
-
-def _flat(value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        return ", ".join(_flat(each) for each in value)
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key}={_flat(inner)}" for key, inner in value.items())
-    return "none" if value is None else str(value)
+def _findings(run: str, result: Result) -> list[dict[str, str]]:
+    """What a survey found to be not healthy, worst first."""
+    findings = [finding for finding in result.findings if finding.verdict in SEVERITIES]
+    cards = []
+    for finding in sorted(findings, key=lambda finding: finding.verdict != "bad"):
+        sign, kind = SEVERITIES[finding.verdict]
+        layer = "" if finding.layer is None else f"layer {finding.layer}"
+        measured = f"{label_of(finding.metric)} {number_text(finding.value)}, healthy {finding.healthy}"
+        cards.append(
+            {
+                "run": run,
+                "sign": sign,
+                "kind": kind,
+                "verdict": finding.verdict,
+                "topic": clean(finding.topic, 120),
+                "measured": clean(measured, 200),
+                "where": clean(", ".join(filter(None, (finding.model, layer))), 120),
+                "meaning": clean(finding.meaning, 600),
+                "action": clean(finding.action, 600),
+            }
+        )
+    return cards

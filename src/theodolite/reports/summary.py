@@ -13,7 +13,8 @@ from theodolite.core.numbers import interval_text, number_text, short_number
 from theodolite.core.result import Effect, Finding, Result, Verdict
 from theodolite.core.rows import Row
 from theodolite.core.states import DIFFERENCE, state_title
-from theodolite.metrics.registry import LAYER_METRICS, METRICS, label_of
+from theodolite.metrics import LAYER_METRICS, METRICS, label_of
+from theodolite.studies.claims.check import Comparison
 
 MARKS = {"bad": ("red", "✗"), "watch": ("yellow", "!"), "good": ("green", "✓")}
 OUTCOME_SIGNS = {"holds": "✓", "does not hold": "✗", "not decidable here": "?"}
@@ -108,7 +109,9 @@ def _metrics(rows: Sequence[Row]) -> Iterator[Block]:
         for row in family:
             entry = METRICS.get(row.metric)
             about = ("", "", "") if entry is None else (_brief(entry.range), _side(entry.direction), entry.summary)
-            lines.append((row.metric, number_text(row.value), *([interval_text(row.low, row.high)] if has_interval else []), *about))
+            lines.append(
+                (row.metric, number_text(row.value), *([interval_text(row.low, row.high)] if has_interval else []), *about)
+            )
     headings = ("metric", "value", *(["95 % interval"] if has_interval else []), "range", "isotropic", "meaning")
     last = len(headings) - 1
     left = (0, *range(2, len(headings)))
@@ -295,7 +298,9 @@ def _tune(result: Result) -> Iterator[Block]:
 
 def _states(rows: Sequence[Row]) -> Iterator[Block]:
     """The task's score, IsoScore and EV on the scored split, one column per state: median ± standard deviation over seeds."""
-    states = list(dict.fromkeys(row.state for row in rows if row.metric in SHAPE)) or list(dict.fromkeys(row.state for row in rows))
+    states = list(dict.fromkeys(row.state for row in rows if row.metric in SHAPE)) or list(
+        dict.fromkeys(row.state for row in rows)
+    )
     score = next((row for row in rows if row.metric not in METRICS and not row.metric.startswith("ev_") and _is_score(row)), None)
     if score is None:
         return
@@ -305,7 +310,8 @@ def _states(rows: Sequence[Row]) -> Iterator[Block]:
     middle = {state: _median_seed(parts[state]) for state in states}
     for name in ("ev_1", "ev_2", "ev_3"):
         values = (
-            next((row.value for row in parts[state] if row.metric == name and row.seed == middle[state]), None) for state in states
+            next((row.value for row in parts[state] if row.metric == name and row.seed == middle[state]), None)
+            for state in states
         )
         lines.append((label_of(name), *map(number_text, values)))
     if len(seeds) > 1:
@@ -367,6 +373,32 @@ def verdict_blocks(verdicts: Sequence[Verdict]) -> Iterator[Block]:
         yield from (Paragraph(f"on {each.source}: {each.outcome}", "dim", indent=4) for each in verdict.printed)
 
 
+def comparison_blocks(comparisons: Sequence[Comparison]) -> Iterator[Block]:
+    """Printed and measured, side by side: one table for each source and pair of models."""
+    groups: dict[tuple[str, str, str], list[Comparison]] = {}
+    for each in comparisons:
+        if each.measured is not None:
+            groups.setdefault((each.printed.source, each.printed.row.model, each.model), []).append(each)
+    for (source, printed, measured), cells in groups.items():
+        yield Paragraph(f"{source}: {printed} as printed, {measured} as measured here", "bold")
+        several = len({each.printed.row.task for each in cells}) > 1
+        lines = []
+        for each in cells:
+            row = each.printed.row
+            name = ", ".join(filter(None, [row.task if several else "", row.state, row.setting, row.metric]))
+            lines.append((name, number_text(row.value), number_text(each.measured.value if each.measured else None)))
+        yield Table(("cell", "printed", "measured"), tuple(lines))
+    missing = sum(each.measured is None for each in comparisons)
+    if missing:
+        yield Paragraph(f"{missing} printed numbers have nothing measured next to them", "dim")
+    for each in comparisons:
+        if each.comparable:
+            row = each.printed.row
+            yield Paragraph(f"{each.printed.source}, {row.state} {row.setting} {row.metric}: {each.words}")
+    if not all(each.comparable for each in comparisons):
+        yield Paragraph("a number of another model is shown next to the printed one: it is not a reproduction of it", "dim")
+
+
 def _effect(effect: Effect) -> str:
     return f"{effect.name}: {number_text(effect.value)} {interval_text(effect.low, effect.high)}".rstrip()
 
@@ -426,5 +458,3 @@ def _brief(text: str) -> str:
         if letter == "," and depth == 0:
             return text[:i]
     return text
-
-

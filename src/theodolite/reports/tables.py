@@ -1,199 +1,214 @@
-"""Results as tables for the page: rows turned so that what is to be compared stands side by side."""
+"""Which tables a result is shown as: those that its study declares, or general ones that fit any rows."""
 
 from __future__ import annotations
 
-import math
-import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from theodolite.core.rows import Row
-from theodolite.reports.plain import clean
-from theodolite.reports.words import METRIC_NAMES
+from theodolite.core.states import DIFFERENCE, state_order, state_title
+from theodolite.reports.pivot import Entry, Table, pivot
 
-LONGEST = 20_000
-"""Lines that a table of the page holds at most; it says so where there were more."""
-CELL = 200
-"""Characters of a text in a cell."""
-DIGITS = 7
-"""Significant digits that are kept: more than any of these numbers means, and what CSV is copied with."""
+if TYPE_CHECKING:
+    from theodolite.core.result import Result
 
-
-@dataclass(frozen=True)
-class Column:
-    """One column. `low` and `high` are intervals, `sd` standard deviations; `group` is a head above several columns."""
-
-    name: str
-    values: Sequence[Any]
-    group: str = ""
-    low: Sequence[float | None] = ()
-    high: Sequence[float | None] = ()
-    sd: Sequence[float | None] = ()
-
-    @property
-    def is_number(self) -> bool:
-        return all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in self.values if v is not None) and any(
-            v is not None for v in self.values
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """For the page: texts are kept once each, numbers without needless digits."""
-        told: dict[str, Any] = {"name": clean(self.name, CELL), "group": clean(self.group, CELL)}
-        if self.is_number:
-            told |= {"kind": "number", "values": [_short(v) for v in self.values]}
-            spreads = (("low", self.low), ("high", self.high), ("sd", self.sd))
-            return told | {name: [_short(v) for v in given] for name, given in spreads if any(v is not None for v in given)}
-        texts = ["" if v is None else clean(v, CELL) for v in self.values]
-        places = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-        return told | {"kind": "text", "names": list(places), "values": [places[text] for text in texts]}
+MOST_METRICS = 8
+"""Metrics that are side by side; if there are more, each gets a line instead."""
+MOST_HEADS = 6
+"""Columns up to which a table has a line for each metric."""
+Steps: TypeAlias = Literal["none", "only", "final"]
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table of the page: a heading, one or two sentences on how to read it, and its columns."""
+@dataclass(frozen=True, kw_only=True)
+class TableSpec:
+    """The declaration of one table: which rows, and which of their fields are down and across.
+
+    A study's TOML file has these as plain values, and a result carries them in `provenance["tables"]`.
+
+    Parameters
+    ----------
+    title
+        Heading of the table.
+    metrics
+        Metrics that it shows, in order.
+    rows
+        Fields of a row that make up a line; `run` tells several runs apart. A field that has one value everywhere gets no column.
+    columns
+        Fields of a row that make up the heads above the values.
+    note
+        A sentence on how to read it.
+    settings
+        The settings of rows that it shows, in order; None shows all of them.
+    setting_starts_with
+        What a row's setting must begin with.
+    last_layer
+        Whether only the last layer of each model is shown.
+    labels
+        Whether it shows rows of single labels, rather than rows of the whole.
+    steps
+        `none`: rows of a state. `only`: rows of a training step. `final`: rows of no single layer, whatever their step, which
+        is what whole training runs end with.
+
+    Examples
+    --------
+    >>> spec = TableSpec.from_dict({"title": "Isotropy by layer", "metrics": ["iso_score"], "rows": ["model", "layer"]})
+    >>> spec.columns
+    ('state', 'metric')
+    """
 
     title: str
-    columns: tuple[Column, ...]
+    metrics: tuple[str, ...]
+    rows: tuple[str, ...]
+    columns: tuple[str, ...] = ("state", "metric")
     note: str = ""
-    total: int = 0
-    """Lines that there were before it was cut; 0 where it was not."""
+    settings: tuple[str, ...] | None = None
+    setting_starts_with: str = ""
+    last_layer: bool = False
+    labels: bool = False
+    steps: Steps = "none"
 
-    @property
-    def lines(self) -> int:
-        return len(self.columns[0].values) if self.columns else 0
+    @classmethod
+    def from_dict(cls, values: Any) -> TableSpec:
+        """The declaration that plain values, as TOML and JSON have them, describe.
 
-    def to_dict(self) -> dict[str, Any]:
-        """For the page."""
-        cut = f" The first {self.lines:,} of {self.total:,} lines." if self.total > self.lines else ""
-        return {
-            "title": self.title,
-            "note": clean(self.note + cut, 600),
-            "columns": [column.to_dict() for column in self.columns],
-        }
+        Parameters
+        ----------
+        values
+            A mapping of the parameters by name; all but `title`, `metrics` and `rows` may be left out.
+
+        Raises
+        ------
+        ValueError
+            A key is missing or unknown, or its value is of the wrong kind; the message names it.
+        """
+        title = values.get("title", "") if isinstance(values, Mapping) else ""
+        where = f"the declared table {str(title)[:60]!r}"
+        if not isinstance(values, Mapping):
+            raise ValueError(f"{where} must be a table of keys and values, not {values!r:.60}")
+        kinds = {parameter.name: str(parameter.type) for parameter in fields(cls)}
+        unknown = next((name for name in values if name not in kinds), None)
+        if unknown is not None:
+            raise ValueError(f"{where} has the unknown key {str(unknown)[:60]!r}; it may have {', '.join(kinds)}")
+        missing = next((name for name in ("title", "metrics", "rows") if not values.get(name)), None)
+        if missing is not None:
+            raise ValueError(f"{where} needs {missing!r}")
+        checked = {name: _checked(value, kinds[name], f"{name!r} of {where}") for name, value in values.items()}
+        for name in ("rows", "columns"):
+            wrong = next((f for f in checked.get(name, ()) if f not in ("run", *Row.FIELDS)), None)
+            if wrong is not None:
+                choices = ", ".join(("run", *Row.FIELDS))
+                raise ValueError(f"{name!r} of {where} has {wrong[:60]!r}, which is not a field of a row; use {choices}")
+        return cls(**checked)
+
+    def table(self, entries: Sequence[Entry]) -> Table | None:
+        """The table of these rows; None if it would be empty."""
+        # The last layer is that of each model of each run: models differ in depth.
+        last: dict[tuple[str, str], int] = {}
+        for entry in entries:
+            owner = (entry.run, entry.row.model)
+            last[owner] = max(last.get(owner, -1), -1 if entry.row.layer is None else entry.row.layer)
+        selected = [entry for entry in entries if self._takes(entry.row)]
+        if self.last_layer:
+            selected = [entry for entry in selected if entry.row.layer in (None, last[entry.run, entry.row.model])]
+        places = {owner: i for i, owner in enumerate(last)}
+        selected.sort(
+            key=lambda entry: (
+                places[entry.run, entry.row.model],
+                state_order(entry.row.state),
+                0 if self.settings is None else self.settings.index(entry.row.setting),
+                self.metrics.index(entry.row.metric),
+            )
+        )
+        return pivot(selected, rows=self.rows, columns=self.columns, title=self.title, note=self.note, metrics=self.metrics)
+
+    def _takes(self, row: Row) -> bool:
+        in_settings = self.settings is None or row.setting in self.settings
+        in_time = row.layer is None if self.steps == "final" else (row.step is not None) == (self.steps == "only")
+        return (
+            row.metric in self.metrics
+            and in_settings
+            and row.setting.startswith(self.setting_starts_with)
+            and bool(row.label) == self.labels
+            and in_time
+        )
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A row of a run: `run` tells several runs apart."""
+def tables_of(results: Iterable[tuple[str, Result]]) -> list[Table]:
+    """The tables of one result or of several; a table that several of them declare has the rows of all.
 
-    run: str
-    row: Row
-
-    def field(self, name: str) -> Any:
-        value = self.run if name == "run" else getattr(self.row, name)
-        return metric_name(value) if name == "metric" else value
-
-
-def turned(
-    entries: Iterable[Entry],
-    *,
-    lines: Sequence[str],
-    across: Sequence[str],
-    title: str,
-    note: str = "",
-    metrics: Sequence[str] = (),
-) -> Table | None:
-    """One line for each combination of the fields `lines`, one column for each of the fields `across`; None without entries.
-
-    Columns come in the order of the entries, those of one head in the order of `metrics` where that is given.
-
-    Fields that are the same everywhere are told in the note instead of in a column. Where several rows meet in a cell (several
-    seeds, say), it holds their median and standard deviation.
+    Parameters
+    ----------
+    results
+        The name of each run, and its result.
     """
-    entries = list(entries)
-    if not entries:
-        return None
-    shown = [f for f in lines if len({entry.field(f) for entry in entries}) > 1] or [lines[-1]]
-    heads = [f for f in across if f == "metric" or len({entry.field(f) for entry in entries}) > 1]
-    fixed = [f for f in (*lines, *across) if f not in (*shown, *heads, "run")]
-    same = [f"{f} {entries[0].field(f)}" for f in fixed if entries[0].field(f) not in ("", None)]
-    keys = list(dict.fromkeys(tuple(entry.field(f) for f in shown) for entry in entries))
-    kept = keys[:LONGEST]
-    cells: dict[tuple[Any, ...], dict[tuple[Any, ...], list[Row]]] = {}
+    declared: dict[TableSpec, list[Entry]] = {}
+    others: dict[str, list[Entry]] = {}
+    for name, result in results:
+        entries = [Entry(name, row) for row in result.rows]
+        specs = result.provenance.get("tables") or []
+        if not isinstance(specs, (list, tuple)):
+            raise ValueError(f"the declared tables of {name[:60]!r} must be a list, not {specs!r:.60}")
+        # Two runs of one study declare equal tables, which makes them one key: their rows go into one table.
+        for spec in map(TableSpec.from_dict, specs):
+            declared.setdefault(spec, []).extend(entries)
+        for entry in entries if not specs else ():
+            others.setdefault(entry.row.study, []).append(entry)
+    tables = [spec.table(entries) for spec, entries in declared.items()]
+    for entries in others.values():
+        tables += [_general(entries), _by_step(entries)]
+    return [table for table in tables if table is not None]
+
+
+def _checked(value: Any, kind: str, where: str) -> Any:
+    if kind.startswith("tuple"):
+        if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+            return tuple(value)
+        raise ValueError(f"{where} must be a list of strings, not {value!r:.60}")
+    if kind == "Steps":
+        if value in ("none", "only", "final"):
+            return value
+        raise ValueError(f"{where} must be none, only or final, not {value!r:.60}")
+    if type(value).__name__ != kind:
+        raise ValueError(f"{where} must be a {kind}, not {value!r:.60}")
+    return value
+
+
+def _general(entries: Sequence[Entry]) -> Table | None:
+    """Metrics side by side, or one per line if there are many of them."""
+    whole = [entry for entry in entries if entry.row.step is None and _is_whole(entry.row)]
+    about: tuple[str, ...] = ("run", "model", "task", "split", "setting", "layer", "seed")
+    metrics = list(dict.fromkeys(entry.row.metric for entry in whole))
+    heads = {tuple(entry.field(f) for f in (*about, "state")) for entry in whole}
+    models = _models_of_states(whole)
+    note = "; ".join(f"{state_title(state)}: {model}" for state, model in models.items() if state != DIFFERENCE)
+    text = {"title": "Measured", "note": f"{note}." if note else ""}
+    if models:  # in a comparison each state is another model, which then needs no column of its own
+        about = tuple(name for name in about if name != "model")
+    # A survey of one cloud has many metrics and one head, a survey of layers many heads: the longer side goes down.
+    if len(heads) <= MOST_HEADS or (len(metrics) > MOST_METRICS and len(heads) <= MOST_METRICS):
+        return pivot(whole, rows=("metric",), columns=(*about, "state"), **text)
+    whole.sort(key=lambda entry: state_order(entry.row.state))
+    if models:
+        whole.sort(key=lambda entry: metrics.index(entry.row.metric))
+    return pivot(whole, rows=about, columns=("metric", "state") if models else ("state", "metric"), **text)
+
+
+def _models_of_states(entries: Sequence[Entry]) -> dict[str, str]:
+    """The model of each state, if each has exactly one and they are not all the same; otherwise nothing."""
+    models: dict[str, set[str]] = {}
     for entry in entries:
-        line, head = tuple(entry.field(f) for f in shown), tuple(entry.field(f) for f in heads)
-        cells.setdefault(head, {}).setdefault(line, []).append(entry.row)
-    if metrics and "metric" in heads:
-        cells = _ordered(cells, heads.index("metric"), [metric_name(metric) for metric in metrics])
-    columns = [Column(f, [key[i] for key in kept]) for i, f in enumerate(shown)]
-    columns += [_measured(head, [found.get(key, ()) for key in kept]) for head, found in cells.items()]
-    said = " ".join(part for part in (note, f"Throughout: {', '.join(same)}." if same else "") if part)
-    return Table(title, tuple(columns), said, len(keys) if len(keys) > len(kept) else 0)
+        models.setdefault(entry.row.state, set()).add(entry.row.model)
+    differ = len(models) > 1 and len(set().union(*models.values())) > 1
+    return {state: min(names) for state, names in models.items()} if differ and all(len(n) == 1 for n in models.values()) else {}
 
 
-def metric_name(metric: str) -> str:
-    """What a metric is called in a head."""
-    return METRIC_NAMES.get(metric, metric.replace("_", " "))
+def _is_whole(row: Row) -> bool:
+    # Not of a label, nor of two labels: a probe has thousands of those, which its heat map and the table of all rows show.
+    return not row.label and row.metric != "label_distance"
 
 
-def _ordered(
-    cells: Mapping[tuple[Any, ...], dict[tuple[Any, ...], list[Row]]], at: int, names: Sequence[str]
-) -> dict[tuple[Any, ...], dict[tuple[Any, ...], list[Row]]]:
-    """The columns with the metric, at this place of their heads, in the order of the names; the rest as it came."""
-    rest = [(*head[:at], *head[at + 1 :]) for head in cells]
-    first = {each: i for i, each in reversed(list(enumerate(rest)))}
-    return dict(sorted(cells.items(), key=lambda item: (first[(*item[0][:at], *item[0][at + 1 :])], names.index(item[0][at]))))
-
-
-def frame_table(columns: Mapping[str, Sequence[Any]], *, title: str) -> Table:
-    """A display's own numbers."""
-    total = max((len(values) for values in columns.values()), default=0)
-    kept = tuple(Column(str(head), [_scalar(v) for v in list(values)[:LONGEST]]) for head, values in columns.items())
-    return Table(title, kept, total=total if total > LONGEST else 0)
-
-
-def all_rows(entries: Sequence[Entry], several: bool) -> Table | None:
-    """Every row, for whoever looks for one; fields that none of them fills are left out."""
-    if not entries:
-        return None
-    names = (["run"] if several else []) + [
-        "study",
-        "model",
-        "state",
-        "task",
-        "split",
-        "layer",
-        "step",
-        "seed",
-        "setting",
-        "label",
-    ]
-    kept = entries[:LONGEST]
-    columns = [Column(name, [entry.field(name) for entry in kept]) for name in names]
-    columns = [column for column in columns if any(value not in ("", None) for value in column.values)]
-    columns.append(Column("metric", [entry.field("metric") for entry in kept]))
-    columns.append(_values("value", [entry.row for entry in kept]))
-    columns += [Column(name, [entry.field(name) for entry in kept]) for name in ("n", "d", "reason")]
-    columns = [column for column in columns if any(value not in ("", None) for value in column.values)]
-    return Table("Every row", tuple(columns), total=len(entries) if len(entries) > LONGEST else 0)
-
-
-def _measured(head: tuple[Any, ...], found: Sequence[Sequence[Row]]) -> Column:
-    *group, name = [str(part) for part in head if part not in ("", None)] or ["value"]
-    if all(len(rows) <= 1 for rows in found):
-        return _values(name, [rows[0] if rows else None for rows in found], " · ".join(group))
-    numbers = [[row.value for row in rows if not math.isnan(row.value)] for rows in found]
-    return Column(
-        name,
-        [statistics.median(many) if many else None for many in numbers],
-        " · ".join(group),
-        sd=[statistics.stdev(many) if len(many) > 1 else None for many in numbers],
-    )
-
-
-def _values(name: str, rows: Sequence[Row | None], group: str = "") -> Column:
-    def each(take: Callable[[Row], Any]) -> list[Any]:
-        return [None if row is None else take(row) for row in rows]
-
-    return Column(name, each(lambda r: r.value), group, low=each(lambda r: r.low), high=each(lambda r: r.high))
-
-
-def _scalar(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
-
-
-def _short(value: Any) -> Any:
-    if value is None or isinstance(value, int):
-        return value
-    return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+def _by_step(entries: Sequence[Entry]) -> Table | None:
+    stepped = [entry for entry in entries if entry.row.step is not None and _is_whole(entry.row)]
+    rows = ("run", "model", "task", "setting", "layer", "step")
+    return pivot(stepped, rows=rows, columns=("metric",), title="Over the steps")

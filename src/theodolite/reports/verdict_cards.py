@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from theodolite.core.result import OUTCOMES, Effect, Judged, Verdict
-from theodolite.reports.plain import clean
-from theodolite.reports.words import worded
+from theodolite.metrics import METRICS
+from theodolite.metrics.registry import MEASURES, label_of
+from theodolite.reports.plain_text import clean
 
-SIGNS = {"holds": "✓", "does not hold": "✗", "not decidable here": "?"}
-CLASSES = {"holds": "holds", "does not hold": "fails", "not decidable here": "open"}
+LOOKS = {"holds": ("✓", "holds", "hold"), "does not hold": ("✗", "fails", "do not hold")}
+"""Sign, style class and plural of each outcome; any other is undecided."""
 WIDTH, MARGIN = 200.0, 6.0
-ALIKE = 20.0
-"""Effects share one scale where the widest reaches no more than so many times as far as the narrowest."""
+"""Length of a bar's line, and what is left free at both ends."""
+SAME_SCALE = 20.0
+"""Effects share one scale if the largest reaches at most this many times as far as the smallest."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """An effect drawn from left to right: where 0, the value and the ends of its interval lie on a line of `WIDTH`."""
+    """An effect drawn from left to right: positions of 0, of the value and of the ends of its interval on a line of `WIDTH`.
+
+    `side` is `above` or `below` if the interval leaves out 0, and empty otherwise.
+    """
 
     name: str
     value: str
@@ -30,23 +38,32 @@ class Bar:
     at: float
     low: float
     high: float
-    sided: str
-    """`above` or `below` where the interval leaves out 0, else empty."""
+    side: str
 
 
 def outcome_counts(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
     """How many claims had each outcome, in words."""
-    words = {"holds": ("holds", "hold"), "does not hold": ("does not hold", "do not hold")}
-    counts = [(outcome, sum(verdict.measured.outcome == outcome for verdict in verdicts)) for outcome in OUTCOMES]
+    counts: Counter[str] = Counter(verdict.measured.outcome for verdict in verdicts)
+    # A file may hold an outcome that this version does not know: it is shown last, as undecided.
+    outcomes: list[str] = [outcome for outcome in OUTCOMES if counts[outcome]]
+    outcomes += [outcome for outcome in counts if outcome not in OUTCOMES]
+    looks = [(outcome, *_look(outcome)) for outcome in outcomes]
     return [
-        {"n": n, "word": words.get(outcome, (outcome, outcome))[n != 1], "sign": SIGNS[outcome], "kind": CLASSES[outcome]}
-        for outcome, n in counts
-        if n
+        {"n": counts[outcome], "word": outcome if counts[outcome] == 1 else plural, "sign": sign, "kind": kind}
+        for outcome, sign, kind, plural in looks
     ]
 
 
 def card(verdict: Verdict, number: int) -> dict[str, Any]:
-    """What the page's template shows of one verdict."""
+    """What the page's template shows of one verdict.
+
+    Parameters
+    ----------
+    verdict
+        The verdict.
+    number
+        Its number on the page, from 1.
+    """
     return {
         "id": f"claim-{number}",
         "claim": clean(verdict.claim, 60),
@@ -54,30 +71,63 @@ def card(verdict: Verdict, number: int) -> dict[str, Any]:
         "rule": clean(verdict.rule, 1000),
         "model": clean(verdict.model, 120),
         "measured": _judged(verdict.measured),
-        "printed": [_judged(one, against=verdict) for one in verdict.printed],
-    }
-
-
-def _judged(judged: Judged, against: Verdict | None = None) -> dict[str, Any]:
-    return {
-        "source": clean(judged.source, 200),
-        "outcome": judged.outcome,
-        "sign": SIGNS[judged.outcome],
-        "kind": CLASSES[judged.outcome],
-        "why": clean(worded(judged.why), 1500),
-        "bars": bars(judged.effects),
-        # A paper's own table that does not bear out its claim is worth more than a word in passing.
-        "bends": against is not None and judged.outcome == "does not hold",
+        # A paper's own table that does not support its claim is opened, so that nobody misses it.
+        "printed": [{**_judged(judged), "disagrees": _look(judged.outcome)[1] == "fails"} for judged in verdict.printed],
     }
 
 
 def bars(effects: Sequence[Effect]) -> list[Bar]:
-    """Effects with the places where their bars are drawn; those of like size share one scale."""
-    drawn = [effect for effect in effects if math.isfinite(effect.value)]
-    reaches = [_reach(effect) for effect in drawn]
+    """Effects with the positions of their bars; those of similar size share one scale. One that is not finite has no bar."""
+    finite = [effect for effect in effects if math.isfinite(effect.value)]
+    reaches = [_reach(effect) for effect in finite]
     positive = [reach for reach in reaches if reach > 0]
-    shared = max(positive, default=1.0) if positive and max(positive) <= ALIKE * min(positive) else None
-    return [_bar(effect, shared or reach or 1.0) for effect, reach in zip(drawn, reaches, strict=True)]
+    shared = max(positive) if positive and max(positive) <= SAME_SCALE * min(positive) else None
+    return [_bar(effect, shared or reach or 1.0) for effect, reach in zip(finite, reaches, strict=True)]
+
+
+def number_text(value: float | None) -> str:
+    """A number with three significant digits and a true minus sign; a dash if there is none."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    if value == 0:
+        return "0"
+    text = f"{value:.3g}" if 1e-3 <= abs(value) < 1e5 else f"{value:.2e}"
+    if "e" in text and 1 <= abs(value) < 1e5:  # `.3g` writes 1234 as 1.23e+03
+        text = f"{value:.0f}"
+    return text.replace("-", "−")
+
+
+def with_labels(text: str) -> str:
+    """A sentence in which metrics have their labels rather than the names that rows have: IsoScore, not iso_score."""
+    return _metric_names().sub(lambda match: label_of(match[1]), text)
+
+
+def sign_of(outcome: str) -> str:
+    """The sign of an outcome."""
+    return _look(outcome)[0]
+
+
+@functools.cache
+def _metric_names() -> re.Pattern[str]:
+    # Longest first, so that iso_score_corrected is not read as iso_score; names of one word may be ordinary words.
+    names = sorted((name for name in {**METRICS, **MEASURES} if "_" in name), key=len, reverse=True)
+    return re.compile(rf"\b({'|'.join(names)})\b")
+
+
+def _look(outcome: str) -> tuple[str, str, str]:
+    return LOOKS.get(outcome, ("?", "open", outcome))
+
+
+def _judged(judged: Judged) -> dict[str, Any]:
+    sign, kind, _ = _look(judged.outcome)
+    return {
+        "source": clean(judged.source, 200),
+        "outcome": clean(judged.outcome, 60),
+        "why": clean(with_labels(judged.why), 1500),
+        "sign": sign,
+        "kind": kind,
+        "bars": bars(judged.effects),
+    }
 
 
 def _reach(effect: Effect) -> float:
@@ -88,27 +138,18 @@ def _bar(effect: Effect, reach: float) -> Bar:
     def place(value: float) -> float:
         return round(WIDTH / 2 + max(-1.0, min(1.0, value / reach)) * (WIDTH / 2 - MARGIN), 2)
 
-    known = effect.low is not None and effect.high is not None and math.isfinite(effect.low) and math.isfinite(effect.high)
-    low, high = (effect.low, effect.high) if known and effect.low is not None and effect.high is not None else (0.0, 0.0)
-    sided = "" if not known else "above" if low > 0 else "below" if high < 0 else ""
+    low, high = effect.low, effect.high
+    has_interval = low is not None and high is not None and math.isfinite(low) and math.isfinite(high)
+    if low is None or high is None or not has_interval:
+        low = high = effect.value
     return Bar(
-        name=clean(worded(effect.name), 160),
-        value=number(effect.value),
-        interval=f"[{number(low)}, {number(high)}]" if known else "",
-        how=clean(", ".join(part for part in (effect.how, f"n = {effect.n:,}" if effect.n is not None else "") if part), 300),
+        name=clean(with_labels(effect.name), 160),
+        value=number_text(effect.value),
+        interval=f"[{number_text(low)}, {number_text(high)}]" if has_interval else "",
+        how=clean(", ".join(filter(None, (effect.how, f"n = {effect.n:,}" if effect.n is not None else ""))), 300),
         zero=WIDTH / 2,
         at=place(effect.value),
-        low=place(low) if known else place(effect.value),
-        high=place(high) if known else place(effect.value),
-        sided=sided,
+        low=place(low),
+        high=place(high),
+        side="" if not has_interval else "above" if low > 0 else "below" if high < 0 else "",
     )
-
-
-def number(value: float) -> str:
-    """Three significant digits with a true minus sign."""
-    if value == 0:
-        return "0"
-    text = f"{value:.3g}" if 1e-3 <= abs(value) < 1e5 else f"{value:.2e}"
-    if "e" in text and 1 <= abs(value) < 1e5:
-        text = f"{value:.0f}"
-    return text.replace("-", "−")

@@ -1,10 +1,9 @@
-"""Spaces and files of vectors: the `Space` and its store, readers of the usual formats, and writing whole or not at all."""
+"""Spaces and files of vectors: the `Space` and its folder, readers of the usual formats, and writers."""
 
-from theodolite.spaces.read import read as read
-from theodolite.spaces.space import Origin as Origin
-from theodolite.spaces.space import Space as Space
-from theodolite.spaces.space_folder import is_space as is_space
-from theodolite.spaces.store import SpaceWriter as SpaceWriter
-from theodolite.spaces.write import write_vectors as write_vectors
+from theodolite.spaces.folder import is_space
+from theodolite.spaces.opening import read
+from theodolite.spaces.space import Origin, Space
+from theodolite.spaces.store import SpaceWriter
+from theodolite.spaces.writers import write_vectors
 
 __all__ = ["Origin", "Space", "SpaceWriter", "is_space", "read", "write_vectors"]

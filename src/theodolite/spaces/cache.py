@@ -1,4 +1,4 @@
-"""The cache folder: moments of files already read, so that a second survey of a file skips its first pass."""
+"""The cache folder: moments of files that were read before, so that a second survey of a file skips its first pass."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from pathlib import Path
 from theodolite.core.files import whole_file
 from theodolite.core.moments import FORMAT, Moments
 from theodolite.core.vectors import Source
-from theodolite.spaces.files import locate
-from theodolite.spaces.read import read, shard_files
+from theodolite.spaces.opening import files_of, read
+from theodolite.spaces.readers.location import locate
 
+# Bytes the cache may hold; the entries that were not used for longest are deleted first.
 LIMIT = 2**30
-"""Bytes the cache may hold; the entries not used for longest go first."""
 
 
 def where() -> Path:
     """The cache folder: THEODOLITE_CACHE, or the platform's folder for caches. It is made when first written to."""
-    named = os.environ.get("THEODOLITE_CACHE")
-    if named:
-        return Path(named).expanduser()
+    folder = os.environ.get("THEODOLITE_CACHE")
+    if folder:
+        return Path(folder).expanduser()
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "theodolite"
+    # The XDG specification says that a relative path must be ignored.
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache") / "theodolite"
 
@@ -37,7 +38,7 @@ def size() -> int:
 
 
 def clean() -> int:
-    """Delete everything this package put into the cache folder, and nothing else; returns the bytes freed."""
+    """Delete everything that this package put into the cache folder, and nothing else; the result is the bytes freed."""
     freed = 0
     for entry in _entries():
         freed += entry.stat().st_size
@@ -52,59 +53,64 @@ def cached_moments(
     path: str | os.PathLike[str],
     *,
     key: str | None = None,
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
     data: Source | None = None,
 ) -> Moments:
-    """Moments of a file of vectors: from the cache where the file has not changed since, else computed and kept.
+    """Moments of a file of vectors: from the cache if the file has not changed since, otherwise computed and stored.
 
-    `data` is the file as already opened. An entry that cannot be read is ignored and written again. Files behind a URL, and those
-    smaller than their own moments, are not kept.
+    An entry that cannot be read is ignored and written again. Files behind a URL, and files that are smaller than their own
+    moments, are not cached.
+
+    Parameters
+    ----------
+    path, key, columns
+        What to read, as in `read`.
+    data
+        The file, if it is open already.
     """
     fingerprint = _fingerprint(path, key, columns)
-    opened = data if data is not None else read(path, key=key, columns=columns)
+    source = data if data is not None else read(path, key=key, columns=columns)
     entry = where() / "moments" / f"{fingerprint}.npz" if fingerprint else None
-    found = _load(entry, opened) if entry else None
-    if found is not None:
-        return found
-    moments = Moments.of(opened)
-    if entry is not None and fingerprint == _fingerprint(path, key, columns):  # unchanged while it was read
-        _keep(moments, entry, _bytes_of(path))
+    moments = _load(entry, source) if entry else None
+    if moments is None:
+        moments = Moments.of(source)
+        if entry is not None and fingerprint == _fingerprint(path, key, columns):  # unchanged while it was read
+            _store(moments, entry, sum(file.size for file in files_of(locate(path))))
     return moments
 
 
-def _fingerprint(path: str | os.PathLike[str], key: str | None, columns: Sequence[str] | None) -> str | None:
+def _fingerprint(path: str | os.PathLike[str], key: str | None, columns: str | Sequence[str] | None) -> str | None:
     """A name for the file as it is now: path, size and time of change of every part, and how it is read."""
     file = locate(path)
     if file.local is None:
         return None
-    parts = [part.local for part in shard_files(file) if part.local] if file.is_folder else [file.local]
+    parts = [part.local for part in files_of(file) if part.local]
+    # A hash of the content would cost the pass over the file that the cache is there to save.
     state = [(str(part.resolve()), part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
-    text = json.dumps([FORMAT, state, key, list(columns) if columns is not None else None])
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    if columns is not None:
+        columns = columns.split(",") if isinstance(columns, str) else list(columns)
+    return hashlib.sha256(json.dumps([FORMAT, state, key, columns]).encode()).hexdigest()[:32]
 
 
-def _bytes_of(path: str | os.PathLike[str]) -> int:
-    file = locate(path)
-    return sum(part.size for part in (shard_files(file) if file.is_folder else [file]))
-
-
-def _load(entry: Path, data: Source) -> Moments | None:
+def _load(entry: Path, source: Source) -> Moments | None:
+    # np.load leaves the file open if it is a damaged archive.
     if not entry.exists() or not zipfile.is_zipfile(entry):
         return None
     try:
         moments = Moments.load(entry)
         os.utime(entry)
-    except Exception:  # whatever is wrong with an entry, the file itself is still there to be read
+    except Exception:  # whatever is wrong with an entry, the file itself can still be read
         return None
-    return moments if moments.d == data.d and data.n in (None, moments.n) else None
+    return moments if moments.d == source.d and source.n in (None, moments.n) else None
 
 
-def _keep(moments: Moments, entry: Path, file_size: int) -> None:
+def _store(moments: Moments, entry: Path, file_size: int) -> None:
+    # Reading such an entry would take as long as reading the file.
     if moments.scatter is None or moments.scatter.nbytes >= file_size:
         return
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(entry, overwrite=True) as partial:
+        with whole_file(entry) as partial:
             moments.save(partial)
         _trim()
     except OSError:
@@ -112,11 +118,10 @@ def _keep(moments: Moments, entry: Path, file_size: int) -> None:
 
 
 def _trim() -> None:
-    entries = sorted(_entries(), key=lambda entry: entry.stat().st_mtime, reverse=True)
-    held = 0
-    for entry in entries:
-        held += entry.stat().st_size
-        if held > LIMIT:
+    total = 0
+    for entry in sorted(_entries(), key=lambda entry: entry.stat().st_mtime, reverse=True):
+        total += entry.stat().st_size
+        if total > LIMIT:
             entry.unlink(missing_ok=True)
 
 

@@ -1,4 +1,4 @@
-"""What is known of each row: named columns of strings, ints or floats, with None where nothing is known."""
+"""What is known of each row: named columns of text, ints or floats, with None for what is not known."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 Kind: TypeAlias = Literal["str", "int", "float"]
 Rows: TypeAlias = Mapping[str, Sequence[Any]]
 
+# Rows converted at a time, and rows of a Parquet row group, so that memory while writing does not grow with the table.
 BATCH = 2**16
-"""Rows converted at a time, and rows of a Parquet row group: memory while writing does not grow with the table."""
 
 
 class Column(Sequence[Any]):
-    """A column read from disk: a sequence of str, int, float or None that keeps repeated strings once."""
+    """A column read from disk: a sequence of str, int, float or None that stores repeated strings once."""
 
     def __init__(self, arrow: Any) -> None:
         self._arrow = arrow
@@ -41,16 +41,17 @@ class Column(Sequence[Any]):
             if step != 1:
                 return [self[i] for i in range(start, stop, step)]
             return list(Column(self._arrow.slice(start, max(0, stop - start))))
-        place = operator.index(at)
-        if not -len(self) <= place < len(self):
-            raise IndexError(f"row {place} is out of range; the column has {len(self)} rows")
-        return self._arrow[place % len(self)].as_py()
+        row = operator.index(at)
+        if not -len(self) <= row < len(self):
+            raise IndexError(f"row {row} is out of range; the column has {len(self)} rows")
+        return self._arrow[row % len(self)].as_py()
 
     def __iter__(self) -> Iterator[Any]:
         for chunk in self._arrow.chunks:
             if not hasattr(chunk, "dictionary"):
                 yield from chunk.to_pylist()
                 continue
+            # Each different string becomes one Python object; None gets a place of its own at the end.
             values = [*chunk.dictionary.to_pylist(), None]
             places = chunk.indices.fill_null(len(values) - 1).to_pylist()
             yield from map(values.__getitem__, places)
@@ -58,15 +59,15 @@ class Column(Sequence[Any]):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError("a stored column cannot become an array without a copy")
-        plain = list(self)
-        return np.array(plain, dtype if dtype is not None or None not in plain else object)
+        values = list(self)
+        return np.array(values, dtype if dtype is not None or None not in values else object)
 
     def __repr__(self) -> str:
         return f"Column({self[:3]!r}{', …' if len(self) > 3 else ''} n={len(self)})"
 
 
 class StoredRows(Mapping[str, Sequence[Any]]):
-    """The columns of a `rows.parquet`, each read when first asked for."""
+    """The columns of a `rows.parquet`, each read when it is first used."""
 
     def __init__(self, path: Path) -> None:
         import pyarrow.parquet as pq
@@ -75,18 +76,19 @@ class StoredRows(Mapping[str, Sequence[Any]]):
         with pq.ParquetFile(path) as file:
             self.n = int(file.metadata.num_rows)
             self._names = list(file.schema_arrow.names)
-        self._read: dict[str, Sequence[Any]] = {}
+        self._columns: dict[str, Sequence[Any]] = {}
 
     def __getitem__(self, name: str) -> Sequence[Any]:
         if name not in self._names:
             raise KeyError(f"there is no column {name!r}; there are {', '.join(self._names)}")
-        if name not in self._read:
-            self._read[name] = self._load(name)
-        return self._read[name]
+        if name not in self._columns:
+            self._columns[name] = self._load(name)
+        return self._columns[name]
 
     def _load(self, name: str) -> Sequence[Any]:
         import pyarrow.parquet as pq
 
+        # As a dictionary, a text that many rows share is in memory once.
         with pq.ParquetFile(self.path, read_dictionary=[name]) as file:
             arrow = file.read(columns=[name]).column(0)
         column = Column(arrow)
@@ -102,33 +104,54 @@ class StoredRows(Mapping[str, Sequence[Any]]):
 
 
 def checked_rows(rows: Rows | None, n: int) -> Rows:
-    """The columns in their working form, or an error that names the column and the row.
+    """The columns in their working form: numbers without a gap as a read-only array, everything else as a list.
 
-    Numbers without a gap become a read-only array, everything else a list. Numbers are int64 or float64; True is 1.
+    Parameters
+    ----------
+    rows
+        Columns by name. Numbers become int64 or float64; True is 1.
+    n
+        Length that every column must have.
+
+    Raises
+    ------
+    ValueError
+        A column has another length or mixes types; the message names column and row.
     """
     if isinstance(rows, StoredRows) and rows.n == n:
         return rows
-    checked: dict[str, Sequence[Any]] = {}
+    columns: dict[str, Sequence[Any]] = {}
     for name, values in (rows or {}).items():
         if not name:
             raise ValueError("a column is called ''; give every column a name")
         if isinstance(values, (str, bytes)):
             raise ValueError(f"column {name!r} is one string; it must be a sequence with a value for each of the n={n} rows")
-        column = _checked(name, values)
-        if len(column) != n:
-            raise ValueError(f"column {name!r} has {len(column)} values, there are n={n} vectors; give one value a row, or None")
-        checked[name] = column
-    return checked
+        columns[name] = _working_form(name, values)
+        if len(columns[name]) != n:
+            raise ValueError(
+                f"column {name!r} has {len(columns[name])} values, there are n={n} vectors; give one per row, or None"
+            )
+    return columns
 
 
 def write_row_table(rows: Rows, n: int, path: Path) -> None:
-    """Write checked columns to a Parquet file; the same columns give the same bytes."""
+    """Write columns to a Parquet file; the same columns give the same bytes.
+
+    Parameters
+    ----------
+    rows
+        Columns as `checked_rows` gives them.
+    n
+        Their length.
+    path
+        The file to write.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    kinds = {"str": pa.string(), "int": pa.int64(), "float": pa.float64()}
+    types = {"str": pa.string(), "int": pa.int64(), "float": pa.float64()}
     columns = dict(rows)
-    schema = pa.schema([(name, kinds[_kind(name, column)]) for name, column in columns.items()])
+    schema = pa.schema([(name, types[_kind(name, column)]) for name, column in columns.items()])
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for start in range(0, n, BATCH):
             arrays = [_arrow(name, columns[name][start : start + BATCH], schema.field(name).type) for name in columns]
@@ -144,18 +167,19 @@ def _arrow(name: str, values: Sequence[Any], kind: Any) -> Any:
         raise ValueError(f"column {name!r} cannot be stored ({error}); it must hold text, 64-bit ints or floats") from error
 
 
-def _checked(name: str, values: Any) -> Sequence[Any]:
+def _working_form(name: str, values: Any) -> Sequence[Any]:
     if isinstance(values, Column):
         return values
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "if":
         return _frozen(values.astype(np.int64 if values.dtype.kind == "i" else np.float64))
-    given = values.tolist() if hasattr(values, "tolist") else list(values)
-    plain = [value.item() if isinstance(value, np.generic) else value for value in given]
+    items = values.tolist() if hasattr(values, "tolist") else list(values)
+    # NumPy's scalars are not the Python types that Parquet and JSON know.
+    plain = [value.item() if isinstance(value, np.generic) else value for value in items]
     kind = _kind(name, plain)
     if kind == "str":
         return plain
-    convert = int if kind == "int" else float
     if None in plain:
+        convert = int if kind == "int" else float
         return [None if value is None else convert(value) for value in plain]
     try:
         return _frozen(np.array(plain, np.int64 if kind == "int" else np.float64))
@@ -164,11 +188,12 @@ def _checked(name: str, values: Any) -> Sequence[Any]:
 
 
 def _kind(name: str, values: Any) -> Kind:
-    """What a column holds. Ints among floats are floats; anything else mixed is an error."""
+    """What a column holds. Ints among floats are floats; any other mixture is an error."""
     if isinstance(values, Column):
         return values.kind
     if isinstance(values, np.ndarray):
         return "int" if values.dtype.kind == "i" else "float"
+    # The set of types is small, however long the column is.
     kinds = {_kind_of(each) for each in set(map(type, values))} - {None}
     if kinds <= {"int", "float"} and kinds:
         return "float" if "float" in kinds else "int"
@@ -177,9 +202,9 @@ def _kind(name: str, values: Any) -> Kind:
     first: dict[Any, int] = {}
     for row, value in enumerate(values):
         first.setdefault(_kind_of(type(value)), row)
-    shown = ", ".join(f"row {row}: {values[row]!r:.40}" for kind, row in first.items() if kind is not None)
+    examples = ", ".join(f"row {row}: {values[row]!r:.40}" for kind, row in first.items() if kind is not None)
     raise ValueError(
-        f"column {name!r} holds {shown}; a column is all text, all ints or all floats, and None where nothing is known"
+        f"column {name!r} holds {examples}; a column is all text, all ints or all floats, and None for what is not known"
     )
 
 
@@ -191,4 +216,4 @@ def _kind_of(each: type) -> str | None:
 
 def _frozen(values: NDArray[Any]) -> Sequence[Any]:
     values.flags.writeable = False
-    return cast("Sequence[Any]", values)  # an array does all that is asked of a column
+    return cast("Sequence[Any]", values)  # an array does all that a column must do

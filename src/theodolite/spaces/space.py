@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theodolite.core.vectors import BLOCK_BYTES, Floats, working_dtype
+from theodolite.core.options import option
+from theodolite.core.vectors import Floats, working_dtype
+from theodolite.spaces.folder import ABOUT, StoredSpaceError, open_folder, write_folder
 from theodolite.spaces.row_table import Rows, checked_rows
 
-PART_BYTES = 8 * BLOCK_BYTES  # saved between two syncs
+# What the vectors of a unit are called; those of any other unit stand for texts.
+_NOUNS = {"tokens": "tokens", "words": "words", "pairs": "word pairs", "": "vectors"}
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a space comes from: the model and its state, the task's texts, and how vectors were made of them."""
+    """Where a space comes from. What is not known is empty.
+
+    Parameters
+    ----------
+    model
+        Name or folder of the model.
+    revision
+        Its revision on the Hub.
+    state
+        The state it was measured in, such as `pre-trained` or `fine-tuned`; see `theodolite.core.states`.
+    step
+        The training step, for a model during fine-tuning.
+    task, split
+        The task whose texts were encoded, and which split of it.
+    pooling
+        What one vector stands for: a unit such as `tokens`, `mean` or `words`; see `theodolite.tasks.task.UNITS`.
+    versions
+        Versions of the packages that made the vectors.
+    """
 
     model: str = ""
     revision: str = ""
@@ -31,19 +54,34 @@ class Origin:
     versions: str = ""
 
 
+# The origin of vectors of which nothing is known.
 UNKNOWN = Origin()
-"""The origin of vectors of which nothing is said."""
 
 
 class Space:
     """Vectors of one state of one model: `space[layer]` is an (n, d) view, `space.rows[name]` a column of what is known.
 
-    A space is made by `Space.of` from arrays, by `Space.open` from a folder, and by `SpaceWriter` part by part. It is never
-    changed: arrays are read-only views.
+    `Space.of` makes a space from arrays, `Space.open` opens one from a folder, and `SpaceWriter` writes one part by part. A space
+    is never changed: its arrays are read-only views.
 
+    Attributes
+    ----------
+    layers
+        Numbers of the layers, ascending; 0 is the embeddings.
+    n, d
+        Number of rows and of dimensions.
+    dtype
+        Type of the numbers.
+    rows
+        Columns of length n by name, such as `text`, `token`, `label` and `frequency`.
+    origin
+        Where the vectors come from.
+
+    Examples
+    --------
     >>> space = Space.of({0: np.zeros((3, 2)), 12: np.ones((3, 2))}, rows={"text": ["a", "b", "c"]})
     >>> space
-    Space(n=3, d=2, layers=[0, 12])
+    Space: 3 vectors × 2, layers 0, 12
     >>> space[-1].sum(), space.rows["text"][1], space.about(-1)["layer"]
     (np.float64(6.0), 'b', 12)
     """
@@ -61,58 +99,66 @@ class Space:
     def of(
         cls, layers: Mapping[int, ArrayLike], *, rows: Mapping[str, Sequence[Any]] | None = None, origin: Origin = UNKNOWN
     ) -> Space:
-        """A space of arrays in memory, one (n, d) array a layer, all of one shape; float arrays are not copied.
+        """A space of arrays in memory. Float arrays are not copied.
 
-        `rows` holds columns of length n: strings, ints or floats, None where nothing is known. Whether entries are finite is
-        checked where they are used.
+        Parameters
+        ----------
+        layers
+            One (n, d) array per layer number, all of one shape. Whether entries are finite is checked when they are used.
+        rows
+            Columns of length n: text, ints or floats, None for what is not known.
+        origin
+            Where the vectors come from.
         """
         arrays = {number: _matrix(number, layers[number]) for number in sorted(checked_layers(layers))}
-        shapes = {number: array.shape for number, array in arrays.items()}
-        first = min(shapes)
-        other = next((number for number, shape in shapes.items() if shape != shapes[first]), None)
-        if other is not None:
-            raise ValueError(f"layer {other} has shape {shapes[other]}, layer {first} has {shapes[first]}; a space has one shape")
+        first = min(arrays)
+        shape = arrays[first].shape
+        for number, array in arrays.items():
+            if array.shape != shape:
+                raise ValueError(f"layer {number} has shape {array.shape}, layer {first} has {shape}; a space has one shape")
+        # One type for all layers: they share one entry in space.json, and one block size when written.
         dtype = np.result_type(*arrays.values())
         vectors = {number: _read_only(array.astype(dtype, copy=False)) for number, array in arrays.items()}
-        known = checked_rows(rows, shapes[first][0])
-        return cls(vectors, rows=MappingProxyType(known) if isinstance(known, dict) else known, origin=origin)
+        columns = checked_rows(rows, shape[0])
+        return cls(vectors, rows=MappingProxyType(columns) if isinstance(columns, dict) else columns, origin=origin)
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str], *, verify: bool = True) -> Space:
         """The space in a folder, memory-mapped, after checking that it is whole.
 
-        `verify=False` skips the SHA-256 of the files, which reads all their bytes; lengths and shapes are always checked.
-        """
-        from theodolite.spaces.space_folder import open_space
+        Parameters
+        ----------
+        folder
+            A folder that `save`, `SpaceWriter` or `theodolite extract` wrote.
+        verify
+            Whether to check the SHA-256 of all files, which reads all their bytes. Lengths and shapes are always checked.
 
-        return open_space(folder, verify=verify)
+        Raises
+        ------
+        StoredSpaceError
+            The folder is not as it was written.
+        """
+        folder = Path(folder).expanduser()
+        about, vectors, rows = open_folder(folder, verify=verify)
+        try:
+            origin = Origin(**about.origin)
+        except TypeError as error:
+            raise StoredSpaceError(f"{folder / ABOUT} is not as it was written ({error}); extract it again") from None
+        return cls(vectors, rows=rows, origin=origin)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the space to a folder, whole or not at all. A space that is there already is replaced only if asked."""
-        from uuid import uuid4
+        """Write the space to a folder, whole or not at all.
 
-        from theodolite.spaces.store import SpaceWriter
-
-        with SpaceWriter(
-            folder,
-            layers=self.layers,
-            n=self.n,
-            d=self.d,
-            dtype=self.dtype,
-            rows=self.rows,
-            origin=self.origin,
-            fingerprint=f"saved {uuid4()}",  # nothing to continue: all is at hand
-            overwrite=overwrite,
-        ) as writer:
-            step = max(1, PART_BYTES // (self.d * self.dtype.itemsize * len(self.layers)))
-            try:
-                for part, start in enumerate(range(0, self.n, step)):
-                    at = np.arange(start, min(self.n, start + step))
-                    writer.write(part, at, {layer: self[layer][start : start + step] for layer in self.layers})
-                writer.finish()
-            except BaseException:
-                writer.discard()
-                raise
+        Parameters
+        ----------
+        folder
+            The folder to write; folders above it are made.
+        overwrite
+            Whether a space that is there may be replaced; anything else never is.
+        """
+        # The real path, so that a link to a folder stays a link and two names of one folder share one lock.
+        target = Path(os.path.realpath(Path(folder).expanduser()))
+        write_folder(target, self._vectors, self.rows, asdict(self.origin), overwrite=overwrite)
 
     def __getitem__(self, layer: int) -> Floats:
         return self._vectors[self.number(layer)]
@@ -120,53 +166,132 @@ class Space:
     def __contains__(self, layer: object) -> bool:
         return layer in self._vectors
 
-    __iter__ = None  # else Python would count layers up from 0, and stop at the first that is not there
+    __iter__ = None  # otherwise Python would count layers up from 0, and stop at the first that is missing
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """The vectors of the only layer, so that a space of one layer can be surveyed as it is."""
         if len(self.layers) > 1:
-            raise TypeError(
-                f"this space has {len(self.layers)} layers ({_listed(self.layers)}); say which: space[{self.layers[-1]}]"
-            )
+            layers = _layer_list(self.layers)
+            raise TypeError(f"this space has {len(self.layers)} layers ({layers}); choose one: space[{self.layers[-1]}]")
         return np.array(self[-1], dtype=dtype) if copy else np.asarray(self[-1], dtype=dtype)
 
     def __repr__(self) -> str:
-        model = f", model={self.origin.model!r}" if self.origin.model else ""
-        return f"Space(n={self.n}, d={self.d}, layers=[{_listed(self.layers)}]{model})"
+        origin = self.origin
+        state = ", ".join(filter(None, [origin.state, "" if origin.step is None else f"step {origin.step}"]))
+        model = f" of {origin.model}" if origin.model else ""
+        texts = f"{',' if model else ' of'} {f'{origin.task} {origin.split}'.strip()}" if origin.task else ""
+        unit = f"texts ({self.unit})" if self.unit not in _NOUNS else _NOUNS[self.unit]
+        layers = f"layer{'s' if len(self.layers) > 1 else ''} {_layer_list(self.layers)}"
+        return f"Space{model}{f' ({state})' if state else ''}{texts}: {self.n:,} {unit} × {self.d}, {layers}"
+
+    @property
+    def unit(self) -> str:
+        """What one vector stands for, such as `tokens` or `mean`; empty if it is not known."""
+        return self.origin.pooling
 
     def number(self, layer: int) -> int:
-        """The number of a layer of this space: itself, or counted from the last where negative."""
-        if layer in self._vectors:
-            return layer
-        if -len(self.layers) <= layer < 0:
-            return self.layers[layer]
-        raise ValueError(f"there is no layer {layer}; this space has {_listed(self.layers)}, and -1 is the last of them")
+        """The number of a layer of this space.
+
+        Parameters
+        ----------
+        layer
+            The number, or a negative one that counts from the last layer.
+        """
+        return choose_layers(layer, self.layers)[0]
 
     def about(self, layer: int) -> dict[str, Any]:
-        """The fields of a `Row` that say where a number measured on this layer comes from."""
-        origin = self.origin
-        return {
-            "model": origin.model,
-            "revision": origin.revision,
-            "state": origin.state,
-            "step": origin.step,
-            "layer": self.number(layer),
-            "task": origin.task,
-            "split": origin.split,
-            "setting": origin.pooling,
-        }
+        """The fields of a `Row` that say where a number measured on a layer comes from.
+
+        Parameters
+        ----------
+        layer
+            The layer; a negative number counts from the last one.
+        """
+        names = ("model", "revision", "state", "step", "task", "split")
+        fields = {name: getattr(self.origin, name) for name in names}
+        return {**fields, "layer": self.number(layer), "setting": self.unit}
+
+    def labels(self, column: str = "label") -> list[str]:
+        """The labels of all rows as text.
+
+        Parameters
+        ----------
+        column
+            The column of `rows` that holds them.
+
+        Raises
+        ------
+        ValueError
+            There is no such column, or a row has no label.
+        """
+        if column not in self.rows:
+            columns = ", ".join(self.rows) or "none"
+            raise ValueError(
+                f"{self!r} has no column {column!r} of labels; name one of {columns} with {option('labels', 'NAME')}"
+            )
+        labels = list(self.rows[column])
+        # nan is the gap of a column of numbers, and the only value that differs from itself.
+        missing = next((row for row, label in enumerate(labels) if label is None or label != label), None)
+        if missing is not None:
+            raise ValueError(f"{self!r}: row {missing} has no {column!r}; every row needs a label: leave such rows out")
+        return [str(label) for label in labels]
+
+
+def choose_layers(choice: str | int | Iterable[int], layers: Sequence[int]) -> tuple[int, ...]:
+    """The layers that a user chooses, ascending, each once.
+
+    Parameters
+    ----------
+    choice
+        `"all"`, `"last"`, a number, several numbers, or text such as `"0,6,12"`. Negative numbers count from the last layer.
+    layers
+        Numbers of the layers there are, ascending.
+
+    Raises
+    ------
+    ValueError
+        The choice is empty or names a layer that is not there.
+
+    Examples
+    --------
+    >>> choose_layers("0, -1", range(13)), choose_layers("last", [0, 6]), choose_layers(range(2), [0, 1, 2])
+    ((0, 12), (6,), (0, 1))
+    """
+    rule = f"the layers are {_layer_list(layers)}: give all, last, or numbers such as 0,6,12, and -1 for the last"
+    try:
+        if isinstance(choice, str):
+            if choice in ("all", "last"):
+                return tuple(layers) if choice == "all" else (layers[-1],)
+            numbers = [int(part) for part in choice.split(",")]
+        else:
+            # index, not int: 1.5 is not a layer.
+            numbers = [operator.index(number) for number in (choice if isinstance(choice, Iterable) else [choice])]
+    except (ValueError, TypeError):
+        raise ValueError(f"layers {choice!r} cannot be read; {rule}") from None
+    for number in numbers:
+        if number not in layers and not -len(layers) <= number < 0:
+            raise ValueError(f"there is no layer {number}; {rule}")
+    if not numbers:
+        raise ValueError(f"no layer is chosen; {rule}")
+    return tuple(sorted({number if number in layers else layers[number] for number in numbers}))
 
 
 def checked_layers(layers: Iterable[Any]) -> tuple[int, ...]:
-    """Layer numbers as plain ints: at least one, from 0 up, none twice."""
+    """Layer numbers as plain ints: at least one, from 0 up, each once.
+
+    Parameters
+    ----------
+    layers
+        The numbers, in any order, which is kept.
+    """
     numbers = tuple(layers)
-    wrong = next((number for number in numbers if not isinstance(number, (int, np.integer)) or number < 0), None)
-    if wrong is not None:
-        raise ValueError(f"layer {wrong!r} is not a layer number; layers are counted from 0, the embeddings")
+    bad = next((number for number in numbers if not isinstance(number, (int, np.integer)) or number < 0), None)
+    if bad is not None:
+        raise ValueError(f"layer {bad!r} is not a layer number; layers are counted from 0, the embeddings")
     if not numbers:
-        raise ValueError("a space needs at least one layer; none was given")
+        raise ValueError("a space needs at least one layer; give one")
     if len(set(numbers)) < len(numbers):
-        raise ValueError(f"layers {_listed(numbers)} name a layer twice; name every layer once")
+        raise ValueError(f"layers {_layer_list(numbers)} name a layer twice; name every layer once")
     return tuple(int(number) for number in numbers)
 
 
@@ -178,13 +303,14 @@ def _matrix(number: int, vectors: ArrayLike) -> Floats:
 
 
 def _read_only(array: Floats) -> Floats:
+    # A view, so that the caller's own array stays writeable.
     view = array.view()
     view.flags.writeable = False
     return view
 
 
-def _listed(layers: Sequence[int]) -> str:
-    """Layer numbers for a message: a range where they are one."""
+def _layer_list(layers: Sequence[int]) -> str:
+    """Layer numbers for a message, as a range if they are one."""
     if len(layers) > 2 and list(layers) == list(range(layers[0], layers[-1] + 1)):
-        return f"{layers[0]}…{layers[-1]}"
+        return f"{layers[0]}–{layers[-1]}"
     return ", ".join(map(str, layers))

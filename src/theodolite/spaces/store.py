@@ -1,4 +1,4 @@
-"""Writing a space part by part: whole or absent, by one writer at a time, resumed where it was killed."""
+"""Writing a space part by part: whole or absent, by one writer at a time, continued after the process was killed."""
 
 from __future__ import annotations
 
@@ -16,29 +16,55 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.core.files import Lock, replace_folder, sha256_of, sync, undo_half_replacement, whole_file
-from theodolite.spaces import journal
-from theodolite.spaces.layer_file import LayerFile, Runs, runs_of
+from theodolite.spaces.folder import FORMAT, ROWS, layer_name, require_disk_space, require_replaceable, write_about
+from theodolite.spaces.part_files import LayerFile, Runs, append_record, recover_records, runs_of
 from theodolite.spaces.row_table import checked_rows, write_row_table
 from theodolite.spaces.space import UNKNOWN, Origin, Space, checked_layers
-from theodolite.spaces.space_folder import ABOUT, FORMAT, ROWS, is_space, layer_name, open_space, write_about
+from theodolite.spaces.writers import require_float_type
 
 JOURNAL = ".journal"
 
 
 class SpaceWriter:
-    """A space being written, in parts of any rows and in any order: whole or absent, and resumable after `kill -9`.
+    """A space that is being written, in parts of any rows and in any order, and can be continued after `kill -9`.
 
-    The work happens in a hidden folder beside the target. A part is entered in a journal once its vectors are on disk; a writer
-    of the same target with the same `fingerprint`, shape, rows and origin continues with the parts that are not in `done`, any
-    other starts afresh. Parts must be cut the same way in every run. A second writer of one target at the same time is refused.
+    The work happens in a hidden folder next to the target. A part is entered in a journal once its vectors are on disk. A writer
+    of the same target with the same `fingerprint`, shape, rows and origin continues with the parts that are not in `done`; any
+    other starts again from nothing. Parts must be cut the same way in every run.
 
+    Parameters
+    ----------
+    folder
+        The folder of the space; folders above it are made.
+    layers
+        Numbers of the layers.
+    n, d, dtype
+        Shape of each layer, and its type: float16, float32 or float64.
+    rows
+        What is known of each row, as in `Space.of`.
+    origin
+        Where the vectors come from.
+    fingerprint
+        Text that differs whenever the vectors would: model, texts, batches, precision.
+    overwrite
+        Whether a space that is there may be replaced, once this one is complete; anything else never is.
+
+    Raises
+    ------
+    BusyError
+        Another process is writing to the same folder.
+    FileExistsError
+        The folder exists and may not be replaced.
+
+    Examples
+    --------
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as home, SpaceWriter(f"{home}/s", layers=[0], n=4, d=2, fingerprint="model, texts") as writer:
     ...     for part, at in enumerate([np.array([3, 0]), np.array([1, 2])]):
     ...         if part not in writer.done:
     ...             writer.write(part, at, {0: np.ones((2, 2))})
     ...     writer.finish()
-    Space(n=4, d=2, layers=[0])
+    Space: 4 vectors × 2, layer 0
     """
 
     def __init__(
@@ -54,75 +80,92 @@ class SpaceWriter:
         fingerprint: str,
         overwrite: bool = False,
     ) -> None:
+        # The real path: two names of one folder share one lock, and renaming works on the folder, not on a link to it.
         self.folder = Path(os.path.realpath(Path(folder).expanduser()))
         self.layers = tuple(sorted(checked_layers(layers)))
-        self.n, self.d, self.dtype = _checked_shape(n, d, dtype)
+        if n < 1 or d < 1:
+            raise ValueError(f"n={n}, d={d}: a space has at least one row and one column")
+        self.n, self.d, self.dtype = int(n), int(d), require_float_type(dtype)
         self.origin = origin
         self.partial = self.folder.with_name(f".{self.folder.name}.partial")
-        known = checked_rows(rows, n)
-        _require_free(self.folder, overwrite=overwrite)
+        columns = checked_rows(rows, n)
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         lock = Lock(self.folder)
         self._close = weakref.finalize(self, lock.release)  # a writer that is dropped lets others write
         self._files = {layer: LayerFile(self.partial / layer_name(layer), self.n, self.d, self.dtype) for layer in self.layers}
-        self._written = np.zeros(self.n, bool)
-        self._done: set[int] = set()
+        self._is_written = np.zeros(self.n, bool)
+        self._parts: set[int] = set()
         try:
+            # Under the lock: another writer may have finished since the caller looked.
             undo_half_replacement(self.folder)
-            _require_free(self.folder, overwrite=overwrite)  # again: its last writer may just have finished
+            require_replaceable(self.folder, overwrite=overwrite)
             self.partial.mkdir(exist_ok=True)
-            self._begin(fingerprint, self._write_rows(known))
+            shape = [list(self.layers), self.n, self.d, self.dtype.name]
+            text = json.dumps([FORMAT, fingerprint, shape, asdict(origin), self._write_rows(columns)])
+            head = {"space": hashlib.sha256(text.encode()).hexdigest()}
+            if not self._continue(head):
+                self._start(head)
         except BaseException:
             self.close()
             raise
 
     @property
     def done(self) -> frozenset[int]:
-        """Numbers of the parts that are on disk, of this run and of those it continues."""
-        return frozenset(self._done)
+        """Numbers of the parts that are on disk, from this run and from those it continues."""
+        return frozenset(self._parts)
 
     def write(self, part: int, at: NDArray[np.intp], blocks: Mapping[int, NDArray[Any]]) -> None:
-        """Write rows `at` of every layer; when this returns, the part is on disk and in the journal.
+        """Write some rows of every layer; when this returns, they are on disk and in the journal.
 
-        `blocks[layer][i]` is the vector of row `at[i]`. Every part costs a sync of every layer: make parts of a thousand
-        rows or more, and writing is cheap beside encoding.
+        Every part costs a sync of every layer: with a thousand rows or more per part, writing is cheap compared with encoding.
+
+        Parameters
+        ----------
+        part
+            Number of the part.
+        at
+            Numbers of the rows.
+        blocks
+            One array per layer; `blocks[layer][i]` is the vector of row `at[i]`.
         """
         self._require_open()
         at = np.asarray(at, np.intp)
         self._check_part(part, at)
         self._check_blocks(part, len(at), blocks)
+        # In ascending order neighbours become one write, whatever the batches were sorted by.
         order = np.argsort(at)
         runs = runs_of(at[order])
         for layer, file in self._files.items():
             file.fill(runs, np.ascontiguousarray(blocks[layer][order], self.dtype))
         for file in self._files.values():  # after all are written: the first sync then carries most of the others
             sync(file.path)
-        journal.append(self.partial / JOURNAL, {"part": int(part), "runs": runs})
+        append_record(self.partial / JOURNAL, {"part": int(part), "runs": runs})
         self._enter(int(part), runs)
 
     def finish(self) -> Space:
-        """Put the space in its place, and open it. Every row must have been written."""
+        """Put the space in its place and open it. Every row must have been written."""
         self._require_open()
-        missing = np.flatnonzero(~self._written)
+        missing = np.flatnonzero(~self._is_written)
         if len(missing):
             raise ValueError(
                 f"{len(missing)} of n={self.n} rows were never written, the first is row {missing[0]}; write all parts first"
             )
+        # A writer of an earlier shape may have left files behind.
         self._tidy(keep={ROWS, JOURNAL, *(file.path.name for file in self._files.values())})
-        write_about(self.partial, layers=self.layers, n=self.n, d=self.d, dtype=self.dtype, origin=self.origin)
+        write_about(self.partial, layers=self.layers, n=self.n, d=self.d, dtype=self.dtype, origin=asdict(self.origin))
         sync(self.partial)
-        # The journal goes last: a crash up to here finds it, and finishes again.
+        # The journal is removed last: after a crash before that, the next writer finds it and finishes.
         replace_folder(self.partial, self.folder)
         (self.folder / JOURNAL).unlink(missing_ok=True)
         self.close()
-        return open_space(self.folder, verify=False)
+        return Space.open(self.folder, verify=False)  # its hashes were computed a moment ago
 
     def close(self) -> None:
-        """Let others write. What was written so far stays, to be continued by a writer with the same fingerprint."""
+        """Let others write. The parts on disk stay, for a writer with the same fingerprint to continue."""
         self._close()
 
     def discard(self) -> None:
-        """Delete what was written so far, and close."""
+        """Delete the parts on disk, and close."""
         if self._close.alive:
             shutil.rmtree(self.partial, ignore_errors=True)
         self.close()
@@ -133,49 +176,36 @@ class SpaceWriter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _begin(self, fingerprint: str, rows: str) -> None:
-        """Continue what lies in the partial folder where it is the same space, else empty it and start."""
-        shape = [list(self.layers), self.n, self.d, self.dtype.name]
-        text = json.dumps([FORMAT, fingerprint, shape, asdict(self.origin), rows])
-        head = {"space": hashlib.sha256(text.encode()).hexdigest()}
-        if not self._resume(head):
-            self._start(head)
-
-    def _resume(self, head: dict[str, Any]) -> bool:
-        found = journal.recover(self.partial / JOURNAL)
-        if not found or found[0] != head:
+    def _continue(self, head: dict[str, Any]) -> bool:
+        """Take over the parts of an earlier run; False if the partial folder does not hold the same space."""
+        records = recover_records(self.partial / JOURNAL)
+        if not records or records[0] != head or not all(file.is_whole() for file in self._files.values()):
             return False
-        if not all(file.is_whole() for file in self._files.values()):
-            return False
-        for record in found[1:]:
+        for record in records[1:]:
             self._enter(record["part"], record["runs"])
         return True
 
     def _start(self, head: dict[str, Any]) -> None:
-        (self.partial / JOURNAL).unlink(missing_ok=True)  # first, so that it never vouches for files that are not there
+        # The old journal is removed first, so that it never lists parts of files that are gone.
+        (self.partial / JOURNAL).unlink(missing_ok=True)
         sync(self.partial)
         self._tidy(keep={ROWS})
-        need = len(self.layers) * self.n * self.d * self.dtype.itemsize
-        free = shutil.disk_usage(self.partial).free
-        if need > free:
-            raise OSError(
-                f"{self.folder} needs {need / 1e9:.1f} GB, {free / 1e9:.1f} GB are free there; choose fewer layers or rows"
-            )
+        require_disk_space(self.partial, len(self.layers) * self.n * self.d * self.dtype.itemsize, self.folder)
         for file in self._files.values():
             file.create()
             sync(file.path)
-        journal.append(self.partial / JOURNAL, head)
+        append_record(self.partial / JOURNAL, head)
         sync(self.partial)
         sync(self.partial.parent)
 
-    def _write_rows(self, known: Mapping[str, Sequence[Any]]) -> str:
-        """Write the table, anew in every run, and return its hash: it is part of what makes a space the same."""
+    def _write_rows(self, columns: Mapping[str, Sequence[Any]]) -> str:
+        """Write the table in every run, and return its hash: it is part of what makes a space the same."""
         path = self.partial / ROWS
-        if not known:
+        if not columns:
             path.unlink(missing_ok=True)
             return ""
-        with whole_file(path, overwrite=True) as partial:
-            write_row_table(known, self.n, partial)
+        with whole_file(path) as partial:
+            write_row_table(columns, self.n, partial)
         return sha256_of(path)
 
     def _tidy(self, *, keep: set[str]) -> None:
@@ -185,11 +215,11 @@ class SpaceWriter:
 
     def _enter(self, part: int, runs: Runs) -> None:
         for start, stop in runs:
-            self._written[start:stop] = True
-        self._done.add(part)
+            self._is_written[start:stop] = True
+        self._parts.add(part)
 
     def _check_part(self, part: int, at: NDArray[np.intp]) -> None:
-        if part in self._done:
+        if part in self._parts:
             raise ValueError(f"part {part} was written already; skip the parts in `done`")
         if at.ndim != 1:
             raise ValueError(f"part {part}: rows `at` have shape {at.shape}; they are a list of row numbers")
@@ -198,7 +228,7 @@ class SpaceWriter:
             raise ValueError(f"part {part}: row {outside[0]} is out of range; there are n={self.n} rows")
         if len(np.unique(at)) < len(at):
             raise ValueError(f"part {part} has a row twice; every row is written once")
-        again = at[self._written[at]]
+        again = at[self._is_written[at]]
         if len(again):
             raise ValueError(f"part {part}: row {again[0]} was written by another part; cut the parts alike in every run")
 
@@ -207,28 +237,8 @@ class SpaceWriter:
             raise ValueError(f"part {part} has layers {sorted(blocks)}; a part has all layers of the space, {list(self.layers)}")
         for layer in self.layers:
             if blocks[layer].shape != (rows, self.d):
-                raise ValueError(
-                    f"part {part}, layer {layer} has shape {blocks[layer].shape}; expected are {rows} rows of d={self.d}"
-                )
+                raise ValueError(f"part {part}, layer {layer} has shape {blocks[layer].shape}; it must be ({rows}, d={self.d})")
 
     def _require_open(self) -> None:
         if not self._close.alive:
             raise ValueError(f"the writer of {self.folder} is closed; make another to continue")
-
-
-def _checked_shape(n: int, d: int, dtype: Any) -> tuple[int, int, np.dtype[Any]]:
-    if n < 1 or d < 1:
-        raise ValueError(f"n={n}, d={d}: a space has at least one row and one column")
-    kind = np.dtype(dtype).newbyteorder("=")
-    if kind.kind != "f" or kind.itemsize > 8:
-        raise ValueError(f"dtype={kind} cannot be stored; use float16, float32 or float64")
-    return int(n), int(d), kind
-
-
-def _require_free(target: Path, *, overwrite: bool) -> None:
-    if not target.exists():
-        return
-    if not overwrite:
-        raise FileExistsError(f"{target} exists already; choose another name, or say overwrite=True (--overwrite)")
-    if not is_space(target):
-        raise FileExistsError(f"{target} exists and is no space (no {ABOUT}), so it is not replaced; choose another name")

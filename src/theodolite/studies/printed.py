@@ -1,14 +1,14 @@
-"""What a paper prints, as rows: tables declared once, filled by one source or by several."""
+"""What a paper prints, as rows: its models, the layout of its tables, and their numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from theodolite.core.rows import Row
-from theodolite.studies.fields import Digits, Fields, half_unit
-from theodolite.tasks.errors import close_to, listed
+from theodolite.spaces.readers.errors import name_list, suggestion
+from theodolite.studies.toml_reading import Digits, TomlTable, half_unit
 
 Standing: TypeAlias = Literal["printed", "reported"]
 POOLS = ("mean", "median", "lowest", "none")
@@ -16,7 +16,7 @@ POOLS = ("mean", "median", "lowest", "none")
 
 @dataclass(frozen=True, kw_only=True)
 class PaperModel:
-    """A model that a paper names, the hub ids that are this very model, its family and its dimension."""
+    """A model that a paper names, with the Hub ids that are this same model, its family and its dimension (0 if not known)."""
 
     name: str
     hub: tuple[str, ...] = ()
@@ -25,13 +25,28 @@ class PaperModel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
-    """A table or figure: `keys` are the fields that begin a line; then come `metrics`, or `columns` of the field `across` with
-    `metrics` in each cell. `where` holds for all numbers.
+class PrintedTable:
+    """How a table or figure of a paper is laid out.
 
-    For comparing: measured rows have `measured_setting` where it is given; several seeds are pooled as `pool` says, or are those
-    of the seed whose `pool_by` is the median.
-    """  # noqa: D205
+    Parameters
+    ----------
+    name, title
+        What `[[printed]]` blocks and readers call it.
+    keys
+        The row fields that begin a line.
+    metrics
+        The numbers of a line, or of a cell if the table goes `across` a field.
+    across, columns
+        A further row field and its values, one column each; both or neither.
+    where
+        Row fields that all its numbers share.
+    pool
+        How several seeds become one number in a comparison; "none" leaves the table out of comparisons.
+    pool_by
+        Metrics that are taken from the seed whose other metric is the median.
+    measured_setting
+        The setting of the measured rows, if it is not that of the printed ones.
+    """
 
     name: str
     title: str
@@ -44,15 +59,13 @@ class Table:
     pool_by: Mapping[str, str]
     measured_setting: str | None = None
 
-    @property
-    def width(self) -> int:
-        """Entries of a line."""
-        return len(self.keys) + (len(self.columns) if self.across else len(self.metrics))
-
 
 @dataclass(frozen=True, kw_only=True)
-class Printed:
-    """A printed number as a row in its metric's own unit, and as it is printed. `relation` is "=" or, of a bound, ">" or "<"."""
+class PrintedValue:
+    """A printed number as a row in its metric's own unit, and as it is printed.
+
+    `half` is half a unit of the last printed digit, in the metric's unit; `relation` is "=" or, for a bound, ">" or "<".
+    """
 
     source: str
     standing: Standing
@@ -63,122 +76,111 @@ class Printed:
     relation: str = "="
 
 
-def models_of(given: Fields) -> tuple[PaperModel, ...]:
-    """The models that the tables name."""
-    found = []
-    for one in given.each("models"):
-        d = int(one.number("d")) if "d" in one.values else 0
-        found.append(PaperModel(name=one.text("name"), hub=tuple(one.strings("hub")), family=one.text("family", ""), d=d))
-        one.finish()
-    return tuple(found)
+def read_model(table: TomlTable) -> PaperModel:
+    """The model of a [[models]] table."""
+    d = int(table.number("d")) if "d" in table.values else 0
+    return PaperModel(name=table.text("name"), hub=table.strings("hub"), family=table.text("family", ""), d=d)
 
 
-def tables_of(given: Fields) -> tuple[Table, ...]:
-    """The tables' layouts."""
-    found = []
-    for one in given.each("tables"):
-        table = Table(
-            name=one.text("name"),
-            title=one.text("title"),
-            keys=tuple(one.strings("keys")),
-            metrics=tuple(one.strings("metrics")),
-            across=one.text("across", ""),
-            columns=tuple(one.strings("columns")),
-            where=one.row_fields("where"),
-            pool=one.text("pool", "mean"),
-            pool_by=one.texts("pool_by"),
-            measured_setting=one.text("measured_setting", "\0").replace("\0", "") if "measured_setting" in one.values else None,
-        )
-        for key in (*table.keys, *filter(None, [table.across])):
-            one.check_row_field("keys", key)
-        if table.pool not in POOLS:
-            raise one.fault("pool", f"{table.pool!r} must be one of {listed(POOLS)}")
-        if bool(table.across) != bool(table.columns):
-            raise one.fault("columns", "a table with `across` needs `columns`, and one without has none; give both or neither")
-        one.seen.add("measured_setting")
-        one.finish()
-        found.append(table)
-    return tuple(found)
+def read_table(table: TomlTable) -> PrintedTable:
+    """The layout of a [[printed_tables]] table."""
+    pool, across, columns = table.text("pool", "mean"), table.text("across", ""), table.strings("columns")
+    keys = table.strings("keys")
+    for key in (*keys, *filter(None, [across])):
+        table.check_row_field("keys", key)
+    if pool not in POOLS:
+        raise table.error("pool", f"{pool!r} must be one of {name_list(POOLS)}")
+    if bool(across) != bool(columns):
+        raise table.error("columns", "a table with `across` needs `columns`, and one without has none; give both or neither")
+    return PrintedTable(
+        name=table.text("name"),
+        title=table.text("title"),
+        keys=keys,
+        metrics=table.strings("metrics"),
+        across=across,
+        columns=columns,
+        where=table.row_fields("where"),
+        pool=pool,
+        pool_by=table.texts("pool_by"),
+        measured_setting=table.text("measured_setting") if "measured_setting" in table.values else None,
+    )
 
 
-def printed_of(
-    given: Fields,
-    tables: Sequence[Table],
-    *,
-    scale: Mapping[str, float],
-    score: Mapping[str, str],
-    study: str,
+def read_values(
+    block: TomlTable,
+    tables: Sequence[PrintedTable],
     models: Sequence[PaperModel],
-) -> tuple[Printed, ...]:
-    """All printed numbers, in order."""
-    by_name = {table.name: table for table in tables}
-    known = {model.name for model in models}
-    found: list[Printed] = []
-    for one in given.each("printed"):
-        name = one.text("table")
-        if name not in by_name:
-            raise one.fault(
-                "table", f"there is no table {name!r}{close_to(name, list(by_name))}; there are {listed(list(by_name))}"
+    *,
+    study: str,
+    score: Mapping[str, str],
+    scale: Mapping[str, float],
+) -> Iterator[PrintedValue]:
+    """The numbers of a [[printed]] block, in order.
+
+    Parameters
+    ----------
+    block
+        The block.
+    tables, models
+        The layouts and models that the file declares.
+    study
+        The name that rows carry.
+    score
+        Each task's metric, which a column "score" (or "score_sd") stands for.
+    scale
+        What a printed number is multiplied by to be in its metric's own unit.
+    """
+    name, names = block.text("table"), [table.name for table in tables]
+    if name not in names:
+        raise block.error("table", f"there is no table {name!r}{suggestion(name, names)}; choose from {name_list(names)}")
+    standing = block.text("standing", "printed")
+    if standing not in ("printed", "reported"):
+        raise block.error("standing", f"{standing!r} must be printed or reported")
+    table, model_names = tables[names.index(name)], sorted(model.name for model in models)
+    source, relation = block.text("source"), block.text("relation", "=")
+    shared: dict[str, Any] = {**table.where, **block.row_fields("where"), "study": study}
+    for number, line in enumerate(block.get("values", list, "a list of lines")):
+        key = f"values[{number}]"
+        for fields, column, value in _cells(block, key, table, line):
+            row = {**shared, **fields}
+            if row.get("model") not in model_names:
+                model = row.get("model")
+                raise block.error(key, f"model {model!r} is not one of {name_list(model_names)}; declare it under [[models]]")
+            # "score" and "score_sd" stand for the task's own metric, so that one table can hold tasks with different ones.
+            is_score = column.startswith("score") and row.get("task") in score
+            metric = column.replace("score", score[row["task"]], 1) if is_score else column
+            unit = scale.get(metric, 1.0)
+            yield PrintedValue(
+                source=source,
+                standing=cast("Standing", standing),
+                table=name,
+                row=Row(metric=metric, value=float(value) * unit, **row),
+                text=value.text if isinstance(value, Digits) else str(value),
+                half=half_unit(value) * unit,
+                relation=relation,
             )
-        standing = one.text("standing", "printed")
-        if standing not in ("printed", "reported"):
-            raise one.fault("standing", f"{standing!r} must be printed or reported")
-        relation = one.text("relation", "=")
-        about = {**by_name[name].where, **one.row_fields("where"), "study": study}
-        source, table = one.text("source"), by_name[name]
-        for number, line in enumerate(one.get("values", list, "a list of lines")):
-            place = f"values[{number}]"
-            for fields, metric, value in _cells(one, place, table, line):
-                row: dict[str, Any] = {**about, **fields}
-                if row.get("model") not in known:
-                    raise one.fault(
-                        place, f"model {row.get('model')!r} is none of {listed(sorted(known))}; declare it under [[models]]"
-                    )
-                named = _named(metric, score, row.get("task", ""))
-                unit = scale.get(named, 1.0)
-                cell = Row(metric=named, value=float(value) * unit, **row)
-                text = value.text if isinstance(value, Digits) else str(value)
-                kind: Standing = "reported" if standing == "reported" else "printed"
-                found.append(
-                    Printed(
-                        source=source,
-                        standing=kind,
-                        table=name,
-                        row=cell,
-                        text=text,
-                        half=half_unit(value) * unit,
-                        relation=relation,
-                    )
-                )
-        one.finish()
-    return tuple(found)
 
 
-def _named(metric: str, score: Mapping[str, str], task: str) -> str:
-    """A column "score" is the task's own metric; "score_sd" its deviation."""
-    return metric.replace("score", score[task], 1) if metric.startswith("score") and task in score else metric
-
-
-def _cells(given: Fields, place: str, table: Table, line: Any) -> Iterator[tuple[dict[str, str], str, Any]]:
-    if not isinstance(line, list) or len(line) != table.width:
-        wanted = [*table.keys, *(table.columns if table.across else table.metrics)]
-        raise given.fault(
-            place,
-            f"a line has {table.width} entries ({', '.join(wanted)}), not {len(line) if isinstance(line, list) else line!r}",
-        )
-    keys = len(table.keys)
-    fields = dict(zip(table.keys, line[:keys], strict=True))
-    if strange := [value for value in fields.values() if not isinstance(value, str)]:
-        raise given.fault(place, f"{strange[0]!r} must be a text, for one of {', '.join(table.keys)}")
-    if not table.across:
-        groups: list[tuple[dict[str, str], Any]] = [(fields, line[keys:])]
-    else:
-        groups = [({**fields, table.across: column}, cell) for column, cell in zip(table.columns, line[keys:], strict=True)]
-    for about, cell in groups:
+def _cells(block: TomlTable, key: str, table: PrintedTable, line: Any) -> Iterator[tuple[dict[str, str], str, float]]:
+    """The row fields, the metric and the number of every printed number of a line."""
+    names = [*table.keys, *(table.columns or table.metrics)]
+    if not isinstance(line, list) or len(line) != len(names):
+        size = len(line) if isinstance(line, list) else repr(line)
+        raise block.error(key, f"a line has {len(names)} entries ({', '.join(names)}), not {size}")
+    count = len(table.keys)
+    fields = dict(zip(table.keys, line[:count], strict=True))
+    wrong = next((value for value in fields.values() if not isinstance(value, str)), None)
+    if wrong is not None:
+        raise block.error(key, f"{wrong!r} must be a text, for one of {', '.join(table.keys)}")
+    # Without `across`, all numbers of the line are one cell.
+    groups: list[tuple[dict[str, str], Any]] = [(fields, line[count:])]
+    if table.across:
+        groups = [({**fields, table.across: column}, cell) for column, cell in zip(table.columns, line[count:], strict=True)]
+    for cell_fields, cell in groups:
         values: list[Any] = cell if isinstance(cell, list) else [cell]
         if len(values) != len(table.metrics):
-            raise given.fault(place, f"a cell has {len(table.metrics)} numbers ({', '.join(table.metrics)}), not {values!r}")
+            raise block.error(key, f"a cell has {len(table.metrics)} numbers ({', '.join(table.metrics)}), not {values!r}")
         for metric, value in zip(table.metrics, values, strict=True):
             if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise given.fault(place, f"{value!r} must be a number, the {metric}")
-            yield about, metric, value
+                raise block.error(key, f"{value!r} must be a number, the {metric}")
+            yield cell_fields, metric, value

@@ -1,4 +1,4 @@
-"""Where the steps of a study are kept: a folder each, whole or absent, that outlives a kill."""
+"""Where the steps of a study are kept: one folder each, whole or absent, which a killed process cannot spoil."""
 
 from __future__ import annotations
 
@@ -6,73 +6,107 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from theodolite.core.files import Lock, replace_folder
+from theodolite.core.files import Lock, replace_folder, write_json
+from theodolite.core.pictures import Picture, read_picture
 from theodolite.core.rows import Row, read_rows, write_rows
-from theodolite.studies.actions import ACTIONS
-from theodolite.studies.step import Step, Tick, Work
+from theodolite.studies.steps import PICTURE, RECORDS, Progress, Sources, Step, Work
+
+if TYPE_CHECKING:
+    import pyarrow
+
+ABOUT = "step.json"
+ROWS = "rows.parquet"
 
 
 class Store:
-    """Finished steps by their keys, in `folder`."""
+    """The finished steps in a folder, by their keys.
+
+    Parameters
+    ----------
+    folder
+        Holds one folder per step; made when the first step is done.
+    """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
 
-    def place(self, step: Step) -> Path:
+    def path(self, step: Step) -> Path:
         """The folder of a finished step."""
         return self.folder / step.folder
 
-    def partial(self, step: Step) -> Path:
-        """Where it is worked on until then."""
+    def partial_path(self, step: Step) -> Path:
+        """The folder of a step that is not finished."""
         return self.folder / f"{step.folder}.partial"
 
     def has(self, step: Step) -> bool:
         """Whether a step is done."""
-        return (self.place(step) / "step.json").is_file()
+        return (self.path(step) / ABOUT).is_file()
 
     def rows(self, step: Step) -> list[Row]:
         """What a finished step measured."""
-        return read_rows(self.place(step) / "rows.parquet")
+        return read_rows(self.path(step) / ROWS)
+
+    def picture(self, step: Step) -> Picture | None:
+        """The picture that a finished step drew, if it drew one."""
+        path = self.path(step) / PICTURE
+        return read_picture(path) if path.is_file() else None
+
+    def records(self, step: Step) -> dict[str, pyarrow.Table]:
+        """The item-level records that a finished step kept, by name."""
+        import pyarrow.parquet as parquet
+
+        return {path.stem: parquet.read_table(path) for path in sorted((self.path(step) / RECORDS).glob("*.parquet"))}
 
     def seconds(self, step: Step) -> float:
-        """How long it took."""
-        return float(json.loads((self.place(step) / "step.json").read_text(encoding="utf-8"))["seconds"])
+        """How long a finished step took."""
+        return float(json.loads((self.path(step) / ABOUT).read_text(encoding="utf-8"))["seconds"])
 
-    def do(self, step: Step, *, models: Mapping[str, str], data: str | None, tick: Tick | None = None) -> None:
-        """Do a step whose needs are done, unless it is done itself; another process that is at it is waited for by none.
+    def do(self, step: Step, sources: Sources, progress: Progress | None = None) -> None:
+        """Do a step whose needs are done, unless it is done already.
 
-        What a killed process left is thrown away, but for work that knows how to go on.
+        What a killed process left is thrown away, unless the action can continue from it.
+
+        Parameters
+        ----------
+        step
+            The step.
+        sources
+            Where models and data are.
+        progress
+            Called inside the step with how much is done.
+
+        Raises
+        ------
+        BusyError
+            Another process is doing this step.
         """
         if self.has(step):
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        lock = Lock(self.place(step))
-        try:
-            if not self.has(step):  # it may have been finished while we asked for the lock
-                self._do(step, models, data, tick)
-        finally:
-            lock.release()
+        with Lock(self.path(step)):
+            if not self.has(step):  # another process may have finished it before the lock was ours
+                self._do(step, sources, progress)
 
-    def _do(self, step: Step, models: Mapping[str, str], data: str | None, tick: Tick | None) -> None:
-        action, partial = ACTIONS[step.kind], self.partial(step)
+    def _do(self, step: Step, sources: Sources, progress: Progress | None) -> None:
+        action, folder = step.action, self.partial_path(step)
         if not action.resumable:
-            shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True, exist_ok=True)
-        inputs = {role: self.place(need) for role, need in step.needs.items()}
-        began = time.perf_counter()
-        rows = action.run(Work(step.settings, inputs, partial, models, data, tick))
-        write_rows(rows, partial / "rows.parquet")
+            shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        inputs = {role: self.path(need) for role, need in step.needs.items()}
+        start = time.perf_counter()
+        rows = action.run(Work(step.settings, inputs, folder, sources, progress))
+        write_rows(rows, folder / ROWS)
         about = {
-            "kind": step.kind,
+            "kind": action.kind,
             "version": action.version,
             "title": step.title,
             "settings": dict(step.settings),
             "needs": {role: need.folder for role, need in step.needs.items()},
             "key": step.key,
-            "seconds": time.perf_counter() - began,
+            "seconds": time.perf_counter() - start,
         }
-        (partial / "step.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        replace_folder(partial, self.place(step))
+        write_json(folder / ABOUT, about)  # last of all: `has` takes a folder with this file for a finished step
+        replace_folder(folder, self.path(step))

@@ -1,4 +1,4 @@
-"""A user's own files are a task too."""
+"""A user's own files as a task."""
 
 from __future__ import annotations
 
@@ -7,38 +7,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias, get_args
 
-from theodolite.tasks.errors import DataError, close_to, listed
+from theodolite.core.options import option
+from theodolite.spaces.readers.errors import DataError, name_list, suggestion
 from theodolite.tasks.scores import SCORES
-from theodolite.tasks.task import Format, Kind, Layout, Task
+from theodolite.tasks.task import ROLES, Format, Kind, Layout, Task
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Paths: TypeAlias = PathLike | Sequence[PathLike]
 
-FORMATS: dict[str, Format] = {
-    ".csv": "table",
-    ".tsv": "table",
-    ".tab": "table",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".conllu": "conllu",
-    ".conllup": "conllu",
-    ".conll": "conll",
-    ".iob": "conll",
-    ".bio": "conll",
-    ".txt": "conll",
+_ENDINGS: dict[Format, tuple[str, ...]] = {
+    "table": (".csv", ".tsv", ".tab"),
+    "jsonl": (".jsonl", ".ndjson"),
+    "conllu": (".conllu", ".conllup"),
+    "conll": (".conll", ".iob", ".bio", ".txt"),
 }
-"""Formats by the ending of the file."""
+# Formats by the ending of the file.
+FORMATS: dict[str, Format] = {ending: format for format, endings in _ENDINGS.items() for ending in endings}
 
-_OF_TEXTS: tuple[Format, ...] = ("table", "jsonl")
-_OF_WORDS: dict[str, tuple[Format, ...]] = {"tagging": ("conllu", "conll"), "word_pairs": ("conllu",)}
-_ROLES: dict[str, tuple[str, ...]] = {
-    "similarity": ("text", "text_b", "score"),
-    "classification": ("text", "label"),
-    "pair_classification": ("text", "text_b", "label"),
-    "tagging": ("label",),
-    "word_pairs": ("label",),
-}
-_LABELS = {"tagging": "upos", "word_pairs": "deprel"}
+_TEXT_FORMATS: tuple[Format, ...] = ("table", "jsonl")
+_WORD_FORMATS: dict[str, tuple[Format, ...]] = {"tagging": ("conllu", "conll"), "word_pairs": ("conllu",)}
+_WORD_LABELS = {"tagging": "upos", "word_pairs": "deprel"}
 
 
 def own_task(
@@ -55,101 +43,122 @@ def own_task(
     quoting: bool | None = None,
     encoding: str = "utf-8",
 ) -> Task:
-    """A task from files of one's own: `paths` by split (`{"train": ..., "test": ...}`; one path alone is the train split).
+    """A task from your own files.
 
-    Texts come as `.csv`, `.tsv` or `.jsonl` with columns text, text_b (pairs), label or score, or what `columns` names instead.
-    Words come as `.conllu` (`columns={"label": "xpos"}`, `"misc:Entity"` and the like choose the label; word pairs are heads and
-    dependents with their deprel) or as a two-column `.conll`. Quotes are read as quotes in `.csv`, as text in `.tsv`.
+    Texts come as `.csv`, `.tsv` or `.jsonl` with columns text, text_b (pairs), and label or score. Words come as `.conllu`, or as
+    a two-column `.conll`; word pairs are heads and dependents with their relation.
+
+    Parameters
+    ----------
+    paths
+        The files of each split, `{"train": ..., "test": ...}`; one path alone is the training split.
+    kind
+        What the examples are: `similarity`, `classification`, `pair_classification`, `tagging` or `word_pairs`.
+    columns
+        Names of the columns, if they are not text, text_b, label and score. In `.conllu` the label may be any column or a key of
+        one: `{"label": "xpos"}`, `{"label": "misc:Entity"}`; by default upos for tagging and deprel for word pairs.
+    name
+        Name of the task, for tables and messages.
+    score
+        Main score: spearman (default) or pearson for similarity; accuracy (default), matthews or macro_f1 for labels.
+    labels
+        All labels, in order; by default those of the training split.
+    score_range
+        Lowest and highest score of a similarity task.
+    format
+        How the files are written; by default decided by their ending.
+    delimiter
+        What separates cells; by default a tab for `.tsv` and `.conll`, otherwise a comma.
+    quoting
+        Whether quotes around a cell are marks; by default in `.csv` but not in `.tsv`.
+    encoding
+        Encoding of the files.
+
+    Raises
+    ------
+    DataError
+        The options do not fit the kind or the files. The files themselves are read by `load_task`.
     """
-    files = _by_split(paths)
+    files = _files_by_split(paths)
     kinds = get_args(Kind)
     if kind not in kinds:
-        raise DataError(f"kind {kind!r} is none of {listed(kinds)}{close_to(kind, kinds)}")
-    chosen = format or _format(files)
-    fitting = _OF_WORDS.get(kind, _OF_TEXTS)
-    if chosen not in fitting:
-        raise DataError(f"a {kind} task is read from {' or '.join(_endings(fitting))}, not from {_first(files)} ({chosen})")
-    ending = Path(_first(files)).suffix.lower()
-    mark = delimiter if delimiter is not None else _delimiter(chosen, ending)
+        raise DataError(f"kind {kind!r} is not one of {name_list(kinds)}{suggestion(kind, kinds)}")
+    format = format or _format_of(files)
+    first = next(iter(files.values()))[0]
+    formats = _WORD_FORMATS.get(kind, _TEXT_FORMATS)
+    if format not in formats:
+        endings = " or ".join(ending for other in formats for ending in _ENDINGS[other])
+        raise DataError(f"a {kind} task is read from {endings}, not from {first} ({format})")
+    if delimiter is None:
+        delimiter = "," if format == "table" and Path(first).suffix.lower() not in (".tsv", ".tab") else "\t"
     return Task(
         name=name,
         kind=kind,
-        score=_score(score, kind),
+        score=_score_for(score, kind),
         splits=files,
         labels=None if labels is None else tuple(labels),
-        score_range=_scale(kind, score_range),
+        score_range=_checked_range(kind, score_range),
         layout=Layout(
-            format=chosen,
-            columns=_columns(columns or {}, kind, chosen),
+            format=format,
+            columns=_checked_columns(columns or {}, kind, format),
             encoding=encoding,
-            delimiter=mark,
-            quoting=quoting if quoting is not None else chosen == "table" and mark != "\t",
+            delimiter=delimiter,
+            quoting=quoting if quoting is not None else format == "table" and delimiter != "\t",
         ),
     )
 
 
-def _by_split(paths: Paths | Mapping[str, Paths]) -> dict[str, tuple[str, ...]]:
+def _files_by_split(paths: Paths | Mapping[str, Paths]) -> dict[str, tuple[str, ...]]:
     by_split = paths if isinstance(paths, Mapping) else {"train": paths}
-    files = {split: _strings(given) for split, given in by_split.items()}
-    empty = next((split for split, given in files.items() if not given), None)
-    if not files or empty is not None:
-        raise DataError(f"split {empty!r} has no file; give at least one" if files else "there is no file; give at least one")
+    if not by_split:
+        raise DataError("there is no file; give at least one")
+    files = {}
+    for split, value in by_split.items():
+        several = [value] if isinstance(value, (str, os.PathLike)) else value
+        files[split] = tuple(os.fspath(path) for path in several)
+        if not files[split]:
+            raise DataError(f"split {split!r} has no file; give at least one")
     return files
 
 
-def _strings(given: Paths) -> tuple[str, ...]:
-    return (os.fspath(given),) if isinstance(given, (str, os.PathLike)) else tuple(os.fspath(path) for path in given)
-
-
-def _first(files: Mapping[str, tuple[str, ...]]) -> str:
-    return next(iter(files.values()))[0]
-
-
-def _format(files: Mapping[str, tuple[str, ...]]) -> Format:
-    endings = {Path(file).suffix.lower(): file for given in files.values() for file in given}
+def _format_of(files: Mapping[str, tuple[str, ...]]) -> Format:
+    endings = {Path(file).suffix.lower(): file for names in files.values() for file in names}
     for ending, file in endings.items():
         if ending not in FORMATS:
-            raise DataError(f"the ending {ending!r} is not known; use {listed(list(FORMATS))}, or give format=", file=file)
-    if len(endings) > 1 and len({(FORMATS[ending], ending == ".csv") for ending in endings}) > 1:
-        raise DataError(f"the files have different formats ({listed(list(endings))}); write all splits in one")
+            hint = f"use {name_list(list(FORMATS))}, or choose one with {option('format', 'NAME')}"
+            raise DataError(f"the ending {ending!r} is not known; {hint}", file)
+    # .csv and .tsv are both tables, but with different delimiters and quotes.
+    if len({(FORMATS[ending], ending == ".csv") for ending in endings}) > 1:
+        raise DataError(f"the files have different formats ({name_list(list(endings))}); write all splits in one")
     return FORMATS[next(iter(endings))]
 
 
-def _endings(formats: Sequence[Format]) -> list[str]:
-    return [ending for ending, format in FORMATS.items() if format in formats]
+def _score_for(score: str | None, kind: Kind) -> str:
+    scores = ("spearman", "pearson") if kind == "similarity" else ("accuracy", "matthews", "macro_f1")
+    assert set(scores) <= set(SCORES)  # the registry may grow, these names must stay in it
+    if score is not None and score not in scores:
+        raise DataError(f"score {score!r} does not fit a {kind} task; use {' or '.join(scores)}")
+    return score or scores[0]
 
 
-def _delimiter(format: Format, ending: str) -> str:
-    return "," if format == "table" and ending not in (".tsv", ".tab") else "\t"
-
-
-def _score(score: str | None, kind: Kind) -> str:
-    fitting = ("spearman", "pearson") if kind == "similarity" else ("accuracy", "matthews", "macro_f1")
-    assert set(fitting) <= set(SCORES)
-    if score is not None and score not in fitting:
-        raise DataError(f"score {score!r} does not fit a {kind} task; use {' or '.join(fitting)}")
-    return score or fitting[0]
-
-
-def _scale(kind: Kind, score_range: tuple[float, float] | None) -> tuple[float, float] | None:
+def _checked_range(kind: Kind, score_range: tuple[float, float] | None) -> tuple[float, float] | None:
     if kind != "similarity":
         if score_range is not None:
-            raise DataError(f"a {kind} task has labels, no scores; leave score_range= (--score-range) out")
+            raise DataError(f"a {kind} task has labels, not scores; leave {option('score_range', 'LOW,HIGH')} out")
         return None
-    # Never guessed: training divides by the scale, and a wrong one would pass unseen.
+    # Never guessed: training divides by the scale, and a wrong one would not be noticed.
     if score_range is None or not score_range[0] < score_range[1]:
         raise DataError(
-            f"score_range={score_range} must be the two ends of the scale of the scores, lowest first, "
-            "such as (0, 5) (--score-range 0 5)"
+            f"score_range={score_range} must be the two ends of the scale of the scores, lowest first, such as 0 and 5"
         )
     return (float(score_range[0]), float(score_range[1]))
 
 
-def _columns(columns: Mapping[str, str], kind: Kind, format: Format) -> dict[str, str]:
-    known = _ROLES[kind]
-    wrong = next((role for role in columns if role not in known), None)
+def _checked_columns(columns: Mapping[str, str], kind: Kind, format: Format) -> dict[str, str]:
+    roles = ROLES[kind]
+    wrong = next((role for role in columns if role not in roles), None)
     if wrong is not None:
-        raise DataError(f"columns= names {wrong!r}; a {kind} task has {listed(known)}{close_to(wrong, known)}")
+        raise DataError(f"columns= names {wrong!r}; a {kind} task has {name_list(roles)}{suggestion(wrong, roles)}")
     if format == "conll" and columns:
-        raise DataError("a two-column file has no named columns; leave columns= (--columns) out")
-    return {"label": _LABELS[kind], **columns} if kind in _OF_WORDS and format != "conll" else dict(columns)
+        raise DataError("a two-column file has no named columns; leave the names of columns out")
+    return {"label": _WORD_LABELS[kind], **columns} if kind in _WORD_LABELS and format != "conll" else dict(columns)

@@ -1,4 +1,4 @@
-"""The main scores of tasks: thin functions of what is true and what was predicted."""
+"""The main scores of tasks: functions of the true and the predicted values, by name in `SCORES`."""
 
 from __future__ import annotations
 
@@ -12,42 +12,84 @@ from theodolite.metrics.cloud import Undefined
 
 
 def spearman(truth: ArrayLike, predicted: ArrayLike) -> float:
-    """Spearman's rank correlation, in [-1, 1]; 1 is the same order. Ties share their mean rank."""
+    """Spearman's rank correlation, in [-1, 1]; 1 is the same order. Ties share their mean rank.
+
+    Parameters
+    ----------
+    truth, predicted
+        Numbers of one length, at least two.
+
+    Raises
+    ------
+    Undefined
+        Too few examples, or all values of one side are equal or not finite.
+    """
     from scipy.stats import spearmanr
 
     return float(spearmanr(*_varying(truth, predicted)).statistic)
 
 
 def pearson(truth: ArrayLike, predicted: ArrayLike) -> float:
-    """Pearson's correlation, in [-1, 1]; 1 is a rising straight line."""
+    """Pearson's correlation, in [-1, 1]; 1 is a rising straight line.
+
+    Parameters
+    ----------
+    truth, predicted
+        As in `spearman`.
+    """
     from scipy.stats import pearsonr
 
     return float(pearsonr(*_varying(truth, predicted)).statistic)
 
 
 def matthews(truth: ArrayLike, predicted: ArrayLike) -> float:
-    """Matthews' correlation of labels, in [-1, 1]; 1 is all right, 0 no better than chance, also where only one is predicted."""
+    """Matthews' correlation of labels, in [-1, 1]; 1 is all right, 0 is chance or only one label predicted.
+
+    Parameters
+    ----------
+    truth, predicted
+        Labels of one length: names in both, or numbers in both.
+
+    Raises
+    ------
+    Undefined
+        There is no example, or all true labels are equal.
+    """
     from sklearn.metrics import matthews_corrcoef
 
-    true, guessed = _labels(truth, predicted)
+    true, guesses = _labels(truth, predicted)
+    # scikit-learn returns 0 here, which would read as chance.
     if (true == true[0]).all():
         raise Undefined("all true labels are equal")
-    return float(matthews_corrcoef(true, guessed))
+    return float(matthews_corrcoef(true, guesses))
 
 
 def accuracy(truth: ArrayLike, predicted: ArrayLike) -> float:
-    """Share of examples with the right label, in [0, 1]; 1 is all right."""
-    true, guessed = _labels(truth, predicted)
-    return float(np.mean(true == guessed))
+    """Share of examples with the right label, in [0, 1]; 1 is all right.
+
+    Parameters
+    ----------
+    truth, predicted
+        As in `matthews`.
+    """
+    true, guesses = _labels(truth, predicted)
+    return float(np.mean(true == guesses))
 
 
 def macro_f1(truth: ArrayLike, predicted: ArrayLike) -> float:
-    """Mean over labels of F1, in [0, 1]; 1 is all right. A label never predicted rightly counts 0."""
+    """Mean over labels of F1, in [0, 1]; 1 is all right. A label that is never predicted rightly counts 0.
+
+    Parameters
+    ----------
+    truth, predicted
+        As in `matthews`.
+    """
     from sklearn.metrics import f1_score
 
     return float(f1_score(*_labels(truth, predicted), average="macro", zero_division=0.0))
 
 
+# All scores by name, as functions (truth, predicted).
 SCORES: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
     "spearman": spearman,
     "pearson": pearson,
@@ -55,13 +97,20 @@ SCORES: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
     "accuracy": accuracy,
     "macro_f1": macro_f1,
 }
-"""All scores by name, as functions (truth, predicted)."""
 
 
 def score(name: str, truth: ArrayLike, predicted: ArrayLike) -> tuple[float, str]:
-    """(value, "") or (nan, why there is none)."""
+    """A score as (value, ""), or as (nan, reason) if it is not defined.
+
+    Parameters
+    ----------
+    name
+        One of `SCORES`.
+    truth, predicted
+        The true and the predicted values.
+    """
     if name not in SCORES:
-        raise ValueError(f"score {name!r} is not known; known: {', '.join(SCORES)}")
+        raise ValueError(f"score {name!r} is not known; known are {', '.join(SCORES)}")
     try:
         return SCORES[name](truth, predicted), ""
     except Undefined as undefined:
@@ -69,29 +118,30 @@ def score(name: str, truth: ArrayLike, predicted: ArrayLike) -> tuple[float, str
 
 
 def _varying(truth: ArrayLike, predicted: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Both as numbers, of one length, of which a correlation is defined."""
+    """Both as numbers, of one length, for which a correlation is defined."""
     pair = (np.asarray(truth, dtype=np.float64), np.asarray(predicted, dtype=np.float64))
-    _same_length(*pair)
+    _require_same_length(*pair)
     if len(pair[0]) < 2:
         raise Undefined("a correlation needs at least two examples")
-    for what, values in zip(("true", "predicted"), pair, strict=True):
+    for side, values in zip(("true", "predicted"), pair, strict=True):
         if not np.isfinite(values).all():
-            raise Undefined(f"{np.count_nonzero(~np.isfinite(values))} {what} scores are not finite")
+            raise Undefined(f"{np.count_nonzero(~np.isfinite(values))} {side} scores are not finite")
         if np.ptp(values) == 0:
-            raise Undefined(f"all {what} scores are equal")
+            raise Undefined(f"all {side} scores are equal")
     return pair
 
 
 def _labels(truth: ArrayLike, predicted: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     pair = (np.asarray(truth), np.asarray(predicted))
-    _same_length(*pair)
+    _require_same_length(*pair)
     if not len(pair[0]):
         raise Undefined("there is no example")
+    # NumPy would compare "1" with 1 without complaint, and find them different.
     if (pair[0].dtype.kind in "US") != (pair[1].dtype.kind in "US"):
         raise ValueError(f"labels must be names in both or numbers in both, not {pair[0].dtype} and {pair[1].dtype}")
     return pair
 
 
-def _same_length(truth: NDArray[Any], predicted: NDArray[Any]) -> None:
+def _require_same_length(truth: NDArray[Any], predicted: NDArray[Any]) -> None:
     if truth.ndim != 1 or truth.shape != predicted.shape:
         raise ValueError(f"truth of shape {truth.shape} and predictions of shape {predicted.shape} must be lists of one length")

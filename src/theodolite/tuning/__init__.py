@@ -1,47 +1,48 @@
-"""Fine-tuning that is tracked: Siamese, sequence, tagging and word-pair training on the libraries' own trainers."""
+"""Fine-tuning with the geometry of the space tracked: Siamese, sequence, tagging and word-pair training, and isotropy methods."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from theodolite.tuning.alarm import Alarm, CollapseWarning
-    from theodolite.tuning.classifier import TunedClassifier
-    from theodolite.tuning.layer_settings import LayerSettings
-    from theodolite.tuning.run import Tuned
-    from theodolite.tuning.settings import PRESETS, TuneSettings, preset
-    from theodolite.tuning.tracking import GeometryCallback, GeometryTracker
-    from theodolite.tuning.training import tune
+from theodolite.models.encoder import INSTALL
 
-_HOME = {
-    "PRESETS": "settings",
-    "Alarm": "alarm",
-    "CollapseWarning": "alarm",
-    "GeometryCallback": "tracking",
-    "GeometryTracker": "tracking",
-    "LayerSettings": "layer_settings",
-    "TuneSettings": "settings",
-    "Tuned": "run",
-    "TunedClassifier": "classifier",
-    "preset": "settings",
-    "tune": "training",
+if TYPE_CHECKING:
+    from theodolite.tuning.isolayer.insertion import insert_layer as insert_layer
+    from theodolite.tuning.isolayer.layer import IsotropyLayer as IsotropyLayer
+    from theodolite.tuning.isolayer.settings import LayerSettings as LayerSettings
+    from theodolite.tuning.isolayer.store import load_with_layer as load_with_layer
+    from theodolite.tuning.isolayer.store import save_with_layer as save_with_layer
+    from theodolite.tuning.planning import plan_runs as plan_runs
+    from theodolite.tuning.runs import Tuned as Tuned
+    from theodolite.tuning.settings import PRESETS as PRESETS
+    from theodolite.tuning.settings import TuneSettings as TuneSettings
+    from theodolite.tuning.settings import preset as preset
+    from theodolite.tuning.tracking.callback import GeometryCallback as GeometryCallback
+    from theodolite.tuning.tracking.tracker import Alarm as Alarm
+    from theodolite.tuning.tracking.tracker import CollapseWarning as CollapseWarning
+    from theodolite.tuning.tracking.tracker import GeometryTracker as GeometryTracker
+    from theodolite.tuning.training import fine_tune as fine_tune
+    from theodolite.tuning.training import tune_runs as tune_runs
+    from theodolite.tuning.tuned_classifier import TunedClassifier as TunedClassifier
+
+_NAMES = {
+    "isolayer.insertion": ("insert_layer",),
+    "isolayer.layer": ("IsotropyLayer",),
+    "isolayer.settings": ("LayerSettings",),
+    "isolayer.store": ("load_with_layer", "save_with_layer"),
+    "planning": ("plan_runs",),
+    "runs": ("Tuned",),
+    "settings": ("PRESETS", "TuneSettings", "preset"),
+    "tracking.callback": ("GeometryCallback",),
+    "tracking.tracker": ("Alarm", "CollapseWarning", "GeometryTracker"),
+    "training": ("fine_tune", "tune_runs"),
+    "tuned_classifier": ("TunedClassifier",),
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
 _EXTRA = {"torch", "transformers", "sentence_transformers", "accelerate", "datasets"}
 
-__all__ = [
-    "PRESETS",
-    "Alarm",
-    "CollapseWarning",
-    "GeometryCallback",
-    "GeometryTracker",
-    "LayerSettings",
-    "TuneSettings",
-    "Tuned",
-    "TunedClassifier",
-    "preset",
-    "tune",
-]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
@@ -53,4 +54,4 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in _EXTRA:
             raise
-        raise ImportError(f"fine-tuning needs {missing.name}, which is not there: pip install 'theodolite[models]'") from missing
+        raise ImportError(f"fine-tuning needs {missing.name}, which is not installed; run: {INSTALL}") from missing

@@ -1,116 +1,131 @@
-"""Examples as batches: token ids, and for every vector that is wanted the tokens it is the mean of.
+"""Examples as batches: token numbers, and for every vector the tokens it is the mean of.
 
-[CLS], the mean of a text, a word (mean of its subwords), a pair of words: all are means over chosen token positions. So one
-tensor of weights `spots` (batch, slots, vectors, tokens) serves every kind of task, and `spots @ hidden` gives the vectors.
+[CLS], the mean of a text, a word (the mean of its subwords), a pair of words: all are means over runs of tokens. So one tensor
+of weights `spots` (texts, slots, vectors, tokens) serves every kind of task, and `spots @ hidden` gives the vectors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TypeAlias
 
+import numpy as np
 import torch
 
-from theodolite.tasks.errors import DataError, clipped
+from theodolite.models.alignment import plan_rows, warn_dropped
+from theodolite.models.encoder import Encoder
+from theodolite.models.tokens import TextInputs, text_inputs
 from theodolite.tasks.examples import Examples
+from theodolite.tasks.task import Unit
+from theodolite.tuning.heads import IGNORED
 
-Unit: TypeAlias = Literal["cls", "mean", "tokens"]
 Batch: TypeAlias = dict[str, torch.Tensor]
 
-IGNORED = -100
-"""The label of padding, which losses and scores leave out."""
+# Texts per batch if there is nothing to train.
+BATCH_TEXTS = 64
 
 
 @dataclass(frozen=True)
 class Item:
-    """A tokenised text: for each vector the token positions of its slots (one, or two for a pair of words), and its target."""
+    """A tokenized text and its vectors.
+
+    Parameters
+    ----------
+    ids
+        Token numbers.
+    types
+        Which text of a pair a token belongs to; None if all belong to one.
+    runs
+        For each vector and each of its slots (two for a pair of words) the tokens (start, end).
+    targets
+        For each vector what the head should answer: the number of a label, or a score.
+    examples
+        For each vector the number of its example.
+    """
 
     ids: list[int]
     types: list[int] | None
-    spots: list[tuple[list[int], ...]]
+    runs: list[list[tuple[int, int]]]
     targets: list[float]
+    examples: list[int]
 
 
-def text_items(
-    texts: Sequence[str],
-    second: Sequence[str] | None,
-    targets: Sequence[float] | None,
-    tokenizer: Any,
-    *,
-    unit: Unit,
-    max_length: int | None,
-) -> list[Item]:
-    """One item a text (or pair of texts in one sequence); longer ones are cut."""
-    if unit == "cls" and tokenizer.cls_token_id is None:
-        raise ValueError("this tokenizer has no [CLS]; use pooling='mean'")
-    given = (list(texts),) if second is None else (list(texts), list(second))
-    coded = tokenizer(*given, truncation=max_length is not None, max_length=max_length, return_special_tokens_mask=True)
-    types = coded.get("token_type_ids")
+def make_items(encoder: Encoder, inputs: TextInputs, unit: Unit, *, targets: Sequence[float] | None = None) -> list[Item]:
+    """Tokenize texts, longer ones cut to the encoder's `max_length`; texts without vectors are left out, dropped words warned of.
+
+    Parameters
+    ----------
+    encoder
+        Its tokenizer is used.
+    inputs
+        The texts, made by `text_inputs` for the same unit.
+    unit
+        What gets a vector.
+    targets
+        One for each example; 0 by default.
+    """
+    plan = plan_rows(encoder, inputs, unit)
+    warn_dropped([plan], encoder.max_length)
+    examples = (inputs.number[plan.text] if plan.example is None else plan.example).tolist()
+    runs = plan.runs.tolist()
     items = []
-    for row, ids in enumerate(coded["input_ids"]):
-        spots = _spots(unit, len(ids), coded["special_tokens_mask"][row])
-        target = [0.0 if targets is None else float(targets[row])] * len(spots)
-        items.append(Item(ids, None if types is None else types[row], spots, target))
+    for text in range(len(inputs.texts)):
+        rows = plan.by_text[plan.bounds[text] : plan.bounds[text + 1]].tolist()
+        if rows:
+            tokens = plan.tokens.of(text)
+            items.append(
+                Item(
+                    ids=plan.tokens.ids[tokens].tolist(),
+                    types=None if plan.tokens.types is None else plan.tokens.types[tokens].tolist(),
+                    runs=[runs[row] for row in rows],
+                    targets=[0.0 if targets is None else float(targets[examples[row]]) for row in rows],
+                    examples=[examples[row] for row in rows],
+                )
+            )
     return items
 
 
-def word_items(examples: Examples, targets: Sequence[int] | None, tokenizer: Any, *, max_length: int | None) -> list[Item]:
-    """One item a sentence; its vectors are the words (or pairs of words) that are examples."""
-    if not tokenizer.is_fast:
-        raise ValueError("tasks on words need a fast tokenizer, which knows where each token stands in the text")
-    assert examples.places is not None
-    assert examples.words is not None
-    cut = {"truncation": max_length is not None, "max_length": max_length}
-    coded = tokenizer(list(examples.texts), **cut, return_offsets_mapping=True)
-    types = coded.get("token_type_ids")
-    spans = examples.spans()
-    pieces = [pieces_of(offsets, spans[row]) for row, offsets in enumerate(coded["offset_mapping"])]
-    spots: list[list[tuple[list[int], ...]]] = [[] for _ in examples.texts]
-    wanted: list[list[float]] = [[] for _ in examples.texts]
-    for number, (sentence, *words) in enumerate(examples.places.tolist()):
-        lost = next((word for word in words if not pieces[sentence][word]), None)
-        if lost is not None:
-            raise DataError(
-                f"{examples.where(number)}: word {clipped(examples.words[sentence][lost])} has no token; it lies beyond "
-                f"max_length={max_length}, or the tokenizer drops it: raise max_length or leave the sentence out"
-            )
-        spots[sentence].append(tuple(pieces[sentence][word] for word in words))
-        wanted[sentence].append(0.0 if targets is None else float(targets[number]))
+def drop_cut_words(splits: Sequence[Examples], encoder: Encoder) -> list[Examples]:
+    """The splits of a task on words without the words that have no vector, with one warning that counts them over all splits.
+
+    Parameters
+    ----------
+    splits
+        The examples of each split.
+    encoder
+        Its tokenizer and `max_length` decide which words have tokens.
+    """
+    # Dropped here, once, so that losses, scores, labels and the tracker all have the same words.
+    plans = [plan_rows(encoder, text_inputs(examples, examples.task.unit), examples.task.unit) for examples in splits]
+    warn_dropped(plans, encoder.max_length)
     return [
-        Item(ids, None if types is None else types[row], spots[row], wanted[row])
-        for row, ids in enumerate(coded["input_ids"])
-        if spots[row]
+        examples.take(np.asarray(plan.example)) if plan.dropped else examples
+        for examples, plan in zip(splits, plans, strict=True)
     ]
 
 
-def pieces_of(offsets: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """The token positions of each word: those whose characters overlap the word's. Both run from left to right."""
-    pieces: list[list[int]] = [[] for _ in spans]
-    word = 0
-    for position, (start, end) in enumerate(offsets):
-        if start == end:
-            continue  # special tokens have no characters
-        while word < len(spans) and spans[word][1] <= start:
-            word += 1
-        reached = word
-        while reached < len(spans) and spans[reached][0] < end:
-            pieces[reached].append(position)
-            reached += 1
-    return pieces
-
-
 def collate(items: Sequence[Item], *, pad: int, regression: bool = False) -> Batch:
-    """Items padded to the longest, with their weights and targets."""
-    tokens, vectors = max(len(item.ids) for item in items), max(len(item.spots) for item in items)
-    slots = len(items[0].spots[0])
+    """Items as tensors, padded to the longest: input_ids, attention_mask, spots, labels and perhaps token_type_ids.
+
+    Parameters
+    ----------
+    items
+        The items of one batch.
+    pad
+        The token that fills up short texts.
+    regression
+        Whether targets are scores instead of label numbers.
+    """
+    tokens, vectors = max(len(item.ids) for item in items), max(len(item.runs) for item in items)
+    slots = len(items[0].runs[0])
     batch = {
         "input_ids": torch.full((len(items), tokens), pad),
         "attention_mask": torch.zeros(len(items), tokens, dtype=torch.long),
         "spots": torch.zeros(len(items), slots, vectors, tokens),
-        "labels": torch.full((len(items), vectors), float(IGNORED)) if regression else torch.full((len(items), vectors), IGNORED),
+        "labels": torch.full((len(items), vectors), float(IGNORED) if regression else IGNORED),
     }
-    if items[0].types is not None:
+    if items[0].types is not None:  # the items of one call of `make_items` all have types, or none has
         batch["token_type_ids"] = torch.zeros(len(items), tokens, dtype=torch.long)
     for row, item in enumerate(items):
         batch["input_ids"][row, : len(item.ids)] = torch.tensor(item.ids)
@@ -118,27 +133,22 @@ def collate(items: Sequence[Item], *, pad: int, regression: bool = False) -> Bat
         batch["labels"][row, : len(item.targets)] = torch.tensor(item.targets, dtype=batch["labels"].dtype)
         if item.types is not None:
             batch["token_type_ids"][row, : len(item.ids)] = torch.tensor(item.types)
-        for vector, spot in enumerate(item.spots):
-            for slot, positions in enumerate(spot):
-                batch["spots"][row, slot, vector, positions] = 1 / len(positions)
+        for vector, runs in enumerate(item.runs):
+            for slot, (start, stop) in enumerate(runs):
+                batch["spots"][row, slot, vector, start:stop] = 1 / (stop - start)
     return batch
 
 
-def pooled(hidden: torch.Tensor, spots: torch.Tensor) -> torch.Tensor:
-    """The vectors (batch, vectors, slots · d): means over token positions, slots side by side."""
-    vectors = spots.to(hidden.dtype) @ hidden.unsqueeze(1)
-    return vectors.transpose(1, 2).flatten(2)
+def batches_by_length(items: Sequence[Item], *, pad: int, regression: bool = False) -> tuple[list[int], Iterator[Batch]]:
+    """The numbers of the items in the order of their batches, the shortest first, and the batches.
 
-
-def in_batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    """Runs of `size` items, in order."""
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
-
-
-def _spots(unit: Unit, length: int, special: Sequence[int]) -> list[tuple[list[int], ...]]:
-    if unit == "cls":
-        return [([0],)]
-    if unit == "mean":
-        return [(list(range(length)),)]
-    return [([position],) for position in range(length) if not special[position]]
+    Parameters
+    ----------
+    items
+        Tokenized texts; those of similar length in one batch need the least padding.
+    pad, regression
+        As in `collate`.
+    """
+    order = sorted(range(len(items)), key=lambda i: len(items[i].ids))
+    parts = (order[start : start + BATCH_TEXTS] for start in range(0, len(order), BATCH_TEXTS))
+    return order, (collate([items[i] for i in part], pad=pad, regression=regression) for part in parts)

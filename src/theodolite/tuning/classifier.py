@@ -1,155 +1,153 @@
-"""A fine-tuned classifier as a folder: encoder, tokenizer and head, with what stands between them."""
+"""Sequence classification and regression, tagging, and word pairs: a linear head on transformers' own trainer."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from transformers import Trainer, TrainingArguments
 
-from theodolite.models.encoder import Encoder, evaluating
-from theodolite.models.extra import quietly
-from theodolite.tuning.batches import collate, text_items
-from theodolite.tuning.frozen_features import BATCH
-from theodolite.tuning.heads import LinearHead
-from theodolite.tuning.insert import Inserted, insert
-from theodolite.tuning.layer_folder import on_cpu, read_layer, write_layer
-from theodolite.tuning.place import At
+from theodolite.core.options import option
+from theodolite.models.tokens import text_inputs
+from theodolite.tasks.examples import Examples
+from theodolite.tasks.scores import score
+from theodolite.tasks.task import Unit
+from theodolite.tuning.batches import Item, collate, drop_cut_words, make_items
+from theodolite.tuning.heads import LinearHead, truth_and_answers
+from theodolite.tuning.isolayer.insertion import InsertedLayer
+from theodolite.tuning.regularisers import Penalised, RefreshCallback, method_layer
+from theodolite.tuning.runs import Splits
+from theodolite.tuning.settings import TuneSettings
+from theodolite.tuning.strategies import apply_strategy
+from theodolite.tuning.trainers import FiniteLoss, load_encoder, trainer_arguments
+from theodolite.tuning.tuned_classifier import TunedClassifier
 
 
-@dataclass(eq=False)
-class TunedClassifier:
-    """An encoder with its linear head and, where there is one, the layer between them, as `tune` makes them.
+class HeadTrainer(FiniteLoss, Trainer):
+    """Transformers' trainer, with the method's penalty on the vectors of every batch added to the task's loss."""
 
-    `from_pretrained` reads a run's `model` folder, which is in the hub's layout: the encoder also loads with AutoModel, without
-    head and layer. `labels` is empty where the head gives one value, from 0 to 1 over the task's scale.
+    inserted: InsertedLayer | None = None
+
+    def compute_loss(self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None) -> Any:
+        """The loss of a batch; the penalty counts in training only."""
+        options = {"num_items_in_batch": num_items_in_batch}
+        if self.inserted is None or not isinstance(self.inserted.layer, Penalised) or not model.training:
+            return super().compute_loss(model, inputs, return_outputs=return_outputs, **options)
+        with self.inserted.outputs() as vectors:
+            loss, outputs = super().compute_loss(model, inputs, return_outputs=True, **options)
+        X = torch.cat([part.to(loss.device) for part in vectors])  # several devices give one part each
+        if len(X) > 1:  # the last batch of an epoch may be a single row, which has no spread
+            loss = loss + self.inserted.layer.penalty(X)
+        return (loss, outputs) if return_outputs else loss
+
+
+class ClassifierJob:
+    """An encoder with a linear head and its trainer, for any task with labels, and for similarity in one sequence.
+
+    Parameters
+    ----------
+    settings
+        The run's settings.
+    splits
+        The examples; words that are cut off are dropped from them with a warning.
+    folder
+        Where checkpoints go.
     """
 
-    model: LinearHead
-    tokenizer: Any
-    about: dict[str, Any]
-    max_length: int | None = None
-    put: Inserted | None = None
-    at: At = "before_pooler"
+    def __init__(self, settings: TuneSettings, splits: Splits, folder: Path) -> None:
+        self.settings = settings
+        task = settings.declared
+        self.regression = task.kind == "similarity"
+        self.unit: Unit = task.unit if task.on_words else settings.pooled
+        self.encoder = load_encoder(settings)
+        if self.unit == "cls" and self.encoder.tokenizer.cls_token_id is None:
+            raise ValueError(f"the tokenizer of {self.encoder.name} has no [CLS] token; use {option('pooling', 'mean')}")
+        self.splits = self._with_whole_words(splits) if task.on_words else splits
+        self._make_plain = apply_strategy(self.encoder.module, settings.strategy)
+        self.model = LinearHead(
+            self.encoder.module,
+            1 if self.regression else len(splits.labels),
+            slots=2 if task.kind == "word_pairs" else 1,
+            regression=self.regression,
+        )
+        pooling = "words" if task.on_words else settings.pooled
+        about = {"task": task.name, "kind": task.kind, "labels": list(splits.labels), "pooling": pooling}
+        self.classifier = TunedClassifier(self.model, self.encoder, about)
+        layer_and_place = method_layer(settings, self.encoder.d)
+        if layer_and_place is not None:
+            self.classifier.insert(layer_and_place[0], at=layer_and_place[1])
+        self.trainer: Any = self._trainer(folder)
 
-    @classmethod
-    def from_pretrained(
-        cls,
-        folder: str | os.PathLike[str],
-        *,
-        revision: str | None = None,
-        device: str = "cpu",
-        max_length: int | None = None,
-        trust_remote_code: bool = False,
-    ) -> TunedClassifier:
-        """Read a folder, or a hub id, that `save_pretrained` wrote; `device` is "auto", "cpu", "cuda:1", ..."""
-        from safetensors.torch import load_file
+    def _with_whole_words(self, splits: Splits) -> Splits:
+        parts = [splits.train, splits.dev, *([] if splits.validation is None else [splits.validation])]
+        train, dev, *validation = drop_cut_words(parts, self.encoder)
+        return replace(splits, train=train, dev=dev, validation=validation[0] if validation else None)
 
-        place = _local(folder, revision)
-        for name in ("head.json", "head.safetensors"):
-            if not (place / name).is_file():
-                raise FileNotFoundError(
-                    f"{place} has no {name}: it is no classifier saved by a run; name the folder 'model' inside a run's folder"
-                )
-        about = json.loads((place / "head.json").read_text(encoding="utf-8"))
-        length = max_length if max_length is not None else about.get("max_length")
-        encoder = Encoder.load(place, device=device, max_length=length, trust_remote_code=trust_remote_code)
-        weights = load_file(place / "head.safetensors")
-        outputs, width = weights["weight"].shape
-        slots = width // encoder.d
-        model = LinearHead(encoder.module, outputs, slots=slots, regression=about["kind"] == "similarity").to(encoder.device)
-        model.head.load_state_dict(weights)
-        model.eval()
-        found = cls(model, encoder.tokenizer, about, encoder.max_length)
-        stored = read_layer(place)
-        if stored is not None:
-            found.insert(stored[0].eval(), at=stored[1])
-        return found
+    def _trainer(self, folder: Path) -> HeadTrainer:
+        train, validation, pad = self.items(self.splits.train), self.splits.validation, self.encoder.pad_id
+        name = self.settings.declared.score
+        metric = f"eval_{name}" if validation is not None else None
+        trainer = HeadTrainer(
+            model=self.model,
+            args=TrainingArguments(**trainer_arguments(self.settings, folder, rows=len(train), metric=metric)),
+            train_dataset=train,
+            eval_dataset=None if validation is None else self.items(validation),
+            data_collator=partial(collate, pad=pad, regression=self.regression),
+            compute_metrics=lambda output: {name: self._score(output)[0]},
+        )
+        trainer.inserted = self.classifier.inserted
+        if trainer.inserted is not None and self.settings.method == "istar":
+            trainer.add_callback(RefreshCallback(trainer.inserted, train, pad=pad, seed=self.settings.seed))
+        return trainer
 
-    def insert(self, layer: nn.Module, *, at: At = "before_pooler") -> Inserted:
-        """Put a layer between encoder and head."""
-        tokenizer = self.tokenizer if self.pooling == "cls" else None
-        self.put, self.at = insert(self.model, layer, at=at, tokenizer=tokenizer), at
-        return self.put
+    def items(self, examples: Examples) -> list[Item]:
+        """The examples as the head takes them.
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return tuple(self.about["labels"])
+        Parameters
+        ----------
+        examples
+            Examples of the run's task.
+        """
+        targets: Any = examples.unit_scores() if self.regression else examples.label_ids(self.splits.labels)
+        inputs = text_inputs(examples, self.unit, together=True)
+        return make_items(self.encoder, inputs, self.unit, targets=targets.tolist())
 
-    @property
-    def pooling(self) -> str:
-        return str(self.about["pooling"])
+    def score(self, examples: Examples) -> tuple[float, str]:
+        """The task's main score of the head's answers, or nan and the reason.
 
-    def logits(self, texts: Sequence[str], second: Sequence[str] | None = None) -> NDArray[np.float32]:
-        """What the head gives for each text, or pair of texts: (n, labels), or (n, 1) for a value."""
-        return self._read(texts, second)[0]
+        Parameters
+        ----------
+        examples
+            Examples of the run's task.
+        """
+        return self._score(self.trainer.predict(self.items(examples)))
 
-    def predict(self, texts: Sequence[str], second: Sequence[str] | None = None) -> list[str] | NDArray[np.float32]:
-        """The label of each text, or its value where the head gives one."""
-        logits = self.logits(texts, second)
-        return [self.labels[i] for i in logits.argmax(-1)] if self.labels else logits[:, 0]
+    def _score(self, output: Any) -> tuple[float, str]:
+        return score(self.settings.declared.score, *truth_and_answers(output.label_ids, output.predictions))
 
-    def vectors(self, texts: Sequence[str], second: Sequence[str] | None = None) -> NDArray[np.float32]:
-        """The vectors (n, d) that the head takes: the encoder's, after the layer where there is one."""
-        return self._read(texts, second)[1]
+    def vectors(self, examples: Examples) -> NDArray[Any] | None:
+        """What the head takes of each text now, (n, d), method included; None for tasks on words.
 
-    @torch.no_grad()
-    def _read(self, texts: Sequence[str], second: Sequence[str] | None) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        if self.pooling not in ("cls", "mean"):
-            raise ValueError(f"this head is on words ({self.about['kind']}), not on whole texts")
-        unit: Any = self.pooling
-        items = text_items(texts, second, None, self.tokenizer, unit=unit, max_length=self.max_length)
-        weights, pad = self.model.head.weight, Encoder(self.model.encoder, self.tokenizer, max_length=self.max_length).pad_id
-        taken: list[torch.Tensor] = []
-        # After a layer's own hook, this one sees what the head itself takes.
-        hook = self.model.head.register_forward_hook(lambda _head, given, _made: taken.append(given[0][:, 0]))
-        made = []
-        try:
-            with evaluating(self.model):
-                for start in range(0, len(items), BATCH):
-                    batch = collate(items[start : start + BATCH], pad=pad)
-                    del batch["labels"]
-                    made.append(self.model(**{name: tensor.to(weights.device) for name, tensor in batch.items()})["logits"][:, 0])
-        finally:
-            hook.remove()
-        return torch.cat(made).float().cpu().numpy(), torch.cat(taken).float().cpu().numpy()
+        Parameters
+        ----------
+        examples
+            Examples of the run's task.
+        """
+        return None if examples.task.on_words else self.classifier.read_items(self.items(examples))[0]
 
-    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write the folder: encoder and tokenizer as transformers does, `head.*`, and `layer.*` where there is a layer."""
-        from safetensors.torch import save_file
+    def save(self, folder: Path) -> None:
+        """Write a `TunedClassifier`: the encoder for AutoModel, the tokenizer, the head, and IsoBN if that is the method.
 
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
-        encoder: Any = self.model.encoder
-        with quietly():
-            encoder.save_pretrained(place)
-            self.tokenizer.save_pretrained(place)
-        layer = self.put.layer if self.put is not None else None
-        if self.put is not None:
-            self.put.remove()
-        head = on_cpu(self.model.head)
-        if layer is not None:
-            self.insert(layer, at=self.at)
-        save_file(head, place / "head.safetensors")
-        told = {**self.about, "max_length": self.max_length}
-        (place / "head.json").write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        if layer is not None:
-            write_layer(place, layer, self.at)
-
-
-def _local(folder: str | os.PathLike[str], revision: str | None) -> Path:
-    place = Path(folder).expanduser()
-    if place.is_dir():
-        return place
-    if isinstance(folder, os.PathLike) or folder.startswith((".", "~", "/")) or folder.count("/") > 1:
-        raise FileNotFoundError(f"there is no folder {place}; give a folder that save_pretrained wrote, or its id on the hub")
-    from huggingface_hub import snapshot_download
-
-    return Path(snapshot_download(folder, revision=revision))
+        Parameters
+        ----------
+        folder
+            The folder to write into.
+        """
+        if self.settings.method != "isobn":
+            self.classifier.remove()  # a penalty acts in training only; IsoBN is a part of the model
+        self._make_plain()
+        self.classifier.save_pretrained(folder)

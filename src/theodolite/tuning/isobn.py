@@ -10,12 +10,23 @@ class IsoBN(nn.Module):
     """Isotropic batch normalisation of pooled vectors, for fine-tuning a whole network (Zhou, Lin & Ren 2021).
 
     From moving averages of the covariance and the standard deviations σ, both with denominator n:
-    γᵢ = meanⱼ corr²ᵢⱼ, scale (γσ + ε)^−β, times √(E/(E' + ε)), which keeps the total variance E = tr cov. The input is not
+    γᵢ = meanⱼ corr²ᵢⱼ, scale (γσ + ε)^-β, times √(E/(E' + ε)), which keeps the total variance E = tr cov. The input is not
     centred; no gradient goes through the scale. In training a batch enters the averages before they are used.
 
-    The averages are buffers with bias correction, as if they had not started from zero; one row has no spread and leaves them as
-    they are; before the first batch nothing is scaled. `published=True` is how the authors' program behaves: averages that
-    start from zero without correction, so that for the first hundred steps correlations are too large, and clamped.
+    The averages are buffers with bias correction, as if they had not started from zero. A single row has no spread and leaves
+    them as they are; before the first batch nothing is scaled.
+
+    Parameters
+    ----------
+    d
+        Dimension of the vectors.
+    momentum
+        Weight of a new batch in the averages, above 0 and at most 1.
+    beta, eps
+        β and ε.
+    published
+        Behave as the authors' program: averages that start from zero without correction, so that for about the first hundred
+        steps correlations are too large, and clamped.
     """
 
     covariance: torch.Tensor
@@ -32,18 +43,19 @@ class IsoBN(nn.Module):
         self.register_buffer("steps", torch.zeros((), dtype=torch.long))
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """The scaled batch (rows, d); in training mode its moments enter the averages first."""
         if X.dim() != 2 or X.shape[1] != self.d:
             raise ValueError(f"the batch has shape {tuple(X.shape)}; this IsoBN takes (rows, {self.d})")
         if self.training and (len(X) > 1 or self.published):
-            self._take_up(X.detach().to(self.covariance.dtype))
+            self._update(X.detach().to(self.covariance.dtype))
         return X * self.scale().to(X.dtype)
 
     @torch.no_grad()
     def scale(self) -> torch.Tensor:
-        """(d,) factors from the averages as they stand; ones before the first batch."""
-        # Without correction the averages of k batches are this part of what they estimate.
-        part = 1.0 if self.published else 1 - (1 - self.momentum) ** self.steps.clamp(min=1)
-        covariance, deviation = self.covariance / part, self.deviation / part
+        """The factors (d,) that the averages give now; ones before the first batch."""
+        # Averages that start from zero hold only this share of what they estimate after k batches.
+        share = 1.0 if self.published else 1 - (1 - self.momentum) ** self.steps.clamp(min=1)
+        covariance, deviation = self.covariance / share, self.deviation / share
         outer = torch.outer(deviation, deviation)
         # A dimension that never varies correlates with nothing.
         correlation = torch.where(outer > 0, covariance / torch.where(outer > 0, outer, 1.0), 0.0).clamp(-1, 1)
@@ -53,7 +65,7 @@ class IsoBN(nn.Module):
         return torch.where(self.steps > 0, scale, 1.0)
 
     @torch.no_grad()
-    def _take_up(self, X: torch.Tensor) -> None:
+    def _update(self, X: torch.Tensor) -> None:
         centred = X - X.mean(0)
         covariance = centred.T @ centred / len(X)
         self.covariance.lerp_(covariance, self.momentum)
@@ -61,4 +73,5 @@ class IsoBN(nn.Module):
         self.steps += 1
 
     def extra_repr(self) -> str:
+        """What torch prints inside the brackets."""
         return f"{self.d}, momentum={self.momentum}, beta={self.beta}, eps={self.eps}, published={self.published}"

@@ -1,53 +1,106 @@
-"""What a fine-tuning run is told, and the settings of the papers by name."""
+"""The settings of a fine-tuning run, and those of the papers by name."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
-from theodolite.tasks.load import find_task
-from theodolite.tasks.task import Task
-from theodolite.tuning.layer_settings import LayerSettings
+from theodolite.core.options import option
+from theodolite.tasks.declarations import find_task
+from theodolite.tasks.task import Kind, Task
+from theodolite.tuning.isolayer.settings import LayerSettings
 
 Pooling: TypeAlias = Literal["mean", "cls"]
 Schedule: TypeAlias = Literal["linear", "constant"]
+# When the geometry is measured: at the end of every epoch, every N steps, or at these steps; step 0 always.
 When: TypeAlias = Literal["epoch"] | int | tuple[int, ...]
 Method: TypeAlias = Literal["plain", "isolayer", "isobn", "cosreg", "istar"]
 
-METHODS = {
+# What acts on the space while it is fine-tuned, or after.
+METHODS: dict[Method, str] = {
     "plain": "nothing but the task",
     "isolayer": "a plain run, then an Isotropy Layer between its frozen encoder and head (IL23)",
     "isobn": "isotropic batch normalisation before the head (Zhou et al. 2021)",
     "cosreg": "the batch's mean cosine as a penalty (Gao et al. 2019)",
     "istar": "1 - IsoScore* of the batch as a penalty (I-STAR, Rudman & Eickhoff 2023)",
 }
-"""What acts on the space while it is fine-tuned, or after."""
-
-LATER = ("method", "strength", "published", "layer", "track_hulls")
-"""What runs were not told at first: left out of a run's settings where it is the default, so that older ones go on."""
-STRATEGIES = "full, frozen:N (embeddings and the first N layers stay), head (the encoder stays) or lora"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuneSettings:
-    """One fine-tuning run. `model` is a folder or a hub id, `output` the folder that gets everything the run makes.
+    """The settings of one fine-tuning run.
 
-    `batch_size` is per device. `warmup` is a share of all steps. `pooling` defaults to the mean for similarity and [CLS] for
-    classification; tasks on words take the mean of each word's subwords. `siamese=False` trains a similarity task on both texts
-    in one sequence, with one output and squared error. `strategy` is full, frozen:N, head or lora.
-
-    `validation` is the share of the training rows held out (0.3 is the 70/30 split); the epoch with the best main score there
-    is kept, and `patience` epochs without a better one end the run. `train_rows` caps the training rows. `save_steps` adds
-    checkpoints inside epochs. `track` is when the geometry is measured ("epoch", every n steps, or named steps; step 0 always),
-    None for never; `track_texts` on how many texts (None: 256, or fewer where they would cost more than 5 % of the training);
-    `track_hulls` adds how far apart the labels' convex hulls are.
-
-    `method` acts on the vectors that the head takes; tasks on words and Siamese runs have none. `strength` is the penalty's
-    weight, γ of cosreg or λ of istar (None: 1). `published` is IsoBN as its authors' program behaves. `layer` says how an
-    Isotropy Layer is trained (None: as by default).
+    Parameters
+    ----------
+    task
+        Name of a task, or a task.
+    model
+        A Hub id, a folder, or "demo".
+    output
+        The folder that gets everything the run makes.
+    epochs
+        Passes over the training rows.
+    batch_size
+        Examples per batch and device.
+    learning_rate
+        Peak learning rate of AdamW.
+    warmup
+        Share of all steps in which the learning rate rises, in [0, 1).
+    weight_decay
+        Of AdamW.
+    schedule
+        "linear" (the learning rate falls to 0) or "constant", after the warm-up.
+    pooling
+        "mean" or "cls"; by default the mean for Siamese runs and [CLS] for others. Tasks on words always take the mean of each
+        word's subwords.
+    siamese
+        Whether the two texts of a similarity task are encoded apart and compared by their cosine; otherwise both are one
+        sequence, with one output and squared error.
+    strategy
+        "full", "frozen:N" (embeddings and the first N layers stay as they are), "head" (the encoder stays) or "lora".
+    seed
+        Seed of everything that is random.
+    max_length
+        Texts are cut to this number of tokens.
+    train_rows
+        Use at most this number of training examples.
+    validation
+        Share of the training examples held out, in [0, 1); 0.3 is a 70/30 split. The epoch with the best main score there is
+        kept.
+    patience
+        Epochs without a better validation score before the run ends; needs `validation`.
+    eval_split
+        The split that is scored before and after; by default the task's scored split.
+    drop_unseen
+        Whether scored examples with a label that training does not have are left out; otherwise they are an error.
+    save_steps
+        Write a checkpoint every N steps, besides those at the ends of epochs.
+    track
+        When the geometry is measured: "epoch", a number of steps, several steps, "never" (or None), or any of these as text,
+        such as "0,10,50".
+    track_texts
+        On how many texts; by default 256, or fewer if they would cost more than 5 % of the training.
+    track_hulls
+        Whether to measure the distances between the labels' convex hulls too.
+    stop_on_collapse
+        Whether the run ends when the space collapses.
+    report_to
+        Dashboards, such as "tensorboard".
+    device
+        "auto" or "cpu".
+    revision, trust_remote_code
+        As in `Encoder.load`.
+    method
+        A key of `METHODS`. It acts on the vectors that the head takes; tasks on words and Siamese runs have none.
+    strength
+        Weight of the penalty of cosreg (γ) or istar (λ); 1 by default.
+    published
+        IsoBN as its authors' program behaves.
+    layer
+        How an Isotropy Layer is trained.
     """
 
     task: str | Task
@@ -70,8 +123,9 @@ class TuneSettings:
     eval_split: str | None = None
     drop_unseen: bool = False
     save_steps: int | None = None
-    track: When | None = "epoch"
+    track: When | str | None = "epoch"
     track_texts: int | None = None
+    track_hulls: bool = False
     stop_on_collapse: bool = False
     report_to: tuple[str, ...] = ()
     device: Literal["auto", "cpu"] = "auto"
@@ -81,64 +135,64 @@ class TuneSettings:
     strength: float | None = None
     published: bool = False
     layer: LayerSettings | None = None
-    track_hulls: bool = False
 
     def __post_init__(self) -> None:
+        task = self.declared  # raises if there is no such task
+        object.__setattr__(self, "track", steps_to_track(self.track))
         for name in ("epochs", "batch_size", "max_length", "train_rows", "patience", "save_steps", "track_texts"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise ValueError(f"{name}={value} must be at least 1")
+                raise ValueError(f"{option(name, str(value))} must be at least 1")
         if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate={self.learning_rate} must be above 0")
+            raise ValueError(f"{option('learning_rate', str(self.learning_rate))} must be above 0")
         for name in ("warmup", "validation"):
             if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} is a share: at least 0 and below 1")
+                raise ValueError(f"{option(name, str(getattr(self, name)))} is a share: at least 0 and below 1")
+        for name, values in (
+            ("schedule", get_args(Schedule)),
+            ("pooling", (None, *get_args(Pooling))),
+            ("method", tuple(METHODS)),
+        ):
+            if getattr(self, name) not in values:
+                raise ValueError(f"{option(name, str(getattr(self, name)))} must be one of {', '.join(map(str, values))}")
         if self.patience is not None and not self.validation:
-            raise ValueError(f"patience={self.patience} needs rows to judge by: set validation, such as 0.3 for a 70/30 split")
-        find_task(self.task)
-        self._check_strategy()
-        self._check_method()
-        self._check_hulls()
-        for name, known in (("schedule", ("linear", "constant")), ("pooling", (None, "mean", "cls"))):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name}={getattr(self, name)!r} must be one of {known}")
-
-    def _check_strategy(self) -> None:
+            raise ValueError(f"{option('patience', str(self.patience))} needs held-out rows: set {option('validation', '0.3')}")
         if not re.fullmatch(r"full|head|lora|frozen:\d+", self.strategy):
-            raise ValueError(f"strategy={self.strategy!r} must be {STRATEGIES}")
+            raise ValueError(f"{option('strategy', self.strategy)} must be full, frozen:N, head or lora")
         if self.strategy == "head" and self.is_siamese:
             raise ValueError(
-                "strategy='head' trains nothing in a Siamese run, which has no head; use 'full', 'frozen:N' or 'lora'"
+                f"{option('strategy', 'head')} trains nothing in a Siamese run, which has no head; use full, frozen:N or lora"
             )
+        self._check_method()
+        if self.track_hulls and self.track is None:
+            raise ValueError(f"track_hulls needs the geometry to be measured: set {option('track', 'epoch')}")
+        if self.track_hulls and task.kind == "similarity":
+            raise ValueError(f"track_hulls needs labels, and task {task.name!r} has scores; leave it out")
 
     def _check_method(self) -> None:
-        if self.method not in METHODS:
-            raise ValueError(f"method={self.method!r} must be one of {', '.join(METHODS)}")
-        for name, given, methods in (
+        for name, is_set, methods in (
             ("strength", self.strength is not None, ("cosreg", "istar")),
             ("published", self.published, ("isobn",)),
             ("layer", self.layer is not None, ("isolayer",)),
         ):
-            if given and self.method not in methods:
+            if is_set and self.method not in methods:
                 raise ValueError(f"{name} is for method {' or '.join(methods)}, not {self.method!r}")
         if self.method == "plain":
             return
         if self.is_siamese or self.declared.on_words:
-            why = "a Siamese run has no head" if self.is_siamese else "a task on words has many vectors a text"
-            way = "; siamese=False (--preset il23) puts both texts in one sequence" if self.is_siamese else ""
-            raise ValueError(f"method={self.method!r} needs one vector a text between encoder and head, and {why}{way}")
+            reason = "a Siamese run has no head" if self.is_siamese else "a task on words has many vectors per text"
+            way_out = f"; {option('preset', 'il23')} puts both texts into one sequence" if self.is_siamese else ""
+            raise ValueError(
+                f"{option('method', self.method)} needs one vector per text between encoder and head, and {reason}{way_out}"
+            )
         if self.method != "isolayer" and self.batch_size < 2:
-            raise ValueError(f"batch_size={self.batch_size} must be at least 2: {self.method} compares the rows of a batch")
+            raise ValueError(
+                f"{option('batch_size', str(self.batch_size))} must be at least 2: {self.method} compares the rows of a batch"
+            )
         if self.method == "isolayer" and not self.validation:
-            raise ValueError("method='isolayer' is stopped by rows held out: set validation, such as 0.3 for a 70/30 split")
-
-    def _check_hulls(self) -> None:
-        if not self.track_hulls:
-            return
-        if self.track is None:
-            raise ValueError("track_hulls is measured when the geometry is, which is never: set track, such as 'epoch'")
-        if self.declared.kind == "similarity":
-            raise ValueError(f"track_hulls needs labels, and task {self.declared.name!r} has scores; leave it out")
+            raise ValueError(
+                f"{option('method', 'isolayer')} is stopped by held-out rows: set {option('validation', '0.3')} for a 70/30 split"
+            )
 
     @property
     def declared(self) -> Task:
@@ -147,39 +201,67 @@ class TuneSettings:
 
     @property
     def is_siamese(self) -> bool:
+        """Whether two texts are encoded apart and compared."""
         return self.siamese and self.declared.kind == "similarity"
 
     @property
     def pooled(self) -> Pooling:
-        """The pooling where whole texts are pooled."""
+        """How whole texts are pooled."""
         return self.pooling or ("mean" if self.is_siamese else "cls")
 
-    @property
-    def frozen_layers(self) -> int | None:
-        """N of frozen:N, otherwise None."""
-        return int(self.strategy.partition(":")[2]) if self.strategy.startswith("frozen") else None
+    def method_summary(self) -> str:
+        """The method and what was chosen for it, as rows name it; empty for a plain run."""
+        if self.method == "plain":
+            return ""
+        if self.method == "isolayer":
+            return (self.layer or LayerSettings()).summary()
+        options = {"strength": self.strength, "published": self.published or None}
+        return " ".join([self.method, *(f"{name}={value}" for name, value in options.items() if value is not None)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: what has to agree for a run to be continued. `output` may move."""
-        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("output", *LATER)}
-        values |= {name: getattr(self, name) for name in LATER if getattr(self, name) != getattr(type(self), name)}
+        """Plain values for JSON: all that has to agree for a run to be continued, so not `output`, which may move."""
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "output"}
         if self.method == "isolayer":
             values["layer"] = asdict(self.layer or LayerSettings())
-        if isinstance(self.task, Task):
+        if isinstance(self.task, Task):  # a task of one's own is known by what it declares
             values["task"] = {**asdict(self.task), "layout": repr(self.task.layout)}
         return values
 
 
+def steps_to_track(track: When | str | Sequence[int] | None) -> When | None:
+    """When the geometry is measured, from any of its spellings; None for never.
+
+    Parameters
+    ----------
+    track
+        "epoch", "never" or None, a number (every N steps), several numbers (these steps), or such numbers as text with commas.
+
+    Examples
+    --------
+    >>> steps_to_track("never"), steps_to_track("50"), steps_to_track("0,10,50"), steps_to_track([3])
+    (None, 50, (0, 10, 50), (3,))
+    """
+    if track is None or track == "never":
+        return None
+    if track == "epoch":
+        return "epoch"
+    parts = track.split(",") if isinstance(track, str) else [track] if isinstance(track, int) else track
+    try:
+        steps = tuple(int(part) for part in parts if str(part).strip())
+    except ValueError:
+        steps = ()
+    is_every = isinstance(track, int) or (isinstance(track, str) and "," not in track)
+    if not steps or min(steps) < (1 if is_every else 0):
+        raise ValueError(
+            f"{option('track', str(track))} must be epoch, never, a number of steps, or steps with commas such as 0,10,50"
+        )
+    return steps[0] if is_every else steps
+
+
+# The papers' hyper-parameters by name: rp21, il23, zs22.
 PRESETS: dict[str, Mapping[str, Any]] = {
     # Rajaee & Pilehvar (2021). Not stated there, so ours: schedule and warm-up, as in sentence-transformers' own example.
-    "rp21": {
-        "epochs": 3,
-        "batch_size": 32,
-        "learning_rate": 7e-5,
-        "warmup": 0.1,
-        "schedule": "linear",
-        "pooling": "mean",
-    },
+    "rp21": {"epochs": 3, "batch_size": 32, "learning_rate": 7e-5, "warmup": 0.1, "schedule": "linear", "pooling": "mean"},
     # The isotropy-layer paper (IL23): [CLS], AdamW, early stopping by the task metric on a 70/30 split. Not stated there, so
     # ours: learning rate, batch size, warm-up, decay, the largest number of epochs and the patience.
     "il23": {
@@ -194,7 +276,7 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "validation": 0.3,
         "patience": 2,
     },
-    # Zhou & Srikumar (2022): Adam, which AdamW without decay is. Ten epochs; three for BERT-base.
+    # Zhou & Srikumar (2022): Adam, which is AdamW without decay. Ten epochs; three for BERT-base.
     "zs22": {
         "epochs": 10,
         "batch_size": 32,
@@ -205,13 +287,37 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "pooling": "cls",
     },
 }
-"""The papers' hyper-parameters by name: rp21, il23, zs22."""
 
 
 def preset(
     name: str, *, task: str | Task, model: str | os.PathLike[str], output: str | os.PathLike[str], **changes: Any
 ) -> TuneSettings:
-    """The settings of a paper for a task and a model, with whatever is to differ from them."""
+    """The settings of a paper for a task and a model.
+
+    Parameters
+    ----------
+    name
+        A key of `PRESETS`.
+    task, model, output
+        As in `TuneSettings`.
+    changes
+        Settings that differ from the paper's.
+    """
     if name not in PRESETS:
         raise ValueError(f"there is no preset {name!r}; there are {', '.join(PRESETS)}")
     return TuneSettings(task=task, model=os.fspath(model), output=os.fspath(output), **{**PRESETS[name], **changes})
+
+
+def preset_for(kind: Kind, method: Method = "plain") -> str:
+    """The name of the paper whose protocol fits.
+
+    Parameters
+    ----------
+    kind
+        The kind of task.
+    method
+        All methods but "plain" are compared under IL23's protocol.
+    """
+    if method != "plain":
+        return "il23"
+    return {"similarity": "rp21", "classification": "il23", "pair_classification": "il23"}.get(kind, "zs22")

@@ -8,100 +8,160 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers.base.modules import Transformer
 from torch import nn
 
-from theodolite.models.extra import quietly
-from theodolite.models.locate import find
+from theodolite.models.encoder import Encoder, quiet_loading
 from theodolite.tasks.examples import Examples
 from theodolite.tasks.scores import score
-from theodolite.tuning.encoders import load_encoder
+from theodolite.tuning.runs import Splits
 from theodolite.tuning.settings import TuneSettings
-from theodolite.tuning.splits import Splits
 from theodolite.tuning.strategies import apply_strategy
-from theodolite.tuning.trainers import FiniteLoss, arguments
+from theodolite.tuning.trainers import FiniteLoss, load_encoder, trainer_arguments
 
 
 class SiameseTrainer(FiniteLoss, SentenceTransformerTrainer):
-    """Sentence-transformers' trainer, with checkpoints of plain weights: these load back whatever the strategy put inside."""
+    """Sentence-transformers' trainer, with checkpoints of plain weights: they load back whatever a strategy put inside."""
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-        """No model card: writing one asks the hub."""
+        """Write no model card, because writing one asks the Hub."""
 
-    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:  # noqa: ARG002  # theirs
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:  # noqa: ARG002  # their signature
         from safetensors.torch import save_file
 
         folder = Path(output_dir or str(self.args.output_dir))
         folder.mkdir(parents=True, exist_ok=True)
+        # Their own checkpoints are folders of modules, which do not load back into an encoder with LoRA layers.
         weights = {name: tensor.contiguous() for name, tensor in self.model.state_dict().items()}
         save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:  # noqa: ARG002  # theirs
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:  # noqa: ARG002  # their signature
         from safetensors.torch import load_file
 
         self.model.load_state_dict(load_file(Path(resume_from_checkpoint) / "model.safetensors"))
 
 
-class Siamese:
-    """The two tied towers: a SentenceTransformer of encoder and pooling."""
+class SiameseJob:
+    """The two tied towers, a SentenceTransformer of encoder and pooling, and their trainer.
+
+    Parameters
+    ----------
+    settings
+        The run's settings.
+    splits
+        The examples.
+    folder
+        Where checkpoints go.
+    """
 
     def __init__(self, settings: TuneSettings, splits: Splits, folder: Path) -> None:
-        self.settings = settings
-        self.model = sentence_model(settings)
-        words: Any = self.model[0]
-        self.encoder: nn.Module = words.auto_model
-        self.tokenizer = self.model.tokenizer
-        self._plain = apply_strategy(self.encoder, settings.strategy)
-        self.trainer: Any = self._trainer(splits, folder)
-
-    def _trainer(self, splits: Splits, folder: Path) -> SiameseTrainer:
         from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
 
-        metric = f"eval_{splits.dev.task.score}_cosine" if splits.validation is not None else None
-        told = arguments(self.settings, folder, rows=len(splits.train), metric=metric)
-        return SiameseTrainer(
+        self.settings, self.splits = settings, splits
+        self.encoder = load_encoder(settings)
+        self.model = sentence_model(settings, self.encoder)
+        self._make_plain = apply_strategy(self.encoder.module, settings.strategy)
+        validation = splits.validation
+        metric = f"eval_{splits.dev.task.score}_cosine" if validation is not None else None
+        arguments = trainer_arguments(settings, folder, rows=len(splits.train), metric=metric)
+        self.trainer: Any = SiameseTrainer(
             model=self.model,
-            args=SentenceTransformerTrainingArguments(**told),
-            train_dataset=pairs(splits.train),
+            args=SentenceTransformerTrainingArguments(**arguments),
+            train_dataset=_pairs(splits.train),
             loss=CosineSimilarityLoss(self.model, loss_fct=nn.MSELoss()),
-            evaluator=None if splits.validation is None else evaluator(splits.validation, 2 * self.settings.batch_size),
+            evaluator=None if validation is None else _evaluator(validation, 2 * settings.batch_size),
         )
 
     def score(self, examples: Examples) -> tuple[float, str]:
-        """Rank (or other) correlation of the cosines with the scores."""
+        """Rank (or other) correlation of the cosines with the scores, or nan and the reason.
+
+        Parameters
+        ----------
+        examples
+            Examples of the run's task.
+        """
         return score(examples.task.score, examples.unit_scores(), cosines(self.model, examples, 2 * self.settings.batch_size))
 
     def vectors(self, examples: Examples) -> None:
         """There is no head that would take any."""
 
     def save(self, folder: Path) -> None:
-        """A folder that SentenceTransformer and AutoModel load alike."""
-        self._plain()
+        """Write a folder that both SentenceTransformer and AutoModel load.
+
+        Parameters
+        ----------
+        folder
+            The folder to write into.
+        """
+        self._make_plain()
         self.model.save_pretrained(str(folder), create_model_card=False)
 
 
-def sentence_model(settings: TuneSettings) -> SentenceTransformer:
-    """Encoder and pooling alone: whatever else a sentence model's folder has on top is left away."""
-    from sentence_transformers.base.modules import Transformer
+def sentence_model(settings: TuneSettings, encoder: Encoder) -> SentenceTransformer:
+    """A SentenceTransformer of an encoder and a pooling alone; whatever else a sentence model's folder has is left out.
+
+    Parameters
+    ----------
+    settings
+        The run's settings.
+    encoder
+        The encoder they name. Its module is not copied: what trains is the encoder itself.
+    """
     from sentence_transformers.sentence_transformer.modules import Pooling
 
-    location = find(settings.model, revision=settings.revision)
-    length = load_encoder(settings).max_length  # complains where files or positions are missing
-    shared: dict[str, Any] = {"trust_remote_code": settings.trust_remote_code, "subfolder": location.subfolder}
+    location = encoder.location
+    assert location is not None
+    options: dict[str, Any] = {"trust_remote_code": settings.trust_remote_code, "subfolder": location.subfolder}
     if location.revision is not None:
-        shared["revision"] = location.revision
-    with quietly():
-        words = Transformer(location.place, model_kwargs=dict(shared), processor_kwargs=dict(shared), config_kwargs=dict(shared))
-    words.max_seq_length = length
-    words.auto_model.float()
+        options["revision"] = location.revision
+
+    class LoadedTransformer(Transformer):
+        """Their module around weights that are in memory already, which its constructor would read a second time."""
+
+        def _load_model(self, *args: Any, **kwargs: Any) -> Any:
+            config = args[2]
+            if getattr(config, "is_encoder_decoder", False):  # they have classes of their own for the encoder alone
+                return super()._load_model(*args, **kwargs)
+            if hasattr(config, "use_cache"):  # they switch it off, and it is saved with the model
+                encoder.module.config.use_cache = config.use_cache
+            return encoder.module
+
+    with quiet_loading():
+        transformer = LoadedTransformer(
+            location.place, model_kwargs=dict(options), processor_kwargs=dict(options), config_kwargs=dict(options)
+        )
+    transformer.__class__ = Transformer  # the name it is saved under, so that the folder loads without this package
+    transformer.max_seq_length = encoder.max_length
+    encoder.module = transformer.auto_model.float()
     model = SentenceTransformer(
-        modules=[words, Pooling(words.auto_model.config.hidden_size, settings.pooled)],
-        device="cpu" if settings.device == "cpu" else None,
+        modules=[transformer, Pooling(encoder.d, settings.pooled)], device="cpu" if settings.device == "cpu" else None
     )
     assert isinstance(model, SentenceTransformer)
     return model
 
 
-def pairs(examples: Examples) -> Any:
+def cosines(model: SentenceTransformer, examples: Examples, batch_size: int) -> NDArray[np.float64]:
+    """The cosine of each pair, with the model as it is.
+
+    Parameters
+    ----------
+    model
+        The model.
+    examples
+        Pairs of texts.
+    batch_size
+        Texts per batch.
+    """
+    assert examples.second is not None
+    first, second = (
+        model.encode(list(side), batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True).astype(np.float64)
+        for side in (examples.texts, examples.second)
+    )
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    return np.asarray((first * second).sum(axis=1) / lengths)
+
+
+def _pairs(examples: Examples) -> Any:
     """The columns that the trainer reads: both texts, and the score on a scale from 0 to 1."""
     from datasets import Dataset
 
@@ -110,7 +170,7 @@ def pairs(examples: Examples) -> Any:
     return Dataset.from_dict(columns)
 
 
-def evaluator(examples: Examples, batch_size: int) -> Any:
+def _evaluator(examples: Examples, batch_size: int) -> Any:
     """Sentence-transformers' own: Pearson and Spearman of the cosines."""
     from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
 
@@ -123,14 +183,3 @@ def evaluator(examples: Examples, batch_size: int) -> Any:
         main_similarity="cosine",
         write_csv=False,
     )
-
-
-def cosines(model: SentenceTransformer, examples: Examples, batch_size: int) -> NDArray[np.float64]:
-    """The cosine of each pair, with the model as it is."""
-    assert examples.second is not None
-    left, right = (
-        model.encode(list(side), batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True).astype(np.float64)
-        for side in (examples.texts, examples.second)
-    )
-    lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
-    return np.asarray((left * right).sum(axis=1) / lengths)

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import math
 import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from transformers import set_seed
 
-from theodolite.core.rows import Row, current_versions
-from theodolite.models.extra import quietly
+from theodolite.core.result import Result
+from theodolite.core.rows import Row
+from theodolite.core.states import FINE_TUNED, PRE_TRAINED
+from theodolite.models.batches import Progress
+from theodolite.models.location import model_name
+from theodolite.tuning.classifier import ClassifierJob
+from theodolite.tuning.isolayer.run import train_run_layer
 from theodolite.tuning.model_card import write_card
-from theodolite.tuning.run import Run, Tuned
+from theodolite.tuning.planning import PlannedRun
+from theodolite.tuning.resume import preserved_random_state
+from theodolite.tuning.rows import loss_rows, over_seeds, row_fields, run_result, shape_rows
+from theodolite.tuning.runs import Run, Splits, Tuned, load_splits
 from theodolite.tuning.settings import TuneSettings
-from theodolite.tuning.shape import shape_rows
-from theodolite.tuning.splits import Splits, load_splits
-from theodolite.tuning.tracking import TEXTS, GeometryCallback, GeometryTracker, read_whole_lines
-from theodolite.tuning.trainers import Job, fit, prepare
-from theodolite.tuning.undisturbed import kept_random_state
-
-Progress = Callable[[int, int], None]
+from theodolite.tuning.tracking.callback import GeometryCallback
+from theodolite.tuning.tracking.tracker import TEXTS, GeometryTracker, read_complete_lines
+from theodolite.tuning.trainers import Job, prepare_trainer, train_or_resume
 
 
-def tune(
+def fine_tune(
     settings: TuneSettings,
     *,
     data: str | os.PathLike[str] | None = None,
@@ -37,67 +38,130 @@ def tune(
     vectors: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Tuned:
-    """Fine-tune as the settings say and return scores before and after, losses and geometry; all of it is in `settings.output`.
+    """Do one run: fine-tune, score before and after, measure losses and geometry, and write all of it to `settings.output`.
 
-    `data` is the folder of the task's own files (none: the hub). A run that was cut off goes on from its last whole checkpoint,
-    and ends with the very weights it would have had. A finished one is only read. `progress` is called with (steps done, steps).
+    A run that was interrupted continues from its last complete checkpoint, and ends with the very weights it would have had. A
+    finished one is only read.
 
-    Method `isolayer` takes the finished plain run in the folder `plain`, which has to have the same settings, or makes one in
-    `output`/plain. `vectors` is a folder that gets the tracked vectors of every measured step, for a look at them afterwards.
+    Parameters
+    ----------
+    settings
+        The run's settings.
+    data
+        The folder of the task's own files; None for the Hub.
+    resume
+        Whether a run in the folder may be continued; otherwise it is an error.
+    overwrite
+        Whether a run in the folder is removed first.
+    plain
+        For method "isolayer": the folder of a finished plain run with the same settings. By default one is made in
+        `output`/plain.
+    vectors
+        A folder for the tracked vectors of every measured step, to be read with `read_steps`.
+    progress
+        Called with the number of steps that are done, and of all.
+
+    Raises
+    ------
+    Diverged
+        The loss is not a finite number.
+    FileExistsError
+        The folder has another run, or files of something else.
     """
     if plain is not None and settings.method != "isolayer":
-        raise ValueError(f"a plain run to start from is for method 'isolayer', not {settings.method!r}")
+        raise ValueError(f"a plain run to start from is for method isolayer, not {settings.method!r}")
     run = Run.open(settings, resume=resume, overwrite=overwrite)
     if run.finished:
-        return run.result()
-    with kept_random_state():
+        return run.tuned()
+    with preserved_random_state():
         splits = load_splits(settings, data)
         if settings.method == "isolayer":
-            from theodolite.tuning.layer_run import tune_layer
-
-            return tune_layer(settings, run, splits, plain_run(settings, run, splits, plain, progress), progress)
+            return train_run_layer(settings, run, splits, _plain_run(settings, run, splits, plain, progress), progress)
         return _train(settings, run, splits, progress, vectors)
 
 
-def plain_run(
+def tune_runs(
+    runs: Sequence[PlannedRun],
+    *,
+    to: str | os.PathLike[str],
+    data: str | os.PathLike[str] | None = None,
+    resume: bool = True,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    finished: Callable[[Tuned], None] | None = None,
+) -> Result:
+    """Do the runs that `plan_runs` planned, one after the other; what is finished already is only read.
+
+    Parameters
+    ----------
+    runs
+        The planned runs.
+    to
+        The folder that all of them are in.
+    data, resume, overwrite, progress
+        As in `fine_tune`, for each run.
+    finished
+        Called after each run.
+
+    Returns
+    -------
+    Result
+        Of a single run in `to`, its own. Of one run per seed, the rows of all, preceded by median and standard deviation over
+        the seeds; it is saved in `to`.
+    """
+    results = []
+    for run in runs:
+        tuned = fine_tune(run.settings, data=data, resume=resume, overwrite=overwrite, plain=run.plain, progress=progress)
+        results.append(tuned.result)
+        if finished is not None:
+            finished(tuned)
+    if [Path(run.settings.output) for run in runs] == [Path(to)]:
+        return results[0]
+    joined = Result.joined(results, title=f"{results[0].title}, {len(runs)} seeds")
+    seeds = [run.settings.seed for run in runs]
+    provenance = {
+        **joined.provenance,
+        "settings": {**joined.provenance["settings"], "seed": seeds},
+        "outcome": {str(seed): result.provenance["outcome"] for seed, result in zip(seeds, results, strict=True)},
+    }
+    rows, notes = (*over_seeds(joined.rows), *joined.rows), tuple(dict.fromkeys(joined.notes))
+    summary = replace(joined, rows=rows, notes=notes, provenance=provenance)
+    summary.save(to)
+    return summary
+
+
+def _plain_run(
     settings: TuneSettings, run: Run, splits: Splits, plain: str | os.PathLike[str] | None, progress: Progress | None
 ) -> Run:
     """The plain run that a layer is put into: the finished one that is named, or one inside the run's own folder."""
     folder = run.folder / "plain" if plain is None else Path(plain)
-    same = replace(settings, method="plain", layer=None, output=str(folder))
-    if plain is not None and not (folder / "done.json").is_file():
-        raise FileNotFoundError(f"{folder} holds no finished run; finish it first, or leave it out to have one made")
-    found = Run.open(same, resume=True, overwrite=False)
+    plain_settings = replace(settings, method="plain", layer=None, output=str(folder))
+    if plain is not None and not Run(folder).finished:
+        raise FileNotFoundError(f"{folder} does not have a finished run; finish it first, or leave it out to have one made")
+    plain_run = Run.open(plain_settings, resume=True, overwrite=False)
     if plain is None:
         run.begin(settings)
-    if not found.finished:
-        _train(same, found, splits, progress)
-    return found
+    if not plain_run.finished:
+        _train(plain_settings, plain_run, splits, progress)
+    return plain_run
 
 
 def _train(
-    settings: TuneSettings,
-    run: Run,
-    splits: Splits,
-    progress: Progress | None,
-    vectors: str | os.PathLike[str] | None = None,
+    settings: TuneSettings, run: Run, splits: Splits, progress: Progress | None, vectors: str | os.PathLike[str] | None = None
 ) -> Tuned:
     run.begin(settings)
     set_seed(settings.seed)  # heads and low-rank additions start at random
     job = make_job(settings, splits, run)
-    before, shape = job.score(splits.dev), _shape(settings, splits, job, "pre-trained", 0)
-    prepare(job.trainer, settings, progress)
+    before = _scored(settings, job, PRE_TRAINED, 0)
+    prepare_trainer(job.trainer, settings, progress)
     if settings.track is not None:
-        GeometryCallback(make_tracker(settings, splits, job, run, vectors)).attach(job.trainer)
-    set_seed(settings.seed)
-    fit(job.trainer, run.checkpoints)
-    after = job.score(splits.dev)
+        GeometryCallback(make_tracker(settings, job, run, vectors)).attach(job.trainer)
+    set_seed(settings.seed)  # the same order of batches whatever was measured before
+    train_or_resume(job.trainer, run.checkpoints)
     state = job.trainer.state
-    shape += _shape(settings, splits, job, "fine-tuned", state.global_step)
-    best = _best_epoch(settings, state)
-    scores = _scores(settings, splits, before, after, state.global_step)
-    rows = [*scores, *shape, *_losses(settings, splits, state), *_geometry(run)]
-    facts = {"before": _or_null(before[0]), "after": _or_null(after[0]), "best_epoch": best, "steps": state.global_step}
+    after = _scored(settings, job, FINE_TUNED, state.global_step)
+    losses = loss_rows(settings, job.splits, state.log_history)
+    rows = [before[0], after[0], *before[1:], *after[1:], *losses, *read_complete_lines(run.geometry)]
 
     def save(folder: Path) -> None:
         job.save(folder)
@@ -105,141 +169,96 @@ def _train(
             write_card(folder, rows, settings)
 
     if job.trainer.is_world_process_zero():
-        save_whole(save, run)
-        run.finish(rows, **facts)
+        run.save_model(save)
+        steps = state.best_global_step if settings.validation and state.best_global_step else state.global_step
+        outcome = {
+            "before": before[0].value,
+            "after": after[0].value,
+            "best_epoch": round(steps * settings.epochs / state.max_steps, 3),
+            "steps": state.global_step,
+        }
+        run.finish(run_result(settings, rows, outcome, notes=_notes(splits, job.splits)))
     job.trainer.accelerator.wait_for_everyone()  # the others read what one has written
-    return run.result()
+    return run.tuned()
 
 
 def make_job(settings: TuneSettings, splits: Splits, run: Run) -> Job:
-    """The model and trainer for the kind of task."""
+    """The model and trainer for the kind of task.
+
+    Parameters
+    ----------
+    settings
+        The run's settings.
+    splits
+        The examples.
+    run
+        Its checkpoints go into this run's folder.
+    """
     if settings.is_siamese:
-        from theodolite.tuning.siamese import Siamese
+        from theodolite.tuning.siamese import SiameseJob  # sentence-transformers takes seconds to import
 
-        return Siamese(settings, splits, run.checkpoints)
-    from theodolite.tuning.classify import Classify
-
-    return Classify(settings, splits, run.checkpoints)
+        return SiameseJob(settings, splits, run.checkpoints)
+    return ClassifierJob(settings, splits, run.checkpoints)
 
 
-def make_tracker(
-    settings: TuneSettings, splits: Splits, job: Job, run: Run, vectors: str | os.PathLike[str] | None = None
-) -> GeometryTracker:
-    """The tracker of a run: the pooling that trains, on examples of the scored split."""
+def make_tracker(settings: TuneSettings, job: Job, run: Run, vectors: str | os.PathLike[str] | None = None) -> GeometryTracker:
+    """The tracker of a run: with the pooling that trains, on examples of the scored split.
+
+    Parameters
+    ----------
+    settings
+        The run's settings.
+    job
+        The model that trains, and its examples.
+    run
+        Its folder gets the rows.
+    vectors
+        A folder for the measured vectors.
+    """
     assert settings.track is not None
+    dev = job.splits.dev
     return GeometryTracker(
-        splits.dev,
-        job.tokenizer,
+        dev,
+        job.encoder.tokenizer,
         every=settings.track,
         unit=settings.pooled,
         hulls=settings.track_hulls,
-        texts=settings.track_texts or affordable_texts(settings, splits),
+        size=settings.track_texts or _affordable_texts(settings, job.splits),
         seed=settings.seed,
         max_length=settings.max_length,
         stop=settings.stop_on_collapse,
         path=run.geometry,
         vectors=vectors,
         about={
-            "model": settings.model,
+            "model": model_name(settings.model),
             "revision": settings.revision or "",
-            "task": splits.dev.task.name,
-            "split": splits.dev.split,
+            "task": dev.task.name,
+            "split": dev.split,
         },
     )
 
 
-def affordable_texts(settings: TuneSettings, splits: Splits) -> int:
-    """As many texts as cost about 3 % of the training, a step of it counted as three forward passes; from 32 to 256."""
+def _notes(splits: Splits, used: Splits) -> list[str]:
+    """A sentence about words that were left out, if there are any."""
+    whole, rest = (sum(len(part) for part in (s.train, s.validation, s.dev) if part is not None) for s in (splits, used))
+    return [f"{whole - rest} of {whole} words of the task were cut off or have no token, and were left out."] * (rest < whole)
+
+
+def _affordable_texts(settings: TuneSettings, splits: Splits) -> int:
+    """As many texts as cost about 3 % of the training, a step of which costs three forward passes; from 32 to 256."""
     texts = len(splits.train.texts) * (2 if settings.is_siamese else 1)
+    # The geometry is measured once more than there are epochs: before the first.
     share = 0.03 * settings.epochs / (settings.epochs + 1)
     return max(32, min(TEXTS, int(share * 3 * texts)))
 
 
-def save_whole(save: Callable[[Path], None], run: Run) -> None:
-    """The fine-tuned encoder, whole or absent."""
-    partial = run.folder / ".model.partial"
-    for old in (partial, run.model):
-        shutil.rmtree(old, ignore_errors=True)
-    partial.mkdir(parents=True)
-    with quietly():
-        save(partial)
-    os.replace(partial, run.model)
-
-
-def _scores(
-    settings: TuneSettings, splits: Splits, before: tuple[float, str], after: tuple[float, str], steps: int
-) -> Iterator[Row]:
-    untrained, done = "" if settings.is_siamese else "untrained head", method_name(settings)
-    for (value, reason), state, step, setting in ((before, "pre-trained", 0, untrained), (after, "fine-tuned", steps, done)):
-        yield Row(
-            metric=splits.dev.task.score,
-            value=value,
-            reason=reason,
-            n=len(splits.dev),
-            setting=setting,
-            split=splits.dev.split,
-            **about(settings, state, step),
-        )
-
-
-def _losses(settings: TuneSettings, splits: Splits, state: Any) -> Iterator[Row]:
-    """Losses and validation scores, from the trainer's own history."""
-    name = splits.dev.task.score
-    for entry in state.log_history:
-        told = about(settings, "fine-tuning", entry["step"])
-        if "loss" in entry:
-            yield Row(metric="train_loss", value=entry["loss"], split="train", n=len(splits.train), **told)
-        value = entry.get(f"eval_{name}_cosine" if settings.is_siamese else f"eval_{name}")
-        if value is not None and splits.validation is not None:
-            reason = f"{name} is not defined on the validation rows" if math.isnan(value) else ""
-            yield Row(metric=name, value=value, reason=reason, split="validation", n=len(splits.validation), **told)
-
-
-def _geometry(run: Run) -> list[Row]:
-    return read_whole_lines(run.geometry)
-
-
-def method_name(settings: TuneSettings) -> str:
-    """The method and what was chosen for it, as rows name it; nothing for a plain run."""
-    if settings.method == "plain":
-        return ""
-    chosen = {"strength": settings.strength, "published": settings.published or None}
-    return " ".join([settings.method, *(f"{name}={value}" for name, value in chosen.items() if value is not None)])
-
-
-def _shape(settings: TuneSettings, splits: Splits, job: Job, state: str, step: int) -> list[Row]:
-    """The shape of the head's vectors of the scored split."""
-    vectors = job.vectors(splits.dev)
-    if vectors is None:
-        return []
-    told = about(settings, state, step)
-    return shape_rows(vectors, {**told, "split": splits.dev.split, "setting": method_name(settings) if step else ""})
-
-
-def about(settings: TuneSettings, state: str, step: int) -> dict[str, Any]:
-    """What every row of a run says of where it comes from."""
-    return {
-        "model": settings.model,
-        "revision": settings.revision or "",
-        "state": state,
-        "step": step,
-        "task": settings.declared.name,
-        "seed": settings.seed,
-        "versions": versions(),
-    }
-
-
-def versions() -> str:
-    """The versions a fine-tuned model was made with."""
-    names = ("torch", "transformers", "sentence-transformers", "accelerate")
-    return "; ".join([current_versions(), *(f"{name} {version(name)}" for name in names)])
-
-
-def _best_epoch(settings: TuneSettings, state: Any) -> float:
-    """The epoch whose weights are kept: the best on the validation rows, otherwise the last that was trained."""
-    steps = state.best_global_step if settings.validation and state.best_global_step else state.global_step
-    return float(round(steps * settings.epochs / state.max_steps, 3))
-
-
-def _or_null(value: float) -> float | None:
-    return None if math.isnan(value) else value
+def _scored(settings: TuneSettings, job: Job, state: str, step: int) -> list[Row]:
+    """The main score of the scored split as the first row, then the shape of the vectors that the head takes of it."""
+    dev = job.splits.dev
+    value, reason = job.score(dev)
+    fields: dict[str, Any] = {**row_fields(settings, state, step), "split": dev.split}
+    method = settings.method_summary() if step else ""
+    untrained = "untrained head" if not step and not settings.is_siamese else ""
+    score = Row(metric=dev.task.score, value=value, reason=reason, n=len(dev), setting=method or untrained, **fields)
+    X = job.vectors(dev)
+    return [score, *([] if X is None else shape_rows(X, {**fields, "setting": method}))]

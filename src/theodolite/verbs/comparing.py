@@ -10,13 +10,15 @@ from theodolite.core.options import option
 from theodolite.core.result import Result
 from theodolite.core.states import AFTER, BEFORE, DIFFERENCE
 from theodolite.verbs.inputs import (
+    APPLICABLE,
+    DESCRIPTIONS,
     EncoderInput,
     Input,
     Reading,
     ReadingOptions,
     VectorsInput,
+    input_kind,
     input_name,
-    is_encoder,
     open_input,
     reads_input,
     short_name,
@@ -52,7 +54,7 @@ def compare(
 ) -> Result:
     """Show how the metrics differ between two spaces: A, B, and B minus A.
 
-    Two files or arrays of vectors are compared once, with 95 % intervals of the differences; two spaces or encoders, layer by layer.
+    Vectors are compared once, with 95 % intervals of the differences; two spaces or encoders, layer by layer.
 
     Parameters
     ----------
@@ -89,7 +91,10 @@ def compare(
     _require_same_kind(inputs, options)
     titles = [_title(each, source) for each, source in zip(inputs, (before, after), strict=True)]
     with progress_bars(progress) as bars:
-        sides = [_Side(each, title, options, sample=sample, seed=seed, cache=cache, progress=bars) for each, title in zip(inputs, titles, strict=True)]
+        sides = [
+            _Side(each, title, options, sample=sample, seed=seed, cache=cache, progress=bars)
+            for each, title in zip(inputs, titles, strict=True)
+        ]
         layers = _common_layers(*sides)
         layered = layers != (None,)
         count = bootstrap if bootstrap is not None else 0 if layered else BOOTSTRAP
@@ -97,9 +102,9 @@ def compare(
         rows: list[Row] = []
         advance = bars.steps("comparing layers") if layered else bars.steps("half-samples")
         for done, layer in enumerate(layers, start=1):
-            clouds = [side.cloud(layer) for side in sides]
             comparisons = compare_clouds(
-                *clouds,
+                sides[0].cloud(layer),
+                sides[1].cloud(layer),
                 chosen,
                 paired=paired,
                 bootstrap=count,
@@ -109,7 +114,9 @@ def compare(
             rows += _rows(comparisons)
             if layered:
                 advance(done, len(layers))
-        pictures = [picture for side, state in zip(sides, (BEFORE, AFTER), strict=True) for picture in side.picture(layers[-1], state)]
+        pictures = [
+            picture for side, state in zip(sides, (BEFORE, AFTER), strict=True) for picture in side.picture(layers[-1], state)
+        ]
     notes = [f"{name} = {side.name}: {side.size}" for name, side in zip("AB", sides, strict=True)]
     is_paired = comparisons[0].paired if comparisons else bool(paired)
     if count:
@@ -127,7 +134,9 @@ def compare(
 class _Side:
     """One of the two inputs, opened: its clouds by layer, and what rows say of them."""
 
-    def __init__(self, opened: Input, name: str, reading: Reading, *, sample: int, seed: int, cache: bool, progress: Progress) -> None:
+    def __init__(
+        self, opened: Input, name: str, reading: Reading, *, sample: int, seed: int, cache: bool, progress: Progress
+    ) -> None:
         from theodolite.spaces.space import choose_layers
 
         self.name, self._sample, self._seed = name, sample, seed
@@ -179,12 +188,13 @@ class _Side:
 
 
 def _options_for(before: Any, after: Any, reading: Reading) -> list[Reading]:
-    """The options for each input: of an encoder and a file, each takes those that apply to it."""
-    encoders = [is_encoder(each, reading) for each in (before, after)]
-    if encoders[0] == encoders[1]:
+    """The options for each input: of two different kinds, each takes those that apply to it."""
+    kinds = [input_kind(each, reading) for each in (before, after)]
+    if kinds[0] == kinds[1]:
         return [reading, reading]
-    for_files = Reading(key=reading.key, columns=reading.columns)
-    return [replace(reading, key=None, columns=None) if encoder else for_files for encoder in encoders]
+    either = {*APPLICABLE[kinds[0]], *APPLICABLE[kinds[1]]}
+    reading.refuse(" or ".join(DESCRIPTIONS[kind] for kind in kinds), but=tuple(either))
+    return [reading.only(APPLICABLE[kind]) for kind in kinds]
 
 
 def _common_layers(first: _Side, second: _Side) -> tuple[int | None, ...]:
@@ -195,7 +205,9 @@ def _common_layers(first: _Side, second: _Side) -> tuple[int | None, ...]:
         return (None,)
     common = tuple(layer for layer in first.layers if layer in second.layers)
     if not common:
-        raise ValueError(f"{first.name} has layers {list(first.layers)}, {second.name} has {list(second.layers)}; none is in both")
+        raise ValueError(
+            f"{first.name} has layers {list(first.layers)}, {second.name} has {list(second.layers)}; none is in both"
+        )
     return common
 
 

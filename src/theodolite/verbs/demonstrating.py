@@ -129,7 +129,7 @@ def _repair_scores(models: dict[str, str]) -> Result:
         space = extract(model, task="demo-pairs", split="dev", layers="last", progress=False)
         sides = [space[-1][[row for row, each in enumerate(space.rows["side"]) if each == side]] for side in (0, 1)]
         about: dict[str, Any] = {"state": state, "model": model, "task": "demo-pairs", "split": "dev", "n": len(examples)}
-        for name, value in repaired_scores(*sides, examples.scores, repairs).items():
+        for name, value in repaired_scores(sides[0], sides[1], examples.scores, repairs).items():
             rows.append(Row(metric="spearman", value=value, setting=f"repair={name}", versions=current_versions(), **about))
     return Result(verb="repairs", title="Spearman after each repair (demo-pairs dev)", rows=tuple(rows))
 
@@ -147,5 +147,3 @@ def _write_sentences(path: Path) -> None:
             texts += [*examples.texts, *(examples.second or ())]
     vectors = extract("demo", texts, layers="last", progress=False)[-1]
     write_vectors([vectors], path, n=len(vectors), d=vectors.shape[1], dtype=vectors.dtype, overwrite=True)
-
-

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from theodolite.verbs.inputs import EncoderInput, Reading, ReadingOptions, Texts, reads_input
+from theodolite.verbs.inputs import APPLICABLE, DESCRIPTIONS, EncoderInput, Reading, ReadingOptions, Texts, reads_input
 from theodolite.verbs.progress import Progress, progress_bars
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 @reads_input
 def extract(
     model: Any,
-    /,
     texts: str | os.PathLike[str] | Sequence[str] | None = None,
+    /,
     *,
     to: str | os.PathLike[str] | None = None,
     frequencies: bool = False,
@@ -34,7 +34,7 @@ def extract(
     model
         An encoder: a Hub id, a folder, `demo`, a `SentenceTransformer`, or a `PreTrainedModel` with `tokenizer`.
     texts
-        Texts for the encoder: a sequence, or a file with one text per line; `task` or `own` instead of it.
+        Texts for the encoder: a sequence, or a file with one text per line; `task` or `own` instead of it. Also as `texts=`.
     to
         Folder that gets the space; kept in memory without it.
     frequencies
@@ -55,8 +55,8 @@ def extract(
     from theodolite.models.extraction import extract_space
     from theodolite.spaces import is_space
 
-    options = Reading(**{**reading, "texts": texts})
-    options.refuse("an encoder", but=[name for name in Reading.__dataclass_fields__ if name not in ("key", "columns")])
+    options = Reading(**({**reading, "texts": texts} if texts is not None else reading))
+    options.refuse(DESCRIPTIONS["encoder"], but=APPLICABLE["encoder"])
     if to is not None and not is_space(to):
         require_free_folder(to, overwrite=overwrite)
     source = EncoderInput(model, options, Texts.of(options))

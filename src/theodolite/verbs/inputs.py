@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar
 
 from theodolite.core.options import option
 
@@ -26,11 +26,6 @@ Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
 
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-
-FILE_OPTIONS = ("key", "columns")
-"""Options that say where in a file the vectors are."""
-LAYER_OPTIONS = ("layers",)
-"""Options that apply to a space as well as to an encoder."""
 
 
 class ReadingOptions(TypedDict, total=False):
@@ -147,17 +142,25 @@ class Reading:
         """
         for each in fields(self):
             if each.name not in but and getattr(self, each.name) != each.default:
-                raise ValueError(f"{option(each.name, 'X' if each.type != 'bool' else '')} does not apply to {what}; leave it out")
+                value = getattr(self, each.name)
+                text = "" if value is True else str(value) if isinstance(value, (str, int, float)) else "X"
+                raise ValueError(f"{option(each.name, text)} does not apply to {what}; leave it out")
+
+    def only(self, names: Sequence[str]) -> Reading:
+        """The same with every other option at its default."""
+        return Reading(**{name: getattr(self, name) for name in names})
 
     def declared_task(self) -> Task | None:
         """The task that the options name: a declared one, or one made of the user's own files."""
-        from theodolite.tasks.loading import find_task
+        from theodolite.tasks.declarations import find_task
         from theodolite.tasks.own import own_task
 
         if not self.own:
             for name in ("kind", "column", "score_range"):
                 if getattr(self, name):
-                    raise ValueError(f"{option(name, 'X')} describes your own files; name them with {option('own', 'train=FILE')}")
+                    raise ValueError(
+                        f"{option(name, 'X')} describes your own files; name them with {option('own', 'train=FILE')}"
+                    )
             return None if self.task is None else find_task(self.task)
         if self.task:
             raise ValueError(f"{option('task', 'NAME')} and {option('own', 'train=FILE')} name two tasks; give one of them")
@@ -185,6 +188,23 @@ class Reading:
             max_length=self.max_length,
             trust_remote_code=self.trust_remote_code,
         )
+
+
+Kind: TypeAlias = Literal["space", "encoder", "file", "memory"]
+
+DESCRIPTIONS: dict[Kind, str] = {
+    "space": "a space, whose vectors are there already",
+    "encoder": "an encoder",
+    "file": "a file of vectors",
+    "memory": "vectors in memory",
+}
+APPLICABLE: dict[Kind, tuple[str, ...]] = {
+    "space": ("layers",),
+    "encoder": tuple(each.name for each in fields(Reading) if each.name not in ("key", "columns")),
+    "file": ("key", "columns"),
+    "memory": (),
+}
+"""Which reading options each kind of input has a use for."""
 
 
 def reads_input(verb: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
@@ -224,7 +244,8 @@ class Texts:
         """The texts that the options name; an error if they name none, or two sources."""
         task = reading.declared_task()
         if (task is None) == (reading.texts is None):
-            ways = f"{option('task', 'NAME')}, {option('own', 'dev=FILE')} with {option('kind', 'KIND')}, or {option('texts', 'FILE')}"
+            own = f"{option('own', 'dev=FILE')} with {option('kind', 'KIND')}"
+            ways = f"{option('task', 'NAME')}, {own}, or {option('texts', 'FILE')}"
             raise ValueError(f"say which texts the encoder is to read: {ways}")
         if task is None:
             assert reading.texts is not None
@@ -313,7 +334,7 @@ class VectorsInput:
 Input: TypeAlias = "VectorsInput | Space | EncoderInput"
 
 
-def open_input(source: Any, reading: Reading, *, encoder: bool | None = None) -> Input:
+def open_input(source: Any, reading: Reading) -> Input:
     """Find out what the user gave, refuse options that do not apply to it, and open it as far as that is cheap.
 
     Parameters
@@ -323,40 +344,42 @@ def open_input(source: Any, reading: Reading, *, encoder: bool | None = None) ->
         `demo`, `SentenceTransformer`, `PreTrainedModel`).
     reading
         The options that say how to read it.
-    encoder
-        True if the source is known to be an encoder; None if that is to be found out.
     """
+    from theodolite.core.vectors import source as open_vectors
     from theodolite.metrics.cloud import Cloud
-    from theodolite.spaces import Space, is_space, read
+    from theodolite.spaces import Space, read
 
-    if isinstance(source, Space) or (isinstance(source, (str, os.PathLike)) and not encoder and is_space(source)):
-        reading.refuse("a space, whose vectors are there already", but=LAYER_OPTIONS)
+    kind = input_kind(source, reading)
+    if kind == "file" and looks_like_a_model(source):
+        ways = f"{option('task', 'NAME')} or {option('texts', 'FILE')}"
+        raise FileNotFoundError(f"there is no file {source}; if it is an encoder, say which texts it is to read: {ways}")
+    reading.refuse(DESCRIPTIONS[kind], but=APPLICABLE[kind])
+    if kind == "space":
         return source if isinstance(source, Space) else Space.open(source)
-    if encoder or is_encoder(source, reading):
-        reading.refuse("an encoder", but=[each.name for each in fields(reading) if each.name not in FILE_OPTIONS])
+    if kind == "encoder":
         return EncoderInput(source, reading, Texts.of(reading))
-    if isinstance(source, (str, os.PathLike)):
-        if looks_like_a_model(source):
-            ways = f"{option('task', 'NAME')} or {option('texts', 'FILE')}"
-            raise FileNotFoundError(f"there is no file {source}; if it is an encoder, say which texts it is to read: {ways}")
-        reading.refuse("a file of vectors", but=FILE_OPTIONS)
+    if kind == "file":
         vectors = read(source, key=reading.key, columns=reading.columns)
         return VectorsInput(os.fspath(source), vectors, os.fspath(source), reading)
-    from theodolite.core.vectors import source as open_vectors
-
-    reading.refuse("vectors in memory")
     return VectorsInput(input_name(source), source if isinstance(source, Cloud) else open_vectors(source), None, reading)
 
 
-def is_encoder(source: Any, reading: Reading) -> bool:
-    """Whether a source is an encoder: a model in memory, a model's folder, or a name together with texts to read."""
+def input_kind(source: Any, reading: Reading) -> Kind:
+    """What a source is: a space, an encoder (a model in memory, its folder, or a name with texts to read), a file, or vectors."""
+    from theodolite.spaces import Space, is_space
+
     if not isinstance(source, (str, os.PathLike)):
         homes = {each.__module__.partition(".")[0] for each in type(source).__mro__}
-        return bool(homes & {"transformers", "sentence_transformers"}) or type(source).__name__ == "Encoder"
+        if homes & {"transformers", "sentence_transformers"} or type(source).__name__ == "Encoder":
+            return "encoder"
+        return "space" if isinstance(source, Space) else "memory"
+    if is_space(source):
+        return "space"
     path = Path(source)
     if path.is_dir():
-        return any((path / name).is_file() for name in ("config.json", "modules.json", "config_sentence_transformers.json"))
-    return not path.exists() and reading.has_texts()
+        marks = ("config.json", "modules.json", "config_sentence_transformers.json")
+        return "encoder" if any((path / name).is_file() for name in marks) else "file"
+    return "encoder" if not path.exists() and reading.has_texts() else "file"
 
 
 def looks_like_a_model(source: str | os.PathLike[str]) -> bool:

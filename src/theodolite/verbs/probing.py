@@ -6,13 +6,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from theodolite.core.files import require_free
 from theodolite.core.options import option
 from theodolite.core.result import Result, table_of
-from theodolite.verbs.inputs import EncoderInput, Reading, ReadingOptions, VectorsInput, open_input, reads_input
+from theodolite.verbs.inputs import EncoderInput, Reading, ReadingOptions, VectorsInput, input_kind, open_input, reads_input
 from theodolite.verbs.progress import Progress, progress_bars
 from theodolite.verbs.surveying import provenance
 
@@ -75,7 +74,7 @@ def probe(
     Parameters
     ----------
     source
-        Vectors, a `Space` or its folder, or an encoder together with `task` or `own`; with `entities`, DirectProbe's file of vectors.
+        Vectors, a `Space` or its folder, or an encoder together with `task` or `own`; with `entities`, DirectProbe's vectors.
     labels
         The label of every row: a sequence, a column of the space (`label` by default), or FILE[:COLUMN].
     test, test_labels
@@ -126,15 +125,17 @@ def probe(
 
         require_rows_file(output)
     if fit_clusters is not None and (sample or hold_out):
+        unfit = f"{option('sample', 'N')} and {option('hold_out', 'SHARE')}"
         raise ValueError(
-            f"{option('fit_clusters', 'FILE')} numbers all rows; leave {option('sample', 'N')} and {option('hold_out', 'SHARE')} out, "
-            f"and score on {option('test', 'PATH')}"
+            f"{option('fit_clusters', 'FILE')} numbers all rows; leave {unfit} out, and score on {option('test', 'PATH')}"
         )
     with progress_bars(progress) as bars:
         if entities is not None:
             data = _directprobe_data(source, labels, entities, label_set, test, test_entities)
         elif label_set is not None or test_entities is not None:
-            raise ValueError(f"{option('label_set', 'FILE')} and {option('test_entities', 'FILE')} go with {option('entities', 'FILE')}")
+            raise ValueError(
+                f"{option('label_set', 'FILE')} and {option('test_entities', 'FILE')} go with {option('entities', 'FILE')}"
+            )
         else:
             data = _read(source, labels, options, test=test, test_labels=test_labels, hold_out=hold_out, seed=seed, progress=bars)
         data, notes = _prepared(data, sample=sample, hold_out=hold_out, drop_unseen=drop_unseen, seed=seed)
@@ -248,7 +249,7 @@ class _DirectProbeFiles:
             assert data.test is not None
             ranks = probe.distances(data.test.take(layer))
             path = self._path(self.predictions, layer)
-            text.write_predictions(data.test.y, ranks, probe.cluster_labels_.tolist(), path, overwrite=self.overwrite)
+            text.write_predictions(data.test.y.tolist(), ranks, probe.cluster_labels_.tolist(), path, overwrite=self.overwrite)
 
     def _path(self, name: str, layer: int | None) -> str:
         return name.replace("{layer}", "" if layer is None else str(layer))
@@ -287,9 +288,7 @@ def _read(
 
 def _open(source: Any, reading: Reading) -> VectorsInput | Space | EncoderInput:
     """The input; of an encoder's task only what is needed to know it, since the split to fit on is chosen here."""
-    from theodolite.verbs.inputs import is_encoder
-
-    if is_encoder(source, reading) and reading.texts is not None:
+    if input_kind(source, reading) == "encoder" and reading.texts is not None:
         raise ValueError(f"plain texts have no labels; give {option('task', 'NAME')} or {option('own', 'train=FILE')}")
     return open_input(source, reading)
 
@@ -299,7 +298,7 @@ def _name(opened: Any, source: Any) -> str:
 
 
 def _is_column(labels: Labels | None, opened: Any) -> bool:
-    from theodolite.spaces.readers.tables import TABLE_ENDINGS
+    from theodolite.spaces.readers.labels import TABLE_ENDINGS
 
     if not isinstance(labels, str):
         return False
@@ -321,7 +320,10 @@ def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None
     from theodolite.metrics.cloud import Cloud
 
     X = array(opened.vectors.source if isinstance(opened.vectors, Cloud) else opened.vectors)
-    values = labels_for(opened.path, labels) if isinstance(labels, (str, os.PathLike)) else [str(label) for label in labels]
+    if isinstance(labels, (str, os.PathLike)):
+        values: Sequence[str] = labels_for(opened.path or "", os.fspath(labels), n=len(X))
+    else:
+        values = [str(label) for label in labels]
     if len(values) != len(X):
         raise ValueError(f"there are {len(values):,} labels for the {len(X):,} rows of {opened.name}; row i needs label i")
     return _Labelled((None,), lambda _: X, np.array(values), {"model": opened.name})
@@ -337,7 +339,9 @@ def _space_labels(space: Space, labels: Labels | None, layers: str | int | Seque
         column = "label" if labels is None else os.fspath(labels)
         if column not in space.rows:
             there = ", ".join(space.rows) or "none"
-            raise ValueError(f"the space has no column {column!r} of labels; it has {there}: name one with {option('labels', 'COLUMN')}")
+            raise ValueError(
+                f"the space has no column {column!r} of labels; it has {there}: name one with {option('labels', 'COLUMN')}"
+            )
         values = list(space.rows[column])
     else:
         column, values = "label", list(labels)
@@ -400,7 +404,9 @@ def _directprobe_data(
     if labels is not None:
         raise ValueError(f"{option('labels', 'X')} and {option('entities', 'FILE')} both name labels; give one of them")
     if (test is None) != (test_entities is None):
-        raise ValueError(f"{option('test', 'FILE')} and {option('test_entities', 'FILE')} go together with {option('entities', 'FILE')}")
+        raise ValueError(
+            f"{option('test', 'FILE')} and {option('test_entities', 'FILE')} go together with {option('entities', 'FILE')}"
+        )
 
     def side(vectors: Any, pairs: str, names: str | None) -> _Labelled:
         content = read_directprobe(vectors, pairs, names)
@@ -419,7 +425,8 @@ def _prepared(
     from theodolite.core.sampling import hold_out as held_out_rows
     from theodolite.core.sampling import sample_by_label
 
-    train, test, notes = data.train, data.test, []
+    train, test = data.train, data.test
+    notes: list[str] = []
     labels = np.unique(train.y)
     if len(labels) < 2:
         raise ValueError(f"all {len(train.y):,} rows have the label {labels[0]!s}; there must be at least two labels")
@@ -441,11 +448,13 @@ def _with_fitted_labels(train: _Labelled, test: _Labelled, drop_unseen: bool, no
     from theodolite.probes.labels import check_label_sets
 
     if tuple(test.layers) != tuple(train.layers):
-        raise ValueError(f"layers {list(train.layers)} are fitted, the held-out rows have {list(test.layers)}; they must be the same")
+        raise ValueError(
+            f"layers {list(train.layers)} are fitted, the held-out rows have {list(test.layers)}; they must be the same"
+        )
     usable, unseen = check_label_sets(train.y, test.y, drop_unseen=drop_unseen)
     if not unseen:
         return test
-    listed = ", ".join(f"{label} ({count})" for label, count in unseen.items())
+    listed = ", ".join(f"{label} ({count})" for label, count in unseen)
     notes.append(f"{int((~usable).sum()):,} held-out rows with labels unseen in training are left out: {listed}")
     return test.subset(np.flatnonzero(usable))
 
@@ -471,7 +480,7 @@ def _estimate(data: _Data, settings: _Settings) -> list[str]:
     """Say how long all layers will take if that is long; raise if it is longer than the budget."""
     import sys
 
-    from theodolite.probes.direct import NoSpread, estimate_cost
+    from theodolite.probes import NoSpread, estimate_cost
 
     train = data.train
     if settings.budget is None and len(train.y) < WORTH_ESTIMATING:
@@ -487,7 +496,7 @@ def _estimate(data: _Data, settings: _Settings) -> list[str]:
             f"{option('sample', str(max(2, len(train.y) // 4)))}, or allow a larger {option('budget', f'{seconds:.0f}')}"
         )
     if seconds >= WORTH_ANNOUNCING:
-        print(f"theodolite: probing will take {sentence}", file=sys.stderr)
+        print(f"theodolite: probing will take {sentence}", file=sys.stderr)  # noqa: T201  # before the wait, not after
     return []
 
 
@@ -525,9 +534,7 @@ def _probe_layers(
         yield layer, measured
 
 
-def _result(
-    data: _Data, layers: Sequence[tuple[int | None, LayerProbe]], notes: Sequence[str], settings: _Settings
-) -> Result:
+def _result(data: _Data, layers: Sequence[tuple[int | None, LayerProbe]], notes: Sequence[str], settings: _Settings) -> Result:
     rows: tuple[Row, ...] = tuple(row for _, measured in layers for row in measured.rows)
     sentences = [measured.sentence if layer is None else f"layer {layer}: {measured.sentence}" for layer, measured in layers]
     facts = {"name": data.title, "n": len(data.train.y), "d": rows[0].d if rows else None}

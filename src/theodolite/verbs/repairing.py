@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from theodolite.core.files import require_free_folder
-from theodolite.core.options import option
 from theodolite.core.numbers import number_text
+from theodolite.core.options import option
 from theodolite.core.result import Result
 from theodolite.core.states import AFTER, BEFORE
 from theodolite.verbs.inputs import Reading, VectorsInput, open_input
@@ -83,7 +82,9 @@ def fit(
 
     repair = make_repair(name, directions=directions, clusters=clusters, components=components, seed=seed, **(settings or {}))
     if (pairs is None) != (scores is None) or (pairs is not None and not hasattr(repair, "fit_pairs")):
-        raise ValueError(f"{option('pairs', 'FILE')} and {option('scores', 'FILE')} go together, and only with the repair 'weighted'")
+        raise ValueError(
+            f"{option('pairs', 'FILE')} and {option('scores', 'FILE')} go together, and only with the repair 'weighted'"
+        )
     if to is not None:
         require_free_folder(to, overwrite=overwrite)
     vectors = _vectors(source, key, columns, layers)
@@ -140,17 +141,14 @@ def apply(
     from theodolite.core.moments import Moments
     from theodolite.repairs import load_repair
     from theodolite.spaces import read, write_vectors
-    from theodolite.spaces.writers import check_target
+    from theodolite.spaces.writers import require_vectors_file
 
-    check_target(to, overwrite=overwrite)
+    require_vectors_file(to, overwrite=overwrite)
     fitted = load_repair(repair) if isinstance(repair, (str, os.PathLike)) else repair
     vectors = _vectors(source, key, columns, layers)
     with progress_bars(progress) as bars:
-        blocks = iter(fitted.transform_blocks(vectors.watched(bars.rows("repairing", vectors.n))))
-        first = next(blocks)  # their width is known once the first has come
-        rows = write_vectors(
-            chain([first], blocks), to, n=vectors.n, d=first.shape[1], dtype=first.dtype, overwrite=overwrite
-        )
+        blocks = fitted.transform_blocks(vectors.watched(bars.rows("repairing", vectors.n)))
+        rows = write_vectors(blocks, to, n=vectors.n, dtype=None, overwrite=overwrite)
         written = read(to)
         after = Moments.of(written.watched(bars.rows("measuring", written.n)))
         before = _moments(source, vectors, key, columns)
@@ -194,5 +192,8 @@ def _change(before: Moments, after: Moments, to: str | os.PathLike[str], count: 
             value, reason = METRICS[name].value(moments)
             rows.append(Row(metric=name, value=value, reason=reason, **about))
     result = Result(verb="repair", title=f"{count:,} vectors written to {os.fspath(to)}", rows=tuple(rows))
-    changes = [f"{label_of(name)} {number_text(result.value(name, state=BEFORE))} → {number_text(result.value(name, state=AFTER))}" for name in CHANGE]
+    changes = [
+        f"{label_of(name)} {number_text(result.value(name, state=BEFORE))} → {number_text(result.value(name, state=AFTER))}"
+        for name in CHANGE
+    ]
     return replace(result, notes=(", ".join(changes),), provenance=provenance())

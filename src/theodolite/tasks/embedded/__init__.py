@@ -1,1 +1,1 @@
-"""The demo's two small data sets, written for this project: graded pairs and labelled sentences. See the README beside them."""
+"""The demo's two small data sets, written for this project: graded pairs and labelled sentences. See the README next to them."""

@@ -7,7 +7,7 @@ function startContents() {
   narrow.addEventListener("change", fit);
   fit();
   const links = new Map([...document.querySelectorAll(".toc a")].map((link) => [link.getAttribute("href").slice(1), link]));
-  const seen = new IntersectionObserver((entries) => {
+  const observer = new IntersectionObserver((entries) => {
     for (const entry of entries) {
       const link = links.get(entry.target.id);
       if (entry.isIntersecting) link.setAttribute("aria-current", "true");
@@ -16,7 +16,7 @@ function startContents() {
   }, { rootMargin: "-15% 0px -75% 0px" });
   for (const id of links.keys()) {
     const target = document.getElementById(id);
-    if (target) seen.observe(target);
+    if (target) observer.observe(target);
   }
 }
 

@@ -1,0 +1,163 @@
+"""Work on all cores, in order: blocks of rows, lists of items in threads, and independent tasks through joblib."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+from theodolite.core.vectors import Floats, Source
+
+Item = TypeVar("Item")
+Output = TypeVar("Output")
+
+SHORT = 0.05
+"""Seconds of work that are not worth a second thread."""
+
+
+def available_cores() -> int:
+    """The number of cores this process may use, or fewer if the variable OMP_NUM_THREADS says so."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    return max(1, min(cores, int(limit))) if limit.isdigit() else cores
+
+
+def map_blocks(function: Callable[[int, Floats], Output], data: Source, *, check: bool = True) -> Iterator[Output]:
+    """The results of a function for every block of rows, in order, with a bounded number of blocks in memory.
+
+    Reading, casting and checking a block happen in the worker thread too. BLAS runs single-threaded inside each worker: the
+    elementwise half of the work then uses all cores as well, which BLAS's own threads leave idle. Results come in order, so
+    sums do not depend on the number of threads.
+
+    Parameters
+    ----------
+    function
+        Called with the number of the block's first row and the block.
+    data
+        The rows.
+    check
+        Whether to check that all entries are finite; a second pass over the same rows need not.
+    """
+
+    def work(numbered: tuple[int, Floats]) -> Output:
+        start, raw = numbered
+        return function(start, data.prepare(start, raw, check=check))
+
+    is_single = data.n is not None and data.n <= data.block_rows
+    yield from in_order(work, data.raw_blocks(), workers=1 if is_single else available_cores())
+
+
+def in_order(function: Callable[[Item], Output], items: Iterable[Item], *, workers: int) -> Iterator[Output]:
+    """The results of a function for every item, in order, taking no more items than there are workers for.
+
+    Parameters
+    ----------
+    function
+        Called with one item, in any thread.
+    items
+        May be a long generator: it is read only as fast as results are taken.
+    workers
+        Number of threads; 1 runs everything in the caller's thread.
+    """
+    if workers == 1:
+        yield from map(function, items)
+        return
+    with _pool(workers) as pool:
+        running: deque[Future[Output]] = deque()
+        try:
+            for item in items:
+                running.append(pool.submit(function, item))
+                if len(running) > workers:
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
+        finally:
+            for future in running:
+                future.cancel()
+
+
+def in_threads(function: Callable[[Item], Output], items: Iterable[Item]) -> list[Output]:
+    """The results of a function for every item, in order, on all cores; for items that are all in memory.
+
+    Parameters
+    ----------
+    function
+        Called with one item, in any thread; BLAS is single-threaded inside it.
+    items
+        Read to the end before the work begins.
+    """
+    items = list(items)
+    workers = min(available_cores(), len(items))
+    if workers <= 1:
+        return [function(item) for item in items]
+    with _pool(workers) as pool:
+        return list(pool.map(function, items))
+
+
+def in_parallel(
+    function: Callable[[Item], Output],
+    tasks: Sequence[Item],
+    *,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Output]:
+    """The results of a function for every task, in order, through joblib, whose backend a caller may have configured.
+
+    Parameters
+    ----------
+    function
+        Called with one task. It should release the interpreter's lock, as compiled kernels do: the default backend is threads,
+        each with single-threaded BLAS, and copies nothing.
+    tasks
+        Independent pieces of work.
+    n_jobs
+        As in joblib, except that None means all cores.
+    progress
+        Called with (finished, total) after every task; it may raise to cancel the rest.
+    """
+    from joblib import Parallel, delayed
+    from threadpoolctl import threadpool_limits
+
+    def report() -> None:
+        if progress is not None:
+            progress(len(results), len(tasks))
+
+    jobs = available_cores() if n_jobs is None else n_jobs
+    results: list[Output] = []
+    start = time.perf_counter()
+    # Threads cost milliseconds to set up, so the first tasks run here: a short list is finished by then.
+    while len(results) < len(tasks) and (jobs == 1 or time.perf_counter() - start <= SHORT):
+        results.append(function(tasks[len(results)]))
+        report()
+    rest = tasks[len(results) :]
+    if not rest:
+        return results
+    # Batches large enough that handing them out costs little, small enough that no thread waits long for the last one.
+    batch = max(1, min(64, len(rest) // 32))
+    with threadpool_limits(1, user_api="blas"):
+        outputs = Parallel(n_jobs=jobs, prefer="threads", return_as="generator", batch_size=batch)(
+            delayed(function)(task) for task in rest
+        )
+        try:
+            for output in outputs:
+                results.append(output)
+                report()
+        except BaseException:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # joblib warns that tasks were cancelled, which is intended
+                outputs.close()
+            raise
+    return results
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[ThreadPoolExecutor]:
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+        yield pool

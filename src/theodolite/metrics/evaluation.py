@@ -1,0 +1,215 @@
+"""Several metrics of one cloud as rows, or of two clouds as differences, in the fewest passes and with intervals."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from theodolite.core.intervals import LEVEL, deviation_interval, half_samples, require_level
+from theodolite.core.moments import Doubles
+from theodolite.core.rows import Row, current_versions
+from theodolite.core.vectors import Vectors
+from theodolite.metrics import partition
+from theodolite.metrics.cloud import Cloud, Undefined
+from theodolite.metrics.registry import METRICS, check_metrics
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with (finished, total) as replicates finish."""
+
+FEWEST_REPLICATES = 20
+"""Half-samples that an interval needs at least."""
+FEWEST_ROWS = 8
+"""Rows that half-samples need at least."""
+
+
+def metric_rows(
+    X: Vectors | Cloud,
+    metrics: Sequence[str] | None = None,
+    *,
+    bootstrap: int = 0,
+    level: float = LEVEL,
+    about: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> list[Row]:
+    """Measure a cloud: one row per metric, in at most two passes over the data.
+
+    Parameters
+    ----------
+    X
+        The vectors, or a cloud of them with another sample size or seed.
+    metrics
+        Names of metrics; `default_metrics()` by default.
+    bootstrap
+        Number of half-samples for intervals, at least 20; 0 means no intervals. Metrics that repeated sampling would bias, such
+        as hubness, have none.
+    level
+        Coverage of the intervals, between 0 and 1.
+    about
+        Further fields of every row, such as `model` and `layer`; a `setting` is put before what is set here.
+    progress
+        Called with (finished, total) as half-samples are measured.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = metric_rows(np.eye(4), ["iso_score", "mean_cosine"])
+    >>> [(row.metric, round(row.value, 3)) for row in rows]
+    [('iso_score', 0.667), ('mean_cosine', 0.0)]
+    """
+    require_level(level)
+    cloud = Cloud.of(X)
+    names = check_metrics(metrics)
+    values = _values(cloud, names)
+    deviations = _deviations(cloud, names, bootstrap, seed=cloud.seed, progress=progress)
+    fields = {"versions": current_versions(), **(about or {})}
+    setting = str(fields.pop("setting", ""))
+    rows = []
+    for name, (value, reason) in values.items():
+        low, high = deviation_interval(value, deviations.get(name), level=level)
+        is_sampled = METRICS[name].needs == "sample" and cloud.is_sampled
+        settings = [setting, f"sample={cloud.sample_size}" * is_sampled, f"half-samples={bootstrap}" * (low is not None)]
+        rows.append(
+            Row(
+                metric=name,
+                value=value,
+                low=low,
+                high=high,
+                reason=reason,
+                n=cloud.n,
+                d=cloud.d,
+                seed=cloud.seed,
+                setting=" ".join(filter(None, settings)),
+                **fields,
+            )
+        )
+    return rows
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One metric of two clouds.
+
+    Parameters
+    ----------
+    metric
+        Its name.
+    before, after
+        The rows of the first and of the second cloud.
+    difference
+        The value after minus the value before.
+    low, high
+        The interval around the difference, if there is one.
+    paired
+        Whether row i of both clouds is the same text.
+    """
+
+    metric: str
+    before: Row
+    after: Row
+    difference: float
+    low: float | None
+    high: float | None
+    paired: bool
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval excludes zero."""
+        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+
+
+def compare_clouds(
+    A: Vectors | Cloud,
+    B: Vectors | Cloud,
+    metrics: Sequence[str] | None = None,
+    *,
+    paired: bool | None = None,
+    bootstrap: int = 200,
+    level: float = LEVEL,
+    about: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {}),
+    progress: Progress | None = None,
+) -> list[Comparison]:
+    """The change of each metric from A to B, with an interval from half-samples.
+
+    Parameters
+    ----------
+    A, B
+        The vectors before and after, or clouds of them.
+    metrics
+        Names of metrics; `default_metrics()` by default.
+    paired
+        Whether row i of both is the same text: the same rows are then drawn from both, which narrows the interval. By default,
+        whether both have the same number of rows.
+    bootstrap
+        Number of half-samples for the intervals, at least 20; 0 means no intervals.
+    level
+        Coverage of the intervals, between 0 and 1.
+    about
+        Further fields of the rows before and of those after, such as `model` and `layer`.
+    progress
+        Called with (finished, total) as half-samples are measured.
+    """
+    first, second = Cloud.of(A), Cloud.of(B)
+    require_level(level)
+    before, after = metric_rows(first, metrics, about=about[0]), metric_rows(second, metrics, about=about[1])
+    if paired is None:
+        paired = first.n == second.n
+    if paired and first.n != second.n:
+        raise ValueError(f"paired rows need as many in both: there are {first.n} and {second.n}; compare them as independent")
+    if paired and (first.sample_size, first.seed) != (second.sample_size, second.seed):
+        raise ValueError("paired clouds must share sample size and seed, so that the same rows are drawn")
+
+    def half_of(number: int) -> Progress | None:
+        return None if progress is None else lambda finished, total: progress(number * total + finished, 2 * total)
+
+    names = [row.metric for row in before]
+    old = _deviations(first, names, bootstrap, seed=first.seed, progress=half_of(0))
+    # Unrelated halves for rows that are not paired.
+    new = _deviations(second, names, bootstrap, seed=second.seed + (0 if paired else 1), progress=half_of(1))
+    comparisons = []
+    for name, old_row, new_row in zip(names, before, after, strict=True):
+        difference = new_row.value - old_row.value
+        deviations = new[name] - old[name] if name in old and name in new else None
+        low, high = deviation_interval(difference, deviations, level=level)
+        comparisons.append(Comparison(name, old_row, new_row, difference, low, high, paired))
+    return comparisons
+
+
+def _values(cloud: Cloud, names: Sequence[str]) -> dict[str, tuple[float, str]]:
+    """Value and reason of each metric: one pass for all moments, one more for all partition functions."""
+    variants = {partition.VARIANTS[name] for name in names if name in partition.VARIANTS}
+    if variants:
+        with contextlib.suppress(Undefined):  # each metric raises it again below, and gives its reason
+            partition.log_partitions(cloud, variants)
+    return {name: METRICS[name].value(cloud) for name in names}
+
+
+def _deviations(cloud: Cloud, names: Sequence[str], count: int, *, seed: int, progress: Progress | None) -> dict[str, Doubles]:
+    """The deviations of each metric from its mean over half-samples; metrics without an interval are left out.
+
+    Halves are drawn from the cloud's sampled rows; sqrt(sampled / all) converts their spread to that of a metric that was
+    computed on all rows.
+    """
+    if count == 0:
+        return {}
+    if count < FEWEST_REPLICATES:
+        raise ValueError(f"{count} replicates are too few for an interval; take at least {FEWEST_REPLICATES}, 200 is usual")
+    m = len(cloud.sample)
+    if m < FEWEST_ROWS:
+        return {}
+    names = [name for name in names if METRICS[name].resample]
+    values = np.empty((count, len(names)))
+    for number, half in enumerate(half_samples(m, count, seed=seed)):
+        part = Cloud(cloud.sample[half], sample=cloud.sample_size, seed=cloud.seed)
+        values[number] = [value for value, _ in _values(part, names).values()]
+        if progress is not None:
+            progress(number + 1, count)
+    deviations = values - values.mean(axis=0)
+    return {
+        name: deviations[:, i] * np.sqrt(m / (m if METRICS[name].needs == "sample" else cloud.n))
+        for i, name in enumerate(names)
+        if np.isfinite(deviations[:, i]).all()
+    }

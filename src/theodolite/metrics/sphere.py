@@ -1,0 +1,109 @@
+"""Uniformity and alignment on the unit sphere: the two parts of what a contrastive loss optimises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from theodolite.core.moments import Doubles, row_norms
+from theodolite.core.vectors import Floats, Source, Vectors, source
+from theodolite.metrics.cloud import Cloud, Undefined
+from theodolite.metrics.nearest_rows import each_tile
+from theodolite.metrics.registry import LOWER, NEITHER, metric
+
+
+@metric("[-8, 0]", LOWER, needs="sample", paper="Wang & Isola 2020")
+def uniformity(X: Vectors | Cloud, *, t: float = 2.0) -> float:
+    """Uniformity loss (Wang & Isola 2020), in [-4t, 0]; 0 is one direction, about -2t fills a sphere of high dimension.
+
+    log of the mean of exp(-t |u_i - u_j|^2) over all pairs i < j of unit vectors; rows of zeros are left out.
+
+    Parameters
+    ----------
+    X
+        Vectors or a cloud; of more than 10,000 rows a seeded sample is measured, see `Cloud`.
+    t
+        The paper's temperature, positive.
+    """
+    if not t > 0:
+        raise ValueError(f"t={t} must be positive")
+    units = Cloud.of(X).units
+    points = units.shifted
+    squares = np.einsum("ij,ij->i", points, points)
+
+    def log_sum(rows: slice, columns: slice, products: Floats) -> float:
+        # 2 u.v - |u|^2 - |v|^2 = -|u - v|^2
+        products *= 2
+        products -= squares[rows, None]
+        products -= squares[columns]
+        products *= t
+        if rows == columns:
+            products[np.tri(len(products), dtype=bool)] = -np.inf
+        peak = products.max()
+        if np.isneginf(peak):  # a tile of a single row has no pair
+            return -np.inf
+        products -= peak
+        np.exp(products, out=products)
+        return float(peak) + float(np.log(products.sum(axis=1).sum(dtype=np.float64)))
+
+    total = float(np.logaddexp.reduce(each_tile(points, log_sum)))
+    # At most 0 by definition, but for rounding.
+    return min(0.0, total - float(np.log(units.m * (units.m - 1) / 2)))
+
+
+@metric("[0, 2^alpha]", NEITHER, needs="pairs", paper="Wang & Isola 2020", default=False)
+def alignment(X: Vectors | Cloud, Y: Vectors | Cloud, *, alpha: float = 2.0) -> float:
+    """Alignment loss (Wang & Isola 2020), in [0, 2^alpha]; 0 is every pair on one direction: mean of |u_i - v_i|^alpha.
+
+    Pairs with a row of zeros are left out. All rows are read, whatever the sample size.
+
+    Parameters
+    ----------
+    X, Y
+        Vectors or clouds: row i of X and row i of Y are a pair, and are scaled to unit length.
+    alpha
+        Power of the distance, positive.
+    """
+    if not alpha > 0:
+        raise ValueError(f"alpha={alpha} must be positive")
+    first, second = (Z.source if isinstance(Z, Cloud) else source(Z) for Z in (X, Y))
+    if first.d != second.d:
+        raise ValueError(f"X has d={first.d} and Y has d={second.d}; both rows of a pair must have the same width")
+    total, count = 0.0, 0
+    for a, b in _paired(first, second):
+        norm_a, norm_b = row_norms(a), row_norms(b)
+        rows = (norm_a > 0) & (norm_b > 0)
+        gaps = a[rows].astype(np.float64) / norm_a[rows, None] - b[rows].astype(np.float64) / norm_b[rows, None]
+        lengths: Doubles = np.sqrt(np.einsum("ij,ij->i", gaps, gaps))
+        total += float((lengths**alpha).sum())
+        count += int(rows.sum())
+    if not count:
+        raise Undefined("every pair has a row of zeros, which has no direction")
+    return total / count
+
+
+def _paired(first: Source, second: Source) -> Iterator[tuple[Floats, Floats]]:
+    """Blocks of equal length from both sources; an error if one ends before the other."""
+    if first.n is not None and second.n is not None and first.n != second.n:
+        raise _unpaired(first.n, second.n)
+    streams = first.blocks(), second.blocks()
+    waiting: list[Floats] = [np.empty((0, first.d)), np.empty((0, second.d))]
+    counts = [0, 0]
+    while True:
+        for side in (0, 1):
+            if not len(waiting[side]):
+                waiting[side] = next(streams[side], waiting[side])
+                counts[side] += len(waiting[side])
+        size = min(map(len, waiting))
+        if not size:
+            break
+        yield waiting[0][:size], waiting[1][:size]
+        waiting = [block[size:] for block in waiting]
+    if any(map(len, waiting)):
+        counts = [count + sum(map(len, stream)) for count, stream in zip(counts, streams, strict=True)]
+        raise _unpaired(*counts)
+
+
+def _unpaired(n: int, other: int) -> ValueError:
+    return ValueError(f"X has {n} rows and Y has {other}; row i of one is paired with row i of the other")

@@ -1,0 +1,207 @@
+"""Which tokens make which vector: every unit is a mean or maximum over a run of tokens of one text."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theodolite.core.options import option
+from theodolite.models.encoder import Encoder
+from theodolite.models.location import EncoderError
+from theodolite.models.tokens import Ints, TextInputs, Tokens, tokenize
+from theodolite.tasks.task import Unit
+
+
+class DroppedWordsWarning(UserWarning):
+    """Some words have no vector; the message says how many and why."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowPlan:
+    """The vectors to make of tokenized texts, one per row.
+
+    Parameters
+    ----------
+    tokens
+        The tokens of all texts.
+    text
+        The text that each row comes from.
+    runs
+        (rows, slots, 2): the tokens (start, end) that each row is made of. Two slots, of a pair of words, are concatenated.
+    is_maximum
+        Whether a run is reduced to its maximum instead of its mean.
+    example
+        The example that each row belongs to, if examples are words; None if they are texts.
+    dropped, dropped_texts
+        The number of examples without a row, because their words were cut off or have no token, and of the texts they are in.
+    by_text, bounds
+        The rows in the order of their texts, and where in that order each text begins.
+    """
+
+    tokens: Tokens
+    text: Ints
+    runs: NDArray[np.int32]
+    is_maximum: bool
+    example: Ints | None
+    dropped: int
+    dropped_texts: int
+    by_text: Ints
+    bounds: Ints
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return len(self.text)
+
+    @property
+    def slots(self) -> int:
+        """The number of vectors that are concatenated to a row: 2 for pairs of words, otherwise 1."""
+        return int(self.runs.shape[1])
+
+    def rows_of(self, texts: Ints) -> tuple[Ints, Ints]:
+        """The rows that come from some texts, and for each row the position of its text among them.
+
+        Parameters
+        ----------
+        texts
+            Numbers of texts.
+        """
+        counts = self.bounds[texts + 1] - self.bounds[texts]
+        first = np.repeat(self.bounds[texts] - (np.cumsum(counts) - counts), counts)
+        return self.by_text[first + np.arange(len(first))], np.repeat(np.arange(len(texts)), counts)
+
+
+def plan_rows(encoder: Encoder, inputs: TextInputs, unit: Unit, *, specials: bool = False) -> RowPlan:
+    """Tokenize texts and find the tokens of every row.
+
+    A word is the mean of the tokens that share a character with it. A word without tokens, or with tokens beyond the encoder's
+    `max_length`, gets no row; `warn_dropped` reports them.
+
+    Parameters
+    ----------
+    encoder
+        Its tokenizer and `max_length` are used.
+    inputs
+        The texts, made by `text_inputs` for the same unit.
+    unit
+        What gets a row. Pooled texts include the special tokens, as in sentence-transformers.
+    specials
+        Whether special tokens get rows too; for unit "tokens".
+    """
+    if specials and unit != "tokens":
+        raise ValueError(f"{option('specials')} is for {option('unit', 'tokens')}; {unit} has its own rule for special tokens")
+    on_words = unit in ("words", "pairs")
+    tokens = tokenize(encoder, inputs, offsets=on_words)
+    example: Ints | None = None
+    dropped = dropped_texts = 0
+    if on_words:
+        assert inputs.places is not None
+        runs, whole = _runs_of_places(tokens, inputs)
+        example, runs = np.flatnonzero(whole), runs[whole]
+        text = inputs.places[example, 0]
+        dropped, dropped_texts = int((~whole).sum()), len(np.unique(inputs.places[~whole, 0]))
+    elif unit == "tokens":
+        text, runs = _runs_of_tokens(tokens, specials)
+    else:
+        text, runs = np.arange(len(inputs.texts)), _runs_of_texts(encoder, tokens, unit)
+    if not len(text):
+        limit = f" within {option('max_length', str(encoder.max_length))}" if dropped else ""
+        raise ValueError(f"no vector can be made: the texts have no token of their own{limit}")
+    # Stable, so that the rows of one text stay in the order of their examples.
+    by_text = np.argsort(text, kind="stable")
+    bounds = np.searchsorted(text[by_text], np.arange(len(inputs.texts) + 1))
+    return RowPlan(tokens, text, runs.astype(np.int32), unit == "max", example, dropped, dropped_texts, by_text, bounds)
+
+
+def warn_dropped(plans: Sequence[RowPlan], max_length: int | None) -> None:
+    """Warn once about all words that have no row, if there are any.
+
+    Parameters
+    ----------
+    plans
+        The plans whose counts are added up.
+    max_length
+        The limit on tokens per text that the plans were made with.
+    """
+    dropped, texts = sum(plan.dropped for plan in plans), sum(plan.dropped_texts for plan in plans)
+    if dropped:
+        words = "pairs of words" if plans[0].slots == 2 else "words"
+        cut = "" if max_length is None else f"they are cut off by {option('max_length', str(max_length))}, or "
+        warnings.warn(
+            f"{dropped} of {dropped + sum(plan.n for plan in plans)} {words}, in {texts} of "
+            f"{sum(len(plan.tokens.lengths) for plan in plans)} texts, have no vector and are left out: {cut}the tokenizer "
+            "makes no token of them",
+            DroppedWordsWarning,
+            stacklevel=4,
+        )
+
+
+def _runs_of_tokens(tokens: Tokens, specials: bool) -> tuple[Ints, Ints]:
+    text = np.repeat(np.arange(len(tokens.lengths)), tokens.lengths)
+    position = np.arange(len(tokens.ids)) - np.repeat(tokens.starts[:-1], tokens.lengths)
+    if not specials:
+        text, position = text[~tokens.special], position[~tokens.special]
+    return text, np.stack([position, position + 1], axis=1)[:, None]
+
+
+def _runs_of_texts(encoder: Encoder, tokens: Tokens, unit: Unit) -> Ints:
+    lengths = tokens.lengths
+    first = _cls_positions(encoder, tokens) if unit == "cls" else lengths - 1
+    if not lengths.all():
+        raise ValueError(
+            f"text {int(np.argmin(lengths))} has no token, and the tokenizer of {encoder.name} adds none, so it has no vector; "
+            "leave it out"
+        )
+    if unit in ("mean", "max"):
+        return np.stack([np.zeros_like(lengths), lengths], axis=1)[:, None]
+    return np.stack([first, first + 1], axis=1)[:, None]
+
+
+def _cls_positions(encoder: Encoder, tokens: Tokens) -> NDArray[np.int64]:
+    """Where [CLS] is: first, or in some families last."""
+    cls = encoder.tokenizer.cls_token_id
+    for ends in (tokens.starts[:-1], tokens.starts[1:] - 1):
+        if cls is not None and tokens.lengths.all() and np.all(tokens.ids[ends] == cls):
+            return np.asarray(ends - tokens.starts[:-1], dtype=np.int64)
+    raise EncoderError(
+        f"{encoder.name} puts no [CLS] token into a text; use {option('unit', 'mean')} or {option('unit', 'last')}"
+    )
+
+
+def _runs_of_places(tokens: Tokens, inputs: TextInputs) -> tuple[Ints, NDArray[np.bool_]]:
+    """The runs (places, slots, 2) of the words of each place, and whether all its words are whole."""
+    if inputs.second is not None:
+        raise ValueError(f"words of two texts in one sequence cannot be told apart; use {option('unit', 'tokens')}")
+    assert inputs.places is not None
+    assert inputs.spans is not None
+    runs = np.zeros((len(inputs.places), inputs.places.shape[1] - 1, 2), np.intp)
+    order = np.argsort(inputs.places[:, 0], kind="stable")
+    bounds = np.searchsorted(inputs.places[order, 0], np.arange(len(inputs.texts) + 1))
+    for text in range(len(inputs.texts)):
+        places = order[bounds[text] : bounds[text + 1]]
+        if len(places):
+            runs[places] = _word_runs(tokens, text, np.array(inputs.spans[text], np.intp))[inputs.places[places, 1:]]
+    return runs, np.all(runs[..., 1] > runs[..., 0], axis=1)
+
+
+def _word_runs(tokens: Tokens, text: int, spans: Ints) -> Ints:
+    """(words, 2): the tokens that share a character with each word; an empty run if there are none or some were cut off."""
+    assert tokens.offsets is not None
+    assert tokens.cut is not None
+    inner = np.flatnonzero(~tokens.special[tokens.of(text)])  # special tokens are only before and after these
+    if not len(inner):
+        return np.zeros((len(spans), 2), np.intp)
+    begins, ends = tokens.offsets[tokens.of(text)][inner].T
+    # Tokens and words both run from left to right, so the first and last token of a word are found by bisection.
+    first = np.searchsorted(ends, spans[:, 0], side="right")
+    last = np.searchsorted(begins, spans[:, 1], side="left")
+    cut = int(tokens.cut[text])
+    # A word whose last tokens were cut off would be the mean of the others, which is another vector: it is dropped instead.
+    whole = (last > first) & ((cut < 0) | (spans[:, 1] <= cut))
+    runs = np.stack([first, last], axis=1) + inner[0]
+    runs[~whole] = 0
+    return np.asarray(runs, dtype=np.intp)

@@ -1,0 +1,248 @@
+"""Vectors of texts, tokens or words for every layer of an encoder, in memory or in a folder, with what is known of each row."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theodolite.core.options import option
+from theodolite.core.rows import current_versions
+from theodolite.models.batches import BatchSize, Blocks, Progress, Reading
+from theodolite.models.encoder import INSTALL, Encoder
+from theodolite.models.tokens import Ints
+from theodolite.spaces.space import Origin, Space
+from theodolite.tasks.examples import Examples
+from theodolite.tasks.task import TEXT_UNIT, Unit
+
+# Vectors written between two syncs, and so the most that a killed extraction loses.
+PART_BYTES = 64 * 2**20
+_UNKNOWN = Origin()
+
+Columns = dict[str, Sequence[Any]]
+
+
+def extract_space(
+    encoder: Encoder,
+    texts: Sequence[str] | Examples,
+    *,
+    unit: Unit = TEXT_UNIT,
+    layers: str | int | Sequence[int] = "all",
+    specials: bool = False,
+    batch_size: BatchSize = "auto",
+    to: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    frequencies: bool = False,
+    origin: Origin = _UNKNOWN,
+    progress: Progress | None = None,
+) -> Space:
+    """Encode texts once and keep a vector for every text, token or word in every requested layer.
+
+    Parameters
+    ----------
+    encoder
+        The encoder.
+    texts
+        Texts, or the examples of a task.
+    unit
+        What gets a vector: "tokens", "cls", "mean", "max", "last", "words" or "pairs".
+    layers
+        "all", "last", a number or several; 0 is the embeddings, negative ones count from the last.
+    specials
+        Whether special tokens get vectors too; for unit "tokens".
+    batch_size
+        Texts per batch, or "auto" to fit the device. It does not change the order of the rows, which is that of the texts.
+    to
+        A folder for the space. Vectors are written there part by part and memory-mapped; the same call after a crash
+        continues where it stopped. Without it, all vectors are kept in memory.
+    overwrite
+        Whether a space in that folder may be replaced.
+    frequencies
+        Whether to add a column of word frequencies (Zipf scale); for units "tokens" and "words".
+    origin
+        What the encoder cannot know, such as its state; fields that are empty are filled in.
+    progress
+        Called with the number of texts that are done, and of all.
+
+    Returns
+    -------
+    Space
+        One (n, d) array per layer. Its columns are `text` (the number of the row's text); `side` (0 or 1) if two texts are
+        read apart; `sentence`, and `second` if two texts are read together, except for tokens; `token` and `position`, `word`,
+        or `head` and `word`, with `example`; `label`, `score` and `frequency`.
+
+    Warns
+    -----
+    DroppedWordsWarning
+        Words beyond the encoder's `max_length` have no vector.
+    """
+    reading = Reading.of(encoder, texts, unit=unit, layers=layers, specials=specials, batch_size=batch_size)
+    columns = _columns(reading, frequencies)
+    origin = replace(
+        origin,
+        model=origin.model or encoder.name,
+        revision=origin.revision or encoder.revision,
+        task=origin.task or reading.inputs.task,
+        split=origin.split or reading.inputs.split,
+        pooling=origin.pooling or unit,
+        versions=origin.versions or model_versions(),
+    )
+    if to is not None:
+        return _to_folder(reading, to, columns, origin, overwrite=overwrite, progress=progress)
+    vectors = {layer: np.empty((reading.n, reading.d), np.float32) for layer in reading.layers}
+    for rows, blocks in reading.blocks(progress):
+        for layer, block in blocks.items():
+            vectors[layer][rows] = block
+    return Space.of(vectors, rows=columns, origin=origin)
+
+
+def model_versions() -> str:
+    """The versions of the libraries that vectors depend on, in one line."""
+    return "; ".join([current_versions(), *(f"{name} {version(name)}" for name in ("torch", "transformers"))])
+
+
+def zipf_frequencies(words: Iterable[str], *, language: str = "en") -> NDArray[np.float64]:
+    """How common words are, on the Zipf scale: log10 of the occurrences per thousand million words, 0 (unknown) to about 8.
+
+    Parameters
+    ----------
+    words
+        The words; each different one is looked up once, in the package wordfreq, which draws on several corpora.
+    language
+        Code of the language.
+    """
+    try:
+        from wordfreq import zipf_frequency
+    except ImportError:
+        raise ImportError(f"word frequencies come from the package wordfreq; run: {INSTALL}") from None
+    words = list(words)
+    frequencies = {word: float(zipf_frequency(word, language)) for word in set(words)}
+    return np.array([frequencies[word] for word in words], dtype=np.float64)
+
+
+def _to_folder(
+    reading: Reading, to: str | os.PathLike[str], columns: Columns, origin: Origin, *, overwrite: bool, progress: Progress | None
+) -> Space:
+    from theodolite.spaces.store import SpaceWriter
+
+    count, total = 0, sum(map(len, reading.batches))
+    with SpaceWriter(
+        to,
+        layers=reading.layers,
+        n=reading.n,
+        d=reading.d,
+        dtype=np.float32,
+        rows=columns,
+        origin=origin,
+        fingerprint=_fingerprint(reading),
+        overwrite=overwrite,
+    ) as writer:
+        for number, part in enumerate(_parts(reading)):
+            if number not in writer.done:  # by an earlier call that was killed
+                writer.write(number, *_encode_part(reading, part))
+            count += sum(map(len, part))
+            if progress is not None:
+                progress(count, total)
+        return writer.finish()
+
+
+def _parts(reading: Reading) -> Iterator[list[Ints]]:
+    """Batches in groups of some megabytes of vectors, the same groups in every run."""
+    row_bytes = reading.d * len(reading.layers) * 4
+    part: list[Ints] = []
+    size = 0
+    for batch in reading.batches:
+        part.append(batch)
+        size += len(reading.plan.rows_of(batch)[0]) * row_bytes
+        if size >= PART_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _encode_part(reading: Reading, part: list[Ints]) -> tuple[Ints, Blocks]:
+    encoded = [reading.encode(batch) for batch in part]
+    rows = np.concatenate([rows for rows, _ in encoded])
+    return rows, {layer: np.concatenate([blocks[layer] for _, blocks in encoded]) for layer in reading.layers}
+
+
+def _fingerprint(reading: Reading) -> str:
+    """Equal for equal weights, tokens, rows, batches and precision: what a continued extraction must share with the first."""
+    digest = hashlib.sha256()
+    plan = reading.plan
+    for part in (plan.tokens.ids, plan.tokens.starts, plan.tokens.types, plan.text, plan.runs, *reading.batches):
+        if part is not None:
+            digest.update(np.ascontiguousarray(part).data)
+            digest.update(b"|")
+    encoder = reading.encoder
+    about = [encoder.fingerprint(), digest.hexdigest(), reading.unit, reading.layers, encoder.dtype, plan.is_maximum]
+    return hashlib.sha256(json.dumps(about).encode()).hexdigest()
+
+
+def _columns(reading: Reading, frequencies: bool) -> Columns:
+    """What is known of each row, under the names that `extract_space` lists."""
+    inputs, plan, unit = reading.inputs, reading.plan, reading.unit
+    number = inputs.number[plan.text]
+    columns: Columns = {"text": number.tolist()}
+    if inputs.side is not None:
+        columns["side"] = inputs.side[plan.text].tolist()
+    if unit == "tokens":
+        columns["position"] = plan.runs[:, 0, 0].tolist()
+        columns["token"] = _token_texts(reading)
+    else:  # a text has many tokens, and would be repeated for each
+        columns["sentence"] = [inputs.texts[text] for text in plan.text]
+        if inputs.second is not None:
+            columns["second"] = [inputs.second[text] for text in plan.text]
+    if plan.example is not None:
+        assert inputs.words is not None
+        assert inputs.places is not None
+        places = inputs.places[plan.example]
+        columns["example"] = plan.example.tolist()
+        for slot, name in enumerate(("head", "word") if plan.slots == 2 else ("word",), start=1):
+            columns[name] = [inputs.words[text][word] for text, word in places[:, (0, slot)]]
+    # An example is a word if rows are words, otherwise a text.
+    example = number if plan.example is None else plan.example
+    if inputs.labels is not None:
+        columns["label"] = [inputs.labels[index] for index in example]
+    if inputs.scores is not None:
+        columns["score"] = [float(inputs.scores[index]) for index in example]
+    if frequencies:
+        columns["frequency"] = _frequencies(reading.encoder, columns, unit)
+    return columns
+
+
+def _token_texts(reading: Reading) -> list[str]:
+    plan = reading.plan
+    ids = plan.tokens.ids[plan.tokens.starts[plan.text] + plan.runs[:, 0, 0]]
+    # Millions of tokens are a few thousand different ones.
+    different, index = np.unique(ids, return_inverse=True)
+    names = reading.encoder.tokenizer.convert_ids_to_tokens(different.tolist())
+    return [str(names[i]) for i in index]
+
+
+def _frequencies(encoder: Encoder, columns: Columns, unit: Unit) -> list[float]:
+    if unit not in ("tokens", "words"):
+        raise ValueError(
+            f"{option('frequencies')} needs single tokens or words, not {option('unit', unit)}; use "
+            f"{option('unit', 'tokens')} or {option('unit', 'words')}"
+        )
+    if unit == "words":
+        return list(map(float, zipf_frequencies(columns["word"])))
+    plain = {token: _without_marks(encoder, token) for token in set(columns["token"])}
+    return list(map(float, zipf_frequencies(plain[token] for token in columns["token"])))
+
+
+def _without_marks(encoder: Encoder, token: str) -> str:
+    """A token's own characters, without the marks that show where a word begins or continues; nothing for a special token."""
+    if token in encoder.tokenizer.all_special_tokens:
+        return ""
+    text: str = encoder.tokenizer.convert_tokens_to_string([token])
+    return text.strip().removeprefix("##").strip()

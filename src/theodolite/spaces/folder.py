@@ -1,0 +1,298 @@
+"""The folder of a space: `space.json`, one `.npy` file per layer and `rows.parquet`; opened only if it is whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from theodolite.core.files import Lock, require_free_folder, sha256_of, undo_half_replacement, whole_folder, write_json
+from theodolite.core.options import option
+from theodolite.core.parallel import in_threads
+from theodolite.core.rows import current_versions
+from theodolite.core.vectors import BLOCK_BYTES, Floats, Source
+from theodolite.spaces.readers.arrays import mapped_source, read_layout
+from theodolite.spaces.readers.location import File
+from theodolite.spaces.row_table import Rows, StoredRows, write_row_table
+from theodolite.spaces.writers import require_float_type, write_vectors
+
+# Goes up when an older version could not read the folder any more.
+FORMAT = 1
+ABOUT = "space.json"
+ROWS = "rows.parquet"
+
+_AGAIN = "copy the whole folder again, or extract it again"
+
+
+class StoredSpaceError(ValueError):
+    """A folder does not hold a space as it was written; the message says what is wrong."""
+
+
+@dataclass(frozen=True)
+class About:
+    """The content of `space.json`: the shape of the space, its origin, and length and SHA-256 of every file."""
+
+    layers: tuple[int, ...]
+    n: int
+    d: int
+    dtype: str
+    origin: Mapping[str, Any]
+    files: Mapping[str, tuple[int, str]]
+
+
+def is_space(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is the folder of a stored space.
+
+    Parameters
+    ----------
+    path
+        Any path; it need not exist.
+    """
+    return (Path(path) / ABOUT).is_file()
+
+
+def layer_name(layer: int) -> str:
+    """The name of a layer's file."""
+    return f"layer-{layer:02d}.npy"
+
+
+def open_folder(folder: Path, *, verify: bool) -> tuple[About, dict[int, Floats], Rows]:
+    """What a folder says of its space, its layers as read-only memory-mapped arrays, and its table of rows.
+
+    Parameters
+    ----------
+    folder
+        The folder of the space.
+    verify
+        Whether to check the SHA-256 of all files, which reads all their bytes. Lengths and shapes are always checked.
+
+    Raises
+    ------
+    StoredSpaceError
+        The folder is not as it was written.
+    """
+    about = read_about(folder, verify=verify)
+    _check_files(folder, about, list(about.files), verify=verify)
+    return about, {layer: _map_layer(folder, about, layer) for layer in about.layers}, _open_rows(folder, about)
+
+
+def write_folder(folder: Path, vectors: Mapping[int, Floats], rows: Rows, origin: Mapping[str, Any], *, overwrite: bool) -> None:
+    """Write a space that is in memory, whole or not at all.
+
+    Parameters
+    ----------
+    folder
+        The folder to write; folders above it are made.
+    vectors
+        One (n, d) array per layer, all of one shape and type.
+    rows
+        The table of rows.
+    origin
+        Where the vectors come from, as plain values.
+    overwrite
+        Whether a space that is there may be replaced; anything else never is.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    first = next(iter(vectors.values()))
+    (n, d), dtype = first.shape, require_float_type(first.dtype)
+    step = max(1, BLOCK_BYTES // (d * dtype.itemsize))
+    with Lock(folder):
+        # First undo what a crash may have left: it can bring back a space that must not be overwritten.
+        undo_half_replacement(folder)
+        require_replaceable(folder, overwrite=overwrite)
+        with whole_folder(folder, overwrite=overwrite) as partial:
+            require_disk_space(partial, len(vectors) * n * d * dtype.itemsize, folder)
+            if rows:
+                write_row_table(rows, n, partial / ROWS)
+            for layer, array in vectors.items():
+                blocks = (array[start : start + step] for start in range(0, n, step))
+                write_vectors(blocks, partial / layer_name(layer), n=n, d=d, dtype=dtype)
+            write_about(partial, layers=list(vectors), n=n, d=d, dtype=dtype, origin=origin)
+
+
+def read_about(folder: Path, *, verify: bool) -> About:
+    """The content of a folder's `space.json`.
+
+    Parameters
+    ----------
+    folder
+        The folder of the space.
+    verify
+        Whether to check the file against its own hash.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no `space.json`.
+    StoredSpaceError
+        It is not as it was written, or its format is newer than this version reads.
+    """
+    path = folder / ABOUT
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(f"{folder} holds no space: there is no {ABOUT} in it") from None
+    except ValueError as error:
+        raise StoredSpaceError(f"{path} is not JSON ({error}); {_AGAIN}") from None
+    form = content.get("format") if isinstance(content, dict) else None
+    # Before anything else is looked at: a newer format may have changed everything but this number.
+    if isinstance(form, int) and form > FORMAT:
+        raise StoredSpaceError(
+            f"{path} has format {form}, this version of theodolite reads up to {FORMAT}: pip install --upgrade theodolite"
+        )
+    if form != FORMAT or isinstance(form, bool):  # in Python, true equals 1
+        raise StoredSpaceError(f"{path} has format {form!r}, which no version of theodolite writes; {_AGAIN}")
+    if verify and content.get("sha256") != _own_hash(content):
+        raise StoredSpaceError(f"{path} was changed after it was written; {_AGAIN}, or open it with verify=False")
+    try:
+        return _parse_about(content)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoredSpaceError(f"{path} is not as it was written ({type(error).__name__}: {error}); {_AGAIN}") from None
+
+
+def write_about(folder: Path, *, layers: Sequence[int], n: int, d: int, dtype: np.dtype[Any], origin: Mapping[str, Any]) -> None:
+    """Write `space.json` for the files that are in the folder.
+
+    Parameters
+    ----------
+    folder
+        The folder, with the files of all layers in it.
+    layers, n, d, dtype
+        Numbers of the layers, and shape and type of each.
+    origin
+        Where the vectors come from, as plain values.
+    """
+    names = [layer_name(layer) for layer in layers] + ([ROWS] if (folder / ROWS).exists() else [])
+    # Hashing releases the interpreter lock, so threads use all cores.
+    digests = in_threads(lambda name: sha256_of(folder / name), names)
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "origin": dict(origin),
+        "layers": list(layers),
+        "n": n,
+        "d": d,
+        "dtype": dtype.name,
+        "files": {
+            name: {"bytes": (folder / name).stat().st_size, "sha256": digest} for name, digest in zip(names, digests, strict=True)
+        },
+        "written_by": current_versions(),
+    }
+    write_json(folder / ABOUT, {**content, "sha256": _own_hash(content)})
+
+
+def read_layer(folder: Path, *, key: str | None) -> Source:
+    """One layer of a stored space, memory-mapped, after checking its hash.
+
+    Parameters
+    ----------
+    folder
+        The folder of the space.
+    key
+        Number of the layer; None for the only one.
+    """
+    about = read_about(folder, verify=True)
+    layers = {str(layer): layer for layer in about.layers}
+    if key is None and len(layers) > 1:
+        raise ValueError(
+            f"{folder} is a space of {len(layers)} layers; choose one of {', '.join(layers)} with {option('key', 'NUMBER')}"
+        )
+    layer = about.layers[0] if key is None else layers.get(key)
+    if layer is None:
+        raise ValueError(f"{folder} has no layer {key!r}; it has {', '.join(layers)}")
+    name = layer_name(layer)
+    _check_files(folder, about, [name], verify=True)
+    return mapped_source(File(str(folder / name), folder / name), _map_layer(folder, about, layer))
+
+
+def _check_files(folder: Path, about: About, names: Sequence[str], *, verify: bool) -> None:
+    """Raise an error unless the files are there, as long as they were written, and with `verify` the same bytes."""
+    for name in names:
+        path, size = folder / name, about.files[name][0]
+        if not path.is_file():
+            raise StoredSpaceError(f"{folder} has no {name}, which {ABOUT} lists; {_AGAIN}")
+        length = path.stat().st_size
+        if length != size:
+            fault = "is cut short" if length < size else "is too long"
+            raise StoredSpaceError(f"{path} {fault}: it has {length:,} bytes instead of {size:,}; {_AGAIN}")
+    if not verify:
+        return
+    for name, digest in zip(names, in_threads(lambda name: sha256_of(folder / name), names), strict=True):
+        expected = about.files[name][1]
+        if digest != expected:
+            raise StoredSpaceError(
+                f"{folder / name} has SHA-256 {digest[:12]}… instead of {expected[:12]}…: its bytes were changed; {_AGAIN}"
+            )
+
+
+def _map_layer(folder: Path, about: About, layer: int) -> Floats:
+    """A layer as a read-only, memory-mapped (n, d) array."""
+    path = folder / layer_name(layer)
+    try:
+        with path.open("rb") as file:
+            layout = read_layout(file, path)
+    except ValueError as error:
+        raise StoredSpaceError(f"{error}; {_AGAIN}") from None
+    if layout.shape != (about.n, about.d) or layout.dtype.name != about.dtype or layout.fortran:
+        raise StoredSpaceError(
+            f"{path} holds {layout.shape} {layout.dtype.name}, {ABOUT} says {(about.n, about.d)} {about.dtype}; {_AGAIN}"
+        )
+    # Mapping a file that is too short would kill the process when the missing page is touched.
+    if path.stat().st_size != layout.end:
+        raise StoredSpaceError(f"{path} is not as long as its header says; {_AGAIN}")
+    # A plain array over the map: results taken from it are then plain arrays too.
+    return np.asarray(np.memmap(path, layout.dtype, "r", layout.offset, layout.shape))
+
+
+def _open_rows(folder: Path, about: About) -> Rows:
+    """The table of what is known of each row; empty if none was stored."""
+    if ROWS not in about.files:
+        return MappingProxyType({})
+    import pyarrow as pa
+
+    try:
+        rows = StoredRows(folder / ROWS)
+    except pa.ArrowInvalid as error:
+        raise StoredSpaceError(f"{folder / ROWS} is not a whole Parquet file ({error}); {_AGAIN}") from None
+    if rows.n != about.n:
+        raise StoredSpaceError(f"{folder / ROWS} has {rows.n} rows, the layers have n={about.n}; {_AGAIN}")
+    return rows
+
+
+def require_replaceable(folder: Path, *, overwrite: bool) -> None:
+    """Raise an error unless a space may be written to the folder: it does not exist, or is a space to be overwritten."""
+    require_free_folder(folder, overwrite=overwrite)
+    if folder.exists() and not is_space(folder):
+        raise FileExistsError(
+            f"{folder} exists and is not a space (it has no {ABOUT}), so it is not replaced; choose another name"
+        )
+
+
+def require_disk_space(partial: Path, size: int, target: Path) -> None:
+    """Raise an error unless the disk has `size` bytes free for a space that is written in `partial` and goes to `target`."""
+    free = shutil.disk_usage(partial).free
+    if size > free:
+        raise OSError(f"{target} needs {size / 1e9:.1f} GB, {free / 1e9:.1f} GB are free there; choose fewer layers or rows")
+
+
+def _parse_about(content: dict[str, Any]) -> About:
+    files = {name: (int(entry["bytes"]), str(entry["sha256"])) for name, entry in content["files"].items()}
+    layers = tuple(int(layer) for layer in content["layers"])
+    expected = {layer_name(layer) for layer in layers}
+    # The names are checked here, so that no file outside the folder is ever opened.
+    if not layers or not expected <= set(files) <= expected | {ROWS}:
+        raise ValueError(f"layers {list(layers)} do not go with the files {sorted(files)}")
+    return About(layers, int(content["n"]), int(content["d"]), str(content["dtype"]), dict(content["origin"]), files)
+
+
+def _own_hash(content: dict[str, Any]) -> str:
+    # Keys are sorted, so that a file that was only reordered or indented again is still the same.
+    rest = {name: value for name, value in content.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,270 @@
+"""`.npy`, `.npz` and `.safetensors`: arrays of raw numbers, memory-mapped or streamed, never unpickled."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from theodolite.core.options import option
+from theodolite.core.vectors import BLOCK_BYTES, Source
+from theodolite.spaces.readers.errors import DataError, EmptyFileError
+from theodolite.spaces.readers.location import File
+from theodolite.spaces.readers.sources import Spool, file_source
+
+SAFETENSORS_TYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4",
+    "I16": "<i2", "I8": "<i1", "U8": "<u1", "BOOL": "?",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How an array is stored in a file: what its header says, and at which byte its numbers begin."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+    offset: int
+
+    @property
+    def nbytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    @property
+    def end(self) -> int:
+        """The byte after the last number."""
+        return self.offset + self.nbytes
+
+
+def read_npy(file: File) -> Source:
+    """The vectors of a `.npy` file: memory-mapped if it is on this machine, streamed otherwise.
+
+    Parameters
+    ----------
+    file
+        The file; its array must have two axes of real numbers.
+    """
+    with file.open() as stream:
+        layout = read_layout(stream, file)
+    _require_matrix(layout.shape, layout.dtype, file)
+    return _array_source(file, layout)
+
+
+def read_npz(file: File, *, key: str | None) -> Source:
+    """One matrix of a `.npz` file, streamed.
+
+    Parameters
+    ----------
+    file
+        The archive.
+    key
+        Name of the array; None for the only matrix.
+    """
+    layouts: dict[str, Layout] = {}
+    try:
+        with file.open() as stream, zipfile.ZipFile(stream) as archive:
+            for member in archive.infolist():
+                if member.filename.endswith(".npy"):
+                    name = member.filename.removesuffix(".npy")
+                    with archive.open(member) as inner:
+                        layouts[name] = read_layout(inner, f"{file}, array {name!r}")
+            is_compressed = any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist())
+    except zipfile.BadZipFile as error:
+        raise DataError(f"this is not a whole .npz archive ({error}); write it again with numpy.savez", file) from error
+    name = _choose_array(file, {name: layout.shape for name, layout in layouts.items()}, key)
+    layout = layouts[name]
+    _require_matrix(layout.shape, layout.dtype, f"{file}, array {name!r}")
+
+    @contextmanager
+    def open_member() -> Iterator[IO[bytes]]:
+        with file.open() as stream, zipfile.ZipFile(stream) as archive, archive.open(f"{name}.npy") as inner:
+            yield inner
+
+    # A compressed member cannot be read from the middle, so later passes read a copy on disk.
+    return _streamed(file, open_member, layout, spool=is_compressed)
+
+
+def read_safetensors(file: File, *, key: str | None) -> Source:
+    """One matrix of a `.safetensors` file, in any float format including bfloat16, without torch.
+
+    Parameters
+    ----------
+    file
+        The file.
+    key
+        Name of the tensor; None for the only matrix.
+    """
+    # The header is read here rather than by the safetensors package: that has no bfloat16 without torch, and no mapping.
+    tensors, start = _safetensors_header(file)
+    name = _choose_array(file, {name: tuple(entry["shape"]) for name, entry in tensors.items()}, key)
+    entry, place = tensors[name], f"{file}, tensor {name!r}"
+    if entry["dtype"] not in SAFETENSORS_TYPES:
+        raise DataError(f"it is stored as {entry['dtype']}; convert it to one of {', '.join(SAFETENSORS_TYPES)}", place)
+    dtype = np.dtype(SAFETENSORS_TYPES[entry["dtype"]])
+    layout = Layout(tuple(entry["shape"]), False, dtype, start + entry["data_offsets"][0])
+    _require_matrix(layout.shape, dtype, place)
+    numbers = _array_source(file, layout)
+    return _widened(file, numbers, layout) if entry["dtype"] == "BF16" else numbers
+
+
+def read_layout(stream: IO[bytes], name: object) -> Layout:
+    """The header of a `.npy` stream.
+
+    Parameters
+    ----------
+    stream
+        The stream at its start; afterwards it is at the first number.
+    name
+        The file, for messages.
+    """
+    try:
+        version = npy.read_magic(stream)
+        header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, fortran, dtype = header(stream)
+    except ValueError as error:
+        # NumPy says the same of an empty file and of a wrong one.
+        if stream.tell() == 0:
+            raise EmptyFileError("the file is empty; there must be at least one vector", name) from None
+        raise DataError(f"this is not a .npy array ({error}); write it with numpy.save", name) from error
+    return Layout(tuple(shape), bool(fortran), dtype, stream.tell())
+
+
+def mapped_source(file: File, array: NDArray[Any]) -> Source:
+    """A source over a memory-mapped (n, d) array.
+
+    Parameters
+    ----------
+    file
+        The file, for messages.
+    array
+        The mapped array.
+    """
+    n, d = array.shape
+    return file_source(file, lambda: iter([array]), n=n, d=d, dtype=array.dtype, take=lambda rows: array[rows])
+
+
+def _array_source(file: File, layout: Layout) -> Source:
+    if 0 in layout.shape:
+        raise EmptyFileError(f"the array is empty (shape {layout.shape}); there must be at least one vector", file)
+    # Mapping a file that is too short would kill the process when the missing page is touched.
+    size = file.size
+    if size < layout.end:
+        raise DataError(
+            f"the file is cut short: vectors {layout.shape} end at byte {layout.end:,}, the file has {size:,}; "
+            "copy or write it again",
+            file,
+        )
+    if file.local is None:
+        return _streamed(file, file.open, layout)
+    order: Any = "F" if layout.fortran else "C"
+    return mapped_source(file, np.memmap(file.local, layout.dtype, "r", layout.offset, layout.shape, order=order))
+
+
+def _streamed(
+    file: File, open_stream: Callable[[], AbstractContextManager[IO[bytes]]], layout: Layout, *, spool: bool = False
+) -> Source:
+    """A source that reads rows from the front of a byte stream, one block at a time, and opens it again for every pass."""
+    n, d = layout.shape
+
+    def chunks() -> Iterator[NDArray[Any]]:
+        with open_stream() as stream:
+            stream.read(layout.offset)  # read, not seek: a compressed stream may not seek
+            step = max(1, BLOCK_BYTES // (d * layout.dtype.itemsize))
+            if layout.fortran:  # columns first: no row is complete before the last column is read
+                yield _read_numbers(stream, n * d, layout, file).reshape((n, d), order="F")
+                return
+            for start in range(0, n, step):
+                rows = min(step, n - start)
+                yield _read_numbers(stream, rows * d, layout, file).reshape(rows, d)
+
+    if not spool:
+        return file_source(file, chunks, n=n, d=d, dtype=layout.dtype)
+    copy = Spool(chunks, d, layout.dtype)
+    return file_source(file, copy.chunks, n=n, d=d, dtype=layout.dtype, take=copy.take)
+
+
+def _read_numbers(stream: IO[bytes], count: int, layout: Layout, file: File) -> NDArray[Any]:
+    size = count * layout.dtype.itemsize
+    data = stream.read(size)
+    if len(data) < size:
+        raise DataError(f"the file is cut short: {len(data):,} bytes instead of {size:,}; copy it again", file)
+    return np.frombuffer(data, layout.dtype)
+
+
+def _require_matrix(shape: tuple[int, ...], dtype: np.dtype[Any], name: object) -> None:
+    if dtype.hasobject:
+        raise DataError(
+            "it holds pickled Python objects, which can run code when opened, and is refused; "
+            "save it as numbers: numpy.save(path, numpy.stack(list(X)).astype('float32'))",
+            name,
+        )
+    if len(shape) == 2:
+        return
+    advice = (
+        "X.reshape(1, -1) for one vector, X.reshape(-1, 1) for one dimension"
+        if len(shape) < 2
+        else "drop padding, then flatten with X.reshape(-1, X.shape[-1])"
+    )
+    raise DataError(f"the array has shape {shape}; vectors are an (n, d) array: {advice}", name)
+
+
+def _choose_array(file: File, shapes: Mapping[str, tuple[int, ...]], key: str | None) -> str:
+    """The array named by `key`, or the only matrix."""
+    arrays = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+    if key is not None:
+        if key not in shapes:
+            raise DataError(f"there is no array {key!r}; the file holds {arrays or 'nothing'}", file)
+        return key
+    matrices = [name for name, shape in shapes.items() if len(shape) == 2]
+    if len(matrices) == 1:
+        return matrices[0]
+    if not shapes:
+        raise EmptyFileError("the file holds no array; there must be one (n, d) array", file)
+    if not matrices:
+        raise DataError(f"the file holds no (n, d) array, only {arrays}; save the vectors as one matrix", file)
+    raise DataError(f"the file holds several arrays ({arrays}); choose one with {option('key', 'NAME')}", file)
+
+
+def _safetensors_header(file: File) -> tuple[dict[str, Any], int]:
+    """The entries of all tensors, and the byte at which their numbers begin."""
+    with file.open() as stream:
+        start = stream.read(8)
+        length = int.from_bytes(start, "little")
+        if not start:
+            raise EmptyFileError("the file is empty; there must be at least one vector", file)
+        # Checked before the header is read: any other file would ask for an absurd number of bytes.
+        if len(start) < 8 or length > file.size - 8:
+            raise DataError("this is not a whole .safetensors file: its header does not fit in it; copy it again", file)
+        try:
+            header = json.loads(stream.read(length))
+        except ValueError as error:
+            raise DataError(f"this is not a .safetensors file: its header is not JSON ({error})", file) from error
+    return {name: entry for name, entry in header.items() if name != "__metadata__"}, 8 + length
+
+
+def _widened(file: File, bits: Source, layout: Layout) -> Source:
+    """bfloat16 as float32: the same bits, followed by sixteen zeros."""
+    n, d = layout.shape
+    step = max(1, BLOCK_BYTES // (4 * d))
+
+    def widen(raw: NDArray[Any]) -> NDArray[Any]:
+        return (raw.astype(np.uint32) << 16).view(np.float32)
+
+    def chunks() -> Iterator[NDArray[Any]]:
+        for _, block in bits.raw_blocks():
+            for start in range(0, len(block), step):
+                yield widen(block[start : start + step])
+
+    def take(rows: NDArray[np.intp]) -> NDArray[Any]:
+        # The sixteen bits came through the source as float32, which holds them exactly.
+        return widen(bits.take(rows).astype(np.uint16))
+
+    return file_source(file, chunks, n=n, d=d, dtype=np.float32, take=take)

@@ -1,0 +1,397 @@
+"""The public side of studies: `study(name)` gives a `Study`, which plans, runs, judges and checks itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from theodolite.core.options import ON_COMMAND_LINE, command_line, option
+from theodolite.core.pictures import Picture
+from theodolite.core.result import ABOUT, Result, table_of
+from theodolite.core.rows import current_versions
+from theodolite.studies.claims.check import Check, compare_printed, printed_records
+from theodolite.studies.claims.judge import judge_claims, study_notes
+from theodolite.studies.runner import Outcome, Watcher, run_steps
+from theodolite.studies.spec import Claim, StudySpec, load_spec
+from theodolite.studies.step_progress import step_progress
+from theodolite.studies.steps import Step, in_order
+from theodolite.studies.store import Store
+from theodolite.tasks.declarations import TASKS
+from theodolite.tasks.task import Task
+from theodolite.verbs.inputs import Paths, Reading
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from theodolite.studies.planning import Request
+
+ModelNames: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+Tasks: TypeAlias = str | Task | Iterable[str | Task]
+Layers: TypeAlias = str | int | Iterable[int]
+
+FOLDER = "theodolite-studies"
+"""Where runs are kept, relative to the working directory, unless a folder is given."""
+STEPS = "steps"
+"""The folder of the steps inside a run's folder."""
+TEXT_COLUMNS = ("text", "token")
+"""Columns of a picture that hold what people wrote."""
+
+
+def study(name: str | os.PathLike[str]) -> Study:
+    """A study by its name, or from a TOML file of the user's own.
+
+    Parameters
+    ----------
+    name
+        One of `study_names()`, such as "rp21", or the path of a `.toml` file.
+
+    Raises
+    ------
+    DataError
+        There is no such study or file, or something in the file is wrong.
+
+    Examples
+    --------
+    >>> study("rp21").claims[0].title
+    'Still anisotropic after fine-tuning'
+    """
+    return Study(load_spec(name))
+
+
+@dataclass(frozen=True)
+class PlannedStep:
+    """A step of a plan: what it is, and whether its result is there already."""
+
+    title: str
+    kind: str
+    done: bool
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """The steps of a run in the order they are done; prints as one line per step."""
+
+    steps: tuple[PlannedStep, ...]
+
+    @property
+    def missing(self) -> int:
+        """How many steps are still to do."""
+        return sum(not step.done for step in self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __repr__(self) -> str:
+        lines = [f"{'done   ' if step.done else 'missing'}  {step.title}" for step in self.steps]
+        return "\n".join([*lines, f"{len(self)} steps, {self.missing} missing"])
+
+
+@dataclass(frozen=True, repr=False)
+class Study:
+    """A paper's experiment, ready to run on one's own encoders.
+
+    Parameters
+    ----------
+    spec
+        The content of its TOML file.
+    """
+
+    spec: StudySpec
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def title(self) -> str:
+        return self.spec.title
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What the paper claims."""
+        return self.spec.claims
+
+    def __repr__(self) -> str:
+        return (
+            f"Study({self.spec.reference!r}: {len(self.claims)} claims, {len(self.spec.printed)} printed numbers; {self.title})"
+        )
+
+    def show(self) -> str:
+        """The study's TOML file, which can be saved under another name and changed."""
+        return Path(self.spec.path).read_text(encoding="utf-8")
+
+    def folder(self, to: str | os.PathLike[str] | None = None) -> Path:
+        """The folder of a run: the one given, or `theodolite-studies/NAME` in the working directory."""
+        return Path(FOLDER) / self.name if to is None else Path(to)
+
+    def run(
+        self,
+        models: ModelNames,
+        *,
+        data: str | os.PathLike[str] | None = None,
+        tasks: Tasks | None = None,
+        seeds: Iterable[int] | None = None,
+        layers: Layers | None = None,
+        quick: bool = False,
+        settings: Mapping[str, Any] | None = None,
+        to: str | os.PathLike[str] | None = None,
+        jobs: int = 1,
+        own: Mapping[str, Paths] | None = None,
+        kind: str | None = None,
+        column: Mapping[str, str] | None = None,
+        score_range: tuple[float, float] | None = None,
+        encoding: str | None = None,
+        dry_run: bool = False,
+        text: bool = True,
+        progress: bool | Watcher | None = None,
+    ) -> Result:
+        """Run what is missing of the study, judge its claims, and save the result to the run's folder.
+
+        Every step is kept under a hash of all that decides its result: the same call continues where an earlier one stopped, and
+        a changed setting repeats only what depends on it. A step that fails does not stop the others; it is named in the notes
+        and under `provenance["failed"]`.
+
+        Parameters
+        ----------
+        models
+            Encoders to run with: Hub ids, folders, or "demo".
+        data
+            The folder with the tasks' own files; None reads them from the Hub.
+        tasks
+            Only these tasks of the study, by name; or `Task` objects, to run the study on data of one's own. Claims over several
+            tasks are then judged over the tasks that were run.
+        seeds
+            Seeds of the fine-tunings; the study's own by default.
+        layers
+            Only these layers: numbers, "last", or text such as "0,6,12"; by default those that the study uses.
+        quick
+            Whether to use the study's small sizes, which take minutes and give wide intervals.
+        settings
+            Settings of the study to change, by dotted name, such as `{"tuning.epochs": 1}`.
+        to
+            The run's folder; `theodolite-studies/NAME` by default.
+        jobs
+            How many steps run at the same time, each in a process of its own.
+        own, kind, column, score_range, encoding
+            The user's own files by split, to run the study on them, as `theodolite.verbs.inputs.Reading` describes them.
+        dry_run
+            Whether to do nothing and write nothing: the result has what earlier runs have measured.
+        text
+            Whether the pictures keep the sentence and the token of each point.
+        progress
+            True or False to report finished steps on stderr or not; None does so in a terminal and on the command line. An object
+            with `begins`, `ends` and `fails` is called instead.
+
+        Returns
+        -------
+        Result
+            Rows, verdicts, pictures, and the records "paths", "spectra" and "printed" (the cells of the paper's tables with what
+            was measured in them).
+        """
+        own_files = Reading(own=own, kind=kind, column=column, score_range=score_range, encoding=encoding)
+        request = self._request(models, data, tasks, seeds, layers, quick, settings, own_files)
+        folder, steps = self.folder(to), self._steps(request)
+        store = Store(folder / STEPS)
+        finished = [step for step in in_order(steps) if store.has(step)]
+        if dry_run:
+            return self._result(request, steps, store, Outcome(reused=finished), text=text)
+        with _watching(progress, len(in_order(steps)), len(finished)) as watcher:
+            outcome = run_steps(steps, store, request.sources, jobs=jobs, watcher=watcher)
+        result = self._result(request, steps, store, outcome, text=text)
+        result.save(folder)
+        return result
+
+    def plan(
+        self,
+        models: ModelNames,
+        *,
+        data: str | os.PathLike[str] | None = None,
+        tasks: Tasks | None = None,
+        seeds: Iterable[int] | None = None,
+        layers: Layers | None = None,
+        quick: bool = False,
+        settings: Mapping[str, Any] | None = None,
+        to: str | os.PathLike[str] | None = None,
+        own: Mapping[str, Paths] | None = None,
+        kind: str | None = None,
+        column: Mapping[str, str] | None = None,
+        score_range: tuple[float, float] | None = None,
+        encoding: str | None = None,
+    ) -> Plan:
+        """The steps of a run, and which of them are done; nothing is run.
+
+        Parameters
+        ----------
+        models, data, tasks, seeds, layers, quick, settings, to, own, kind, column, score_range, encoding
+            As for `run`.
+        """
+        own_files = Reading(own=own, kind=kind, column=column, score_range=score_range, encoding=encoding)
+        steps = self._steps(self._request(models, data, tasks, seeds, layers, quick, settings, own_files))
+        store = Store(self.folder(to) / STEPS)
+        return Plan(tuple(PlannedStep(step.title, step.action.kind, store.has(step)) for step in in_order(steps)))
+
+    def check(self, to: str | os.PathLike[str] | None = None) -> Check:
+        """Compare a run's numbers with the printed ones, side by side, and judge the claims again.
+
+        Parameters
+        ----------
+        to
+            The run's folder; `theodolite-studies/NAME` by default.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no run in the folder.
+        ValueError
+            The folder holds something else.
+        """
+        folder = self.folder(to)
+        if not (folder / ABOUT).is_file():
+            way = f"run the study first, or name the folder of a run with {option('to', 'FOLDER')}"
+            raise FileNotFoundError(f"there is no run of {self.name} in {folder}; {way}")
+        result = Result.load(folder)
+        facts = result.provenance
+        if facts.get("study") != self.name:
+            raise ValueError(f"{folder} holds a run of {facts.get('study') or result.verb}, not of {self.name}")
+        return Check(
+            comparisons=tuple(compare_printed(self.spec, result.rows, quick=bool(facts.get("quick")))),
+            verdicts=tuple(judge_claims(self.spec, result.rows, own_tasks=facts.get("own_tasks"))),
+        )
+
+    def _request(
+        self,
+        models: ModelNames,
+        data: str | os.PathLike[str] | None,
+        tasks: Tasks | None,
+        seeds: Iterable[int] | None,
+        layers: Layers | None,
+        quick: bool,
+        settings: Mapping[str, Any] | None,
+        own_files: Reading,
+    ) -> Request:
+        # Imported only here: what plans need imports scikit-learn, for which reading a study must not wait.
+        from theodolite.studies.planning import Request, identify_model
+
+        locations = [models] if isinstance(models, (str, os.PathLike)) else list(models)
+        if not locations:
+            raise ValueError("there is no model to run with; give at least one Hub id or folder")
+        identified = tuple(identify_model(each) for each in dict.fromkeys(os.fspath(location) for location in locations))
+        names = [model.name for model in identified]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"two models are called {twice!r}, so that their rows would be mixed; rename one of the folders")
+        requested = (tasks,) if isinstance(tasks, (str, Task)) else tuple(tasks or ())
+        own_task = own_files.declared_task()
+        if own_task is not None:
+            requested = (*requested, own_task)
+        own_tasks = {task.name: task for task in requested if isinstance(task, Task) and TASKS.get(task.name) != task}
+        clash = next((name for name in own_tasks if name in TASKS or name in self.spec.tasks), None)
+        if clash is not None:
+            raise ValueError(f"there is another task called {clash!r}; give your own task another name")
+        return Request(
+            models=identified,
+            data=None if data is None else os.fspath(data),
+            tasks=tuple(task.name if isinstance(task, Task) else task for task in requested),
+            own_tasks={**self.spec.tasks, **own_tasks},
+            seeds=tuple(seeds or ()),
+            layers=layers if layers is None or isinstance(layers, (str, int)) else tuple(layers),
+            quick=quick,
+            changes=dict(settings or {}),
+        )
+
+    def _steps(self, request: Request) -> list[Step]:
+        planner = import_module(f"theodolite.studies.{self.spec.plan}.plan")
+        steps: list[Step] = planner.plan_steps(self.spec.settings, request)
+        return steps
+
+    def _result(self, request: Request, steps: list[Step], store: Store, outcome: Outcome, *, text: bool) -> Result:
+        """What the finished steps have measured, with the claims judged on it."""
+        finished = [step for step in in_order(steps) if store.has(step)]
+        # Several steps may say the same: each method of fine-tuning scores the state that it starts from.
+        rows = tuple(dict.fromkeys(replace(row, study=self.name) for step in finished for row in store.rows(step)))
+        pictures = (picture for step in finished if (picture := store.picture(step)) is not None)
+        # The claims of a file may name the tasks of that file; a task given at run time is in no claim.
+        own_tasks = {name: task.score for name, task in request.own_tasks.items() if name not in self.spec.tasks}
+        records = _joined([store.records(step) for step in finished])
+        if printed := printed_records(self.spec, compare_printed(self.spec, rows, quick=request.quick)):
+            records["printed"] = table_of(printed)
+        return Result(
+            verb="study",
+            title=self.title,
+            rows=rows,
+            verdicts=tuple(judge_claims(self.spec, rows, own_tasks=own_tasks)),
+            pictures=tuple(picture if text else _without_text(picture) for picture in pictures),
+            records=records,
+            notes=tuple(self._notes(request, outcome)),
+            provenance={
+                "command": self._command(request),
+                "name": self.name,
+                "study": self.name,
+                "models": {model.name: model.weights for model in request.models},
+                "own_tasks": own_tasks,
+                "quick": request.quick,
+                "settings": request.settings(self.spec.settings),
+                "tables": [dict(table) for table in self.spec.tables],
+                "versions": current_versions(),
+                "steps": {name: len(getattr(outcome, name)) for name in ("done", "reused", "failed", "blocked")},
+                "failed": [{"step": step.title, "error": str(error)} for step, error in outcome.failed.items()],
+            },
+        )
+
+    def _notes(self, request: Request, outcome: Outcome) -> Iterator[str]:
+        yield from study_notes(self.spec)
+        yield from (model.caveat for model in request.models if model.caveat)
+        if request.quick:
+            sizes = "the study's small sizes, so that intervals are wide and verdicts only a first look"
+            yield f"Made with {option('quick')}: {sizes}."
+        if outcome.failed:
+            lost = len(outcome.failed) + len(outcome.blocked)
+            yield f"{lost} steps of this run failed, or need one that did: what they measure is missing here."
+            yield from (f"Failed: {step.title}: {error}" for step, error in outcome.failed.items())
+
+    def _command(self, request: Request) -> str:
+        """What was typed: the command line, or a call in Python."""
+        if typed := command_line():
+            return typed
+        options: dict[str, Any] = {"data": request.data}
+        options |= {"tasks": list(request.tasks), "seeds": list(request.seeds), "layers": request.layers}
+        options |= {"quick": request.quick, "settings": dict(request.changes)}
+        models = [model.id for model in request.models]
+        arguments = [
+            repr(models),
+            *(f"{name}={value!r}" for name, value in options.items() if value not in (None, [], {}, False)),
+        ]
+        return f"theodolite.study({self.spec.reference!r}).run({', '.join(arguments)})"
+
+
+@contextmanager
+def _watching(progress: bool | Watcher | None, total: int, done: int) -> Iterator[Watcher | None]:
+    """The watcher that the caller gave, or one that reports on stderr if somebody reads it."""
+    if progress is None:
+        progress = sys.stderr.isatty() or ON_COMMAND_LINE.get()
+    if isinstance(progress, bool):
+        with step_progress(total, done) if progress else nullcontext() as watcher:
+            yield watcher
+    else:
+        yield progress
+
+
+def _without_text(picture: Picture) -> Picture:
+    return replace(picture, columns={name: column for name, column in picture.columns.items() if name not in TEXT_COLUMNS})
+
+
+def _joined(records: Iterable[Mapping[str, pyarrow.Table]]) -> dict[str, pyarrow.Table]:
+    """The records of all steps, those of one name as one table."""
+    import pyarrow
+
+    by_name: dict[str, list[pyarrow.Table]] = {}
+    for tables in records:
+        for name, table in tables.items():
+            by_name.setdefault(name, []).append(table)
+    return {name: pyarrow.concat_tables(tables) for name, tables in by_name.items()}

@@ -1,0 +1,217 @@
+"""One way to the examples of any task, from the files of its release or from the Hugging Face Hub: `load_task`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from theodolite.core.options import option
+from theodolite.spaces.readers.errors import DataError, name_list, suggestion
+from theodolite.tasks.declarations import find_task
+from theodolite.tasks.examples import Examples
+from theodolite.tasks.formats import EMBEDDED, read_cola, read_embedded, read_glue, read_sts, read_table, read_trec
+from theodolite.tasks.records import Mark, Record, Sentence, examples_from_records, examples_from_sentences
+from theodolite.tasks.task import Format, Hub, Task
+from theodolite.tasks.treebanks import read_conll, read_conllu, read_streusle
+
+# Readers of the formats that hold texts.
+TEXT_READERS: dict[Format, Callable[[Task, Path], Iterator[Record]]] = {
+    "sts": read_sts,
+    "glue": read_glue,
+    "cola": read_cola,
+    "trec": read_trec,
+    "table": read_table,
+    "jsonl": read_table,
+    "embedded": read_embedded,
+}
+# Readers of the formats that hold words in sentences.
+WORD_READERS: dict[Format, Callable[[Task, Path], Iterator[Sentence]]] = {
+    "conllu": read_conllu,
+    "streusle": read_streusle,
+    "conll": read_conll,
+}
+
+
+def load_task(
+    task: str | Task,
+    split: str,
+    data: str | os.PathLike[str] | None = None,
+    *,
+    empty_nodes: bool = False,
+    encoding: str | None = None,
+) -> Examples:
+    """The examples of one split of a task.
+
+    Parameters
+    ----------
+    task
+        Name of a declared task, or a task that `own_task` made.
+    split
+        Which split, such as `train` or `dev`.
+    data
+        Folder with the files of the task's release, or the folder above it (`stsb/`, `rte/`, …). None downloads the task from
+        the Hub; own tasks know their files, and those of the demo's tasks are inside the package.
+    empty_nodes
+        Whether empty nodes of a treebank count as words.
+    encoding
+        Encoding of the files, if it is not the one that the task declares.
+
+    Raises
+    ------
+    DataError
+        There is no such task, split or file, or a file is not as described; the message names file and line.
+    """
+    task = find_task(task)
+    if split not in task.splits:
+        splits = list(task.splits)
+        raise DataError(f"task {task.name!r} has no split {split!r}; it has {name_list(splits)}{suggestion(split, splits)}")
+    # The demo's files are inside the package, so that it runs without the Hub.
+    if data is None and task.layout.format == "embedded":
+        data = EMBEDDED
+    is_local = data is not None or not task.layout.folders
+    if empty_nodes and not (is_local and task.layout.format in ("conllu", "streusle")):
+        raise DataError(f"{option('empty_nodes')} is for treebanks read from files, and {task.name!r} is not one; leave it out")
+    if not is_local:
+        return _load_from_hub(task, split)
+    files = _find_files(task, split, data)
+    task = replace(task, layout=replace(task.layout, empty_nodes=empty_nodes, encoding=encoding or task.layout.encoding))
+    if task.on_words:
+        read_sentences = WORD_READERS[task.layout.format]
+        sentences = [each for file in files for each in read_sentences(task, file)]
+        return examples_from_sentences(task, split, _sentences_of_split(task, split, sentences, files[0]), files)
+    read_records = TEXT_READERS[task.layout.format]
+    return examples_from_records(task, split, (each for file in files for each in read_records(task, file)), files)
+
+
+def _sentences_of_split(task: Task, split: str, sentences: list[Sentence], file: Path) -> list[Sentence]:
+    """The sentences of a split, if one file holds all splits; otherwise all sentences."""
+    cut = task.layout.sentences.get(split)
+    if cut is None:
+        return sentences
+    if not sentences[cut]:
+        raise DataError(
+            f"the file has {len(sentences)} sentences, so split {split!r} (sentences {cut.start or 0} and on) is empty; "
+            "read it as a task of your own",
+            file,
+        )
+    return sentences[cut]
+
+
+def _find_files(task: Task, split: str, data: str | os.PathLike[str] | None) -> list[Path]:
+    """The files of a split: under `data`, or in one of a release's usual folders there."""
+    folder = Path(data).expanduser() if data is not None else Path()
+    if not folder.is_dir():
+        hint = f"{option('data', 'FOLDER')} names the folder with the files of task {task.name!r}"
+        raise DataError(f"{folder} is not a folder; {hint}")
+    places = [folder / name for name in task.layout.folders if (folder / name).is_dir()] + [folder]
+    return [_find_file(task, name, places) for name in task.splits[split]]
+
+
+def _find_file(task: Task, name: str, places: Sequence[Path]) -> Path:
+    # The files of a release may be in a folder of their usual name, or directly in the one that was given.
+    if task.layout.folders:
+        path = next((place / name for place in places if (place / name).is_file()), None)
+        if path is None:
+            contents = "; ".join(f"{place} has {_content(place)}" for place in places)
+            raise DataError(f"there is no file {name} of task {task.name!r}: {contents}")
+        return path
+    path = places[-1] / Path(name).expanduser()
+    if path.is_dir():
+        raise DataError(f"this is a folder, not a file; it has {_content(path)}", path)
+    if not path.exists():
+        parent = path.parent
+        hint = f"its folder has {_content(parent)}" if parent.is_dir() else f"there is no folder {parent}"
+        raise DataError(f"there is no such file; {hint}", path)
+    return path
+
+
+def _content(folder: Path) -> str:
+    return name_list(sorted(entry.name + ("/" if entry.is_dir() else "") for entry in folder.iterdir()))
+
+
+def _load_from_hub(task: Task, split: str) -> Examples:
+    """The examples of a split, downloaded or from the Hub's own cache."""
+    hub, folder = task.hub, option("data", "FOLDER")
+    if hub is None:
+        raise DataError(f"task {task.name!r} is not on the Hub; give the folder of its release with {folder}")
+    if split not in hub.splits:
+        raise DataError(
+            f"the Hub copy of task {task.name!r} has no split {split!r}, only {name_list(list(hub.splits))}; "
+            f"if the files of the release have it, read them with {folder}"
+        )
+    table = _download(task, hub, split)
+    place = Path(" ".join(filter(None, (hub.id, hub.config, hub.splits[split]))))  # the file, in messages
+    if task.on_words:
+        return examples_from_sentences(task, split, list(_hub_sentences(task, hub, table, place)), [place])
+    return examples_from_records(task, split, _hub_records(task, hub, table, place), [place])
+
+
+def _download(task: Task, hub: Hub, split: str) -> Any:
+    folder = f"read the files of the release with {option('data', 'FOLDER')}"
+    try:
+        import datasets
+    except ImportError:
+        raise ImportError(
+            f'task {task.name!r} comes from the Hub, which needs: pip install "theodolite[models]"; or {folder}'
+        ) from None
+    # Several libraries are involved, and a failed download raises any of these.
+    errors = (OSError, ValueError, RuntimeError, KeyError, datasets.exceptions.DatasetsError)
+    try:
+        return datasets.load_dataset(hub.id, hub.config, split=hub.splits[split], revision=hub.revision)
+    except errors as error:
+        # Only the first line: some of these libraries append pages of advice.
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise DataError(
+            f"task {task.name!r} could not be downloaded from the Hub ({hub.id}: {reason}); check the connection, or {folder}"
+        ) from error
+
+
+def _hub_column(table: Any, hub: Hub, role: str, place: Path) -> list[Any]:
+    """A column by our name for it; numbers that stand for names become the names."""
+    name, names = hub.columns[role], list(table.column_names)
+    if name not in names:
+        columns = f"{name_list(names)}{suggestion(name, names)}"
+        raise DataError(f"there is no column {name!r} for the {role}; the columns are {columns}", place)
+    feature = table.features[name]
+    # A ClassLabel stores numbers and has their names; a list of them has it one level down.
+    labels = getattr(getattr(feature, "feature", feature), "names", None)
+    values = list(table[name])
+    return values if labels is None or role == "score" else [_label_names(labels, value) for value in values]
+
+
+def _label_names(labels: Sequence[str], value: Any) -> Any:
+    if isinstance(value, list):
+        return [_label_names(labels, each) for each in value]
+    # Hidden labels of a test split are -1.
+    return labels[value] if isinstance(value, int) and 0 <= value < len(labels) else None
+
+
+def _hub_records(task: Task, hub: Hub, table: Any, place: Path) -> Iterator[Record]:
+    columns = [_hub_column(table, hub, role, place) for role in task.roles]
+    for row, values in enumerate(zip(*columns, strict=True), start=1):
+        cells = dict(zip(task.roles, values, strict=True))
+        label = cells.get("label")
+        yield Record(
+            place, row, cells["text"] or "", cells.get("text_b"), None if label is None else str(label), cells.get("score")
+        )
+
+
+def _hub_sentences(task: Task, hub: Hub, table: Any, place: Path) -> Iterator[Sentence]:
+    columns = [_hub_column(table, hub, role, place) for role in ("words", "head", "label")]
+    for row, (words, heads, labels) in enumerate(zip(*columns, strict=True), start=1):
+        # Only words of the tree have a head: multiword tokens and empty nodes have none, and heads do not count them.
+        in_tree = [i for i, head in enumerate(heads) if str(head).isdecimal()]
+        marks: list[Mark] = []
+        for position, i in enumerate(in_tree):
+            head, label = int(heads[i]), str(labels[i])
+            if task.kind == "tagging":
+                marks.append(Mark((position,), label, row))
+            elif head and label != "root":
+                if head > len(in_tree):
+                    message = f"head {head} is not in the sentence, which has {len(in_tree)} words"
+                    raise DataError(message, place, row)
+                marks.append(Mark((head - 1, position), label, row))
+        yield Sentence(place, tuple(words[i] for i in in_tree), tuple(marks))

@@ -1,0 +1,149 @@
+"""Which runs a request stands for: with a paper's settings or those of an earlier run, and one per seed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from theodolite.core.options import option
+from theodolite.tasks.declarations import find_task
+from theodolite.tasks.task import Task
+from theodolite.tuning.isolayer.settings import LayerSettings
+from theodolite.tuning.settings import Method, TuneSettings, preset, preset_for
+
+
+def settings_of_run(
+    folder: str | os.PathLike[str], *, output: str | os.PathLike[str], task: str | Task | None = None, **changes: Any
+) -> TuneSettings:
+    """The settings of the run in a folder, for another run.
+
+    Parameters
+    ----------
+    folder
+        The folder of the earlier run.
+    output
+        The folder of the new one.
+    task
+        The task, if it is one's own: only its name is in the folder.
+    changes
+        Settings that differ.
+    """
+    path = Path(folder) / "settings.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} is not the folder of a run: it has no {path.name}")
+    values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if isinstance(values["task"], dict):
+        if not isinstance(task, Task):
+            raise ValueError(f"{folder} is a run on a task of one's own ({values['task']['name']}); name its files again")
+        values["task"] = task
+    elif task is not None and find_task(task).name != find_task(values["task"]).name:
+        raise ValueError(f"{folder} is a run on the task {values['task']!r}, not {find_task(task).name!r}")
+    values["report_to"] = tuple(values["report_to"])
+    if values.get("layer") is not None:
+        values["layer"] = LayerSettings(**values["layer"])
+    return TuneSettings(**{**values, **changes}, output=os.fspath(output))
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """The settings of a run, and the folder of the plain run that an Isotropy Layer starts from, if one is named."""
+
+    settings: TuneSettings
+    plain: Path | None = None
+
+
+def plan_runs(
+    model: str | os.PathLike[str] | None = None,
+    *,
+    to: str | os.PathLike[str],
+    task: str | Task | None = None,
+    seed: int = 0,
+    seeds: Sequence[int] | None = None,
+    method: Method = "plain",
+    strength: float | None = None,
+    published: bool = False,
+    layer: LayerSettings | None = None,
+    plain: str | os.PathLike[str] | None = None,
+    preset_name: str | None = None,
+    **options: Any,
+) -> tuple[PlannedRun, ...]:
+    """The runs that a request stands for: one in `to`, or one per seed in `to`/seed-N; nothing is read or trained yet.
+
+    Parameters
+    ----------
+    model
+        A Hub id, a folder or "demo"; not needed with `plain`.
+    to
+        The folder for everything.
+    task
+        Name of a task, or a task; not needed with `plain`, unless it is a task of one's own.
+    seed
+        Seed of a single run.
+    seeds
+        Seeds of several runs, each once.
+    method, strength, published, layer
+        As in `TuneSettings`.
+    plain
+        For method "isolayer": the finished plain run to start from. "{seed}" in the name stands for the seed; with several
+        seeds and without it, `plain`/seed-N. The settings are then those of the plain run.
+    preset_name
+        A key of `PRESETS`; by default the one that fits task and method.
+    options
+        Further settings, as in `TuneSettings`.
+
+    Raises
+    ------
+    ValueError
+        Something is missing, or contradicts the plain run.
+    """
+    if seeds is not None and (not seeds or len(set(seeds)) != len(seeds)):
+        raise ValueError(f"seeds={list(seeds)} must name at least one seed, and each once")
+    method_settings: dict[str, Any] = {"method": method, "strength": strength, "published": published, "layer": layer}
+    if plain is not None:
+        unused = next(iter(options), "preset" if preset_name else None)
+        if method != "isolayer":
+            raise ValueError(f"a plain run to start from is for method isolayer, not {method!r}")
+        if unused is not None:
+            raise ValueError(f"the settings are those of the plain run {plain}; leave out {unused}")
+    elif model is None:
+        raise ValueError("name a model to fine-tune, or a finished plain run with method isolayer")
+    elif task is None:
+        raise ValueError(f"name a task to fine-tune on, such as {option('task', 'stsb')}")
+    runs = []
+    for number in (seed,) if seeds is None else seeds:
+        output = Path(to) if seeds is None else Path(to) / f"seed-{number}"
+        if plain is not None:
+            runs.append(_run_on_plain(os.fspath(plain), number, seeds is not None, model, task, output, method_settings))
+        else:
+            assert model is not None
+            assert task is not None
+            name = preset_name or preset_for(find_task(task).kind, method)
+            runs.append(
+                PlannedRun(preset(name, task=task, model=model, output=output, seed=number, **options, **method_settings))
+            )
+    return tuple(runs)
+
+
+def _run_on_plain(
+    pattern: str,
+    seed: int,
+    is_one_of_several: bool,
+    model: str | os.PathLike[str] | None,
+    task: str | Task | None,
+    output: Path,
+    method_settings: dict[str, Any],
+) -> PlannedRun:
+    has_seed = "{seed}" in pattern
+    folder = Path(pattern.replace("{seed}", str(seed)))
+    if is_one_of_several and not has_seed:
+        folder = folder / f"seed-{seed}"
+    settings = settings_of_run(folder, output=output, task=task, **method_settings)
+    if (has_seed or is_one_of_several) and settings.seed != seed:
+        raise ValueError(f"{folder} is a run with seed {settings.seed}, not {seed}")
+    if model is not None and os.fspath(model) != settings.model:
+        raise ValueError(f"{folder} is a run of {settings.model}, not of {model}; leave the model out")
+    return PlannedRun(settings, folder)

@@ -1,0 +1,252 @@
+"""A run's folder, from its settings to its saved result, and the examples it is given."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from theodolite.core.files import write_json
+from theodolite.core.options import option
+from theodolite.core.result import ABOUT, Result
+from theodolite.core.rows import Row
+from theodolite.core.sampling import sample_rows
+from theodolite.models.encoder import quiet_loading
+from theodolite.spaces.readers.errors import DataError
+from theodolite.tasks.examples import Examples, check_labels, drop_unseen_labels, labels_of
+from theodolite.tasks.loading import load_task
+from theodolite.tuning.settings import TuneSettings
+
+# Training examples below which a run is refused: fewer are more often a mistake than intended.
+FEWEST = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """The examples of a run.
+
+    Parameters
+    ----------
+    train
+        To train on, without those held out.
+    validation
+        Held out to choose the best epoch by; None if the run has none.
+    dev
+        Scored before and after.
+    labels
+        In the order of the head's outputs; empty if the task has scores.
+    """
+
+    train: Examples
+    validation: Examples | None
+    dev: Examples
+    labels: tuple[str, ...]
+
+
+def load_splits(settings: TuneSettings, data: str | os.PathLike[str] | None) -> Splits:
+    """Read, check, cap and divide the examples of a run.
+
+    Parameters
+    ----------
+    settings
+        The run's settings.
+    data
+        The folder of the task's own files; None for the Hub.
+
+    Raises
+    ------
+    DataError
+        There are too few examples or labels, or the scored split has a label that training does not have.
+    """
+    task = settings.declared
+    train = load_task(task, task.train_split, data)
+    dev = load_task(task, settings.eval_split or task.scored_split, data)
+    labels: tuple[str, ...] = ()
+    # Labels are judged on the whole training split: a cap on the rows is a choice, not a fault of the data.
+    if train.labels is not None:
+        if settings.drop_unseen:
+            dev = drop_unseen_labels(train, dev)
+        check_labels(train, dev)
+        labels = labels_of(train)
+        if len(set(train.labels)) < 2:
+            raise DataError(
+                f"all training examples of {task.name!r} have the label {train.labels[0]!r}; there must be two labels"
+            )
+    if settings.train_rows is not None:
+        train = train.take(sample_rows(len(train), settings.train_rows, seed=settings.seed))
+    if len(train) < FEWEST:
+        raise DataError(f"task {task.name!r} has {len(train)} training examples; fine-tuning needs at least {FEWEST}")
+    if not settings.validation:
+        return Splits(train, None, dev, labels)
+    first, second = train.divide(1 - settings.validation, seed=settings.seed)
+    return Splits(first, second, dev, labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """A finished run.
+
+    Parameters
+    ----------
+    run_folder
+        Everything the run made: model, settings and a saved `Result`.
+    result
+        Scores, losses and geometry as rows, with settings and versions.
+    """
+
+    run_folder: Path
+    result: Result
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The result's rows."""
+        return self.result.rows
+
+    @property
+    def model_folder(self) -> Path:
+        """The fine-tuned encoder: it loads with AutoModel, of a Siamese run with SentenceTransformer too."""
+        return self.run_folder / "model"
+
+    @property
+    def before(self) -> float:
+        """The main score on the scored split before; a head knows nothing then. For isolayer, that of the plain run."""
+        return self._outcome("before")
+
+    @property
+    def after(self) -> float:
+        """The main score on the scored split after."""
+        return self._outcome("after")
+
+    @property
+    def best_epoch(self) -> float:
+        """The epoch whose weights were kept, counted from 1."""
+        return self._outcome("best_epoch")
+
+    @property
+    def steps(self) -> int:
+        """Steps that were trained."""
+        return int(self._outcome("steps"))
+
+    def _outcome(self, name: str) -> float:
+        value = self.result.provenance["outcome"][name]
+        return math.nan if value is None else float(value)
+
+
+class Run:
+    """The folder of a run: `settings.json` first, `checkpoints/` meanwhile, `model/` and a saved `Result` at the end.
+
+    Parameters
+    ----------
+    folder
+        The folder; it need not exist yet.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self.checkpoints = self.folder / "checkpoints"
+        self.model = self.folder / "model"
+        self.geometry = self.folder / "geometry.jsonl"
+
+    @classmethod
+    def open(cls, settings: TuneSettings, *, resume: bool, overwrite: bool) -> Run:
+        """A new run, or one to continue, which must have the same settings.
+
+        Parameters
+        ----------
+        settings
+            The run's settings; `output` is its folder.
+        resume
+            Whether a run in the folder may be continued.
+        overwrite
+            Whether a run in the folder is removed first.
+
+        Raises
+        ------
+        FileExistsError
+            The folder has another run, or files of something else.
+        """
+        run = cls(settings.output)
+        path = run.folder / "settings.json"
+        # Of several processes that train together, the first removes; it may only ever remove a run.
+        if overwrite and path.exists() and os.environ.get("RANK", "0") == "0":
+            shutil.rmtree(run.folder)
+        if path.exists():
+            run._check(json.loads(path.read_text(encoding="utf-8")), _as_json(settings), resume)
+        elif run.folder.exists() and any(run.folder.iterdir()):
+            raise FileExistsError(f"{run.folder} has files that are not of a run; name another output folder")
+        return run
+
+    def _check(self, earlier: dict[str, Any], settings: dict[str, Any], resume: bool) -> None:
+        # A run that was made before a setting existed has its default.
+        defaults = {field.name: field.default for field in fields(TuneSettings)}
+        changed = sorted(name for name in {*earlier, *settings} if earlier.get(name, defaults.get(name)) != settings.get(name))
+        if changed:
+            name = changed[0]
+            raise FileExistsError(
+                f"{self.folder} has a run with {name}={earlier.get(name)!r}, not {settings.get(name)!r} "
+                f"({len(changed)} settings differ); name another output folder, or replace it with {option('overwrite')}"
+            )
+        if not resume:
+            raise FileExistsError(
+                f"{self.folder} has a run with these settings; continue it with {option('resume')}, "
+                f"or replace it with {option('overwrite')}"
+            )
+
+    def begin(self, settings: TuneSettings) -> None:
+        """Take the folder for this run; called when the data has been read and checked.
+
+        Parameters
+        ----------
+        settings
+            The run's settings.
+        """
+        self.checkpoints.mkdir(parents=True, exist_ok=True)
+        write_json(self.folder / "settings.json", _as_json(settings))
+
+    @property
+    def finished(self) -> bool:
+        """Whether the folder has the run's result."""
+        return (self.folder / ABOUT).exists()
+
+    def save_model(self, save: Callable[[Path], None]) -> None:
+        """Write the fine-tuned encoder, complete or not at all.
+
+        Parameters
+        ----------
+        save
+            Writes the model into an empty folder.
+        """
+        # A model without a result is left over from a run that was killed while it saved.
+        partial = self.folder / ".model.partial"
+        for old in (partial, self.model):
+            shutil.rmtree(old, ignore_errors=True)
+        partial.mkdir(parents=True)
+        with quiet_loading():
+            save(partial)
+        partial.rename(self.model)
+
+    def finish(self, result: Result) -> None:
+        """Save the result, which marks the run as finished, and remove the checkpoints.
+
+        Parameters
+        ----------
+        result
+            What the run measured.
+        """
+        result.save(self.folder)
+        shutil.rmtree(self.checkpoints, ignore_errors=True)
+
+    def tuned(self) -> Tuned:
+        """The finished run, read from its folder."""
+        return Tuned(self.folder, Result.load(self.folder))
+
+
+def _as_json(settings: TuneSettings) -> dict[str, Any]:
+    """The settings as they come back from JSON, to compare with."""
+    values: dict[str, Any] = json.loads(json.dumps(settings.to_dict()))
+    return values

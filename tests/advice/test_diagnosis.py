@@ -1,0 +1,116 @@
+"""Findings: planted defects are found, sound clouds are called good, and every sentence is complete."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from theodolite.advice.diagnosis import findings
+from theodolite.core.result import Finding
+from theodolite.metrics import Cloud, metric_rows
+
+
+def judged(X: np.ndarray, metrics: list[str] | None = None) -> dict[str, Finding]:
+    cloud = Cloud(X)
+    return {finding.topic: finding for finding in findings(cloud, metric_rows(cloud, metrics))}
+
+
+def sound(n: int = 400, d: int = 24, seed: int = 0) -> np.ndarray:
+    """Points around many far-apart centres, scaled to unit length: what a good encoder gives."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n // 8, d)).repeat(8, axis=0) + 0.35 * rng.standard_normal((n, d))
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+def test_a_sound_cloud_has_no_bad_findings() -> None:
+    by_topic = judged(sound())
+    assert {topic for topic, finding in by_topic.items() if finding.verdict == "bad"} <= {"islands"}
+    for topic in (
+        "cone",
+        "isotropy",
+        "lengths",
+        "zero vectors",
+        "near-duplicates",
+        "rogue dimensions",
+        "cosine or inner product",
+    ):
+        assert by_topic[topic].verdict == "good"
+        assert by_topic[topic].action == ""
+
+
+def test_a_cone_is_described_with_the_effect_of_centring() -> None:
+    X = sound() + np.eye(1, 24, 5) * 8
+    cone = judged(X)["cone"]
+    assert cone.verdict == "bad"
+    assert cone.value > 0.9
+    assert "100% of random pairs have cosine above 0.8" in cone.meaning
+    assert "dimensions 5," in cone.meaning
+    assert "centring alone brings it to" in cone.meaning
+    assert cone.action.endswith(": theodolite repair fit zero-mean vectors.npy --to repair")
+
+
+@pytest.mark.parametrize(
+    ("topic", "spoil", "rows"),
+    [
+        ("zero vectors", lambda X: np.where(np.arange(len(X))[:, None] < 20, 0, X), set(range(20))),
+        ("near-duplicates", lambda X: np.concatenate([X[:60], X[:60], X[120:]]), set(range(120))),
+        ("rogue dimensions", lambda X: sound(d=60) * np.where(np.arange(60) == 3, 30, 1), None),
+        ("lengths", lambda X: X * np.geomspace(0.1, 10, len(X))[:, None], None),
+        ("cosine or inner product", lambda X: X * np.geomspace(0.1, 10, len(X))[:, None], None),
+        ("dominant direction", lambda X: X + np.outer(np.linspace(-9, 9, len(X)), np.ones(24)), None),
+        ("isotropy", lambda X: X * ([40] + [1] * 23), None),
+        ("effective rank", lambda X: X * ([40] + [0.1] * 23), None),
+        ("uniformity", lambda X: X + 3, None),
+        ("distance contrast", lambda X: np.random.default_rng(0).standard_normal((400, 600)), None),
+    ],
+)
+def test_planted_defects_are_found(topic: str, spoil: object, rows: set[int] | None) -> None:
+    finding = judged(spoil(sound()))[topic]  # type: ignore[operator]
+    assert finding.verdict == "bad"
+    assert finding.action
+    if rows is not None:
+        assert finding.rows
+        assert set(finding.rows) <= rows
+
+
+def test_an_outlier_is_named_by_its_row() -> None:
+    rng = np.random.default_rng(1)
+    X = np.abs(rng.standard_normal((300, 16))) + 2
+    X[[17, 170, 200, 222]] = -4 * np.eye(4, 16) - 0.5
+    finding = judged(X)["outliers"]
+    assert finding.verdict != "good"
+    assert set(finding.rows[:4]) == {17, 170, 200, 222}
+
+
+def test_islands_are_named() -> None:
+    rng = np.random.default_rng(2)
+    main = rng.standard_normal((400, 8)) * 0.3 + np.eye(1, 8) * 3
+    island = rng.standard_normal((12, 8)) * 0.01 - np.eye(1, 8) * 3
+    finding = judged(np.concatenate([main, island]))["islands"]
+    assert finding.verdict == "watch"
+    assert set(finding.rows) <= set(range(400, 412))
+
+
+def test_the_worst_come_first() -> None:
+    cloud = Cloud(sound() + 2)
+    severities = [finding.severity for finding in findings(cloud, metric_rows(cloud))]
+    assert severities == sorted(severities, reverse=True)
+    assert severities[0] == 2
+
+
+def test_only_measured_metrics_are_judged_and_their_sentences_are_complete() -> None:
+    by_topic = judged(sound() + 2, ["mean_cosine"])
+    assert list(by_topic) == ["cone"]
+    assert "nan" not in by_topic["cone"].meaning
+
+
+@pytest.mark.parametrize("X", [np.ones((1, 4)), np.ones((9, 4)), np.zeros((9, 4)), np.arange(9.0)[:, None], np.eye(3)])
+def test_no_cloud_breaks_a_sentence(X: np.ndarray) -> None:
+    for finding in judged(X).values():
+        assert "nan" not in finding.meaning
+        assert np.isfinite(finding.value)
+
+
+def test_a_hint_names_the_number_of_components_that_the_cloud_needs() -> None:
+    action = judged(sound() * ([40] + [1.0] * 23))["effective rank"].action
+    assert action.endswith("theodolite repair fit whiten vectors.npy --to repair --components 1")

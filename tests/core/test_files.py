@@ -1,0 +1,253 @@
+"""Files and folders are whole or absent, are replaced only on request, and have one writer at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from theodolite.core import files
+from theodolite.core.files import (
+    BusyError,
+    Lock,
+    natural_key,
+    replace_folder,
+    require_free,
+    require_free_folder,
+    set_aside,
+    sha256_of,
+    undo_half_replacement,
+    whole_file,
+    whole_folder,
+    write_json,
+    write_text,
+)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def full_disk(*_: Any) -> None:
+    raise OSError("no space left")
+
+
+@pytest.mark.parametrize(
+    "ordered",
+    [
+        ["shard-2", "shard-10", "shard-100"],
+        ["1", "1a", "2", "a", "a1", "a²", "b"],
+        ["layer_1_part_9", "layer_1_part_10", "layer_2_part_1"],
+        ["", "x"],
+    ],
+)
+def test_natural_order_counts_numbers_by_value(ordered: list[str]) -> None:
+    shuffled = ordered[::-1]
+    assert sorted(shuffled, key=natural_key) == ordered
+
+
+@pytest.mark.parametrize("size", [0, 1, files.CHUNK - 1, files.CHUNK, 2 * files.CHUNK + 17])
+def test_the_hash_is_that_of_the_whole_file(tmp_path: Path, size: int) -> None:
+    content = bytes(range(256)) * (size // 256 + 1)
+    (tmp_path / "x").write_bytes(content[:size])
+    assert sha256_of(tmp_path / "x") == hashlib.sha256(content[:size]).hexdigest()
+
+
+def test_a_file_appears_only_when_it_is_complete(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    with whole_file(path) as partial:
+        partial.write_text("half")
+        assert not path.exists()
+        assert partial.parent == tmp_path
+    assert path.read_text() == "half"
+    assert names(tmp_path) == ["a.txt"]
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_failed_write_leaves_the_old_file_or_none(tmp_path: Path, exists: bool) -> None:
+    path = tmp_path / "a.txt"
+    if exists:
+        path.write_text("old")
+    with pytest.raises(ZeroDivisionError), whole_file(path) as partial:
+        partial.write_text(f"new {1 / 0}")
+    assert names(tmp_path) == (["a.txt"] if exists else [])
+    assert not exists or path.read_text() == "old"
+
+
+def test_a_file_is_replaced_only_on_request(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    write_text(path, "old")
+    with pytest.raises(FileExistsError, match="exists already; choose another name, or replace it with overwrite=True"):
+        write_text(path, "new", overwrite=False)
+    assert path.read_text() == "old"
+    write_text(path, "new")
+    assert path.read_text() == "new"
+
+
+def test_a_file_needs_a_folder_and_is_not_one(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError, match="is a folder; give the name of a file"):
+        require_free(tmp_path, overwrite=True)
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere to write a\.txt into"):
+        require_free(tmp_path / "nowhere" / "a.txt")
+    assert require_free(str(tmp_path / "a.txt")) == tmp_path / "a.txt"
+
+
+def test_text_is_utf8_with_plain_line_ends_and_json_is_readable(tmp_path: Path) -> None:
+    write_text(tmp_path / "a.txt", "ü\nß")
+    assert (tmp_path / "a.txt").read_bytes() == "ü\nß".encode()
+    write_json(tmp_path / "a.json", {"name": "ü", "values": [1, None]})
+    assert json.loads((tmp_path / "a.json").read_text()) == {"name": "ü", "values": [1, None]}
+    assert "ü" in (tmp_path / "a.json").read_text(encoding="utf-8")
+
+
+def test_a_folder_appears_only_when_it_is_complete(tmp_path: Path) -> None:
+    target = tmp_path / "deep" / "folder"
+    with whole_folder(target) as partial:
+        (partial / "inner").mkdir()
+        (partial / "inner" / "x").write_text("1")
+        assert not target.exists()
+    assert (target / "inner" / "x").read_text() == "1"
+    assert names(target.parent) == ["folder"]
+
+
+def test_a_folder_is_readable_by_those_whom_the_umask_allows(tmp_path: Path) -> None:
+    mask = os.umask(0o027)
+    try:
+        with whole_folder(tmp_path / "folder"):
+            pass
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE((tmp_path / "folder").stat().st_mode) == 0o750
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_failed_folder_leaves_the_old_one_or_none(tmp_path: Path, exists: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "folder"
+    if exists:
+        with whole_folder(target) as partial:
+            (partial / "x").write_text("old")
+    with pytest.raises(RuntimeError), whole_folder(target, overwrite=True) as partial:
+        raise RuntimeError
+    monkeypatch.setattr(files, "sync", full_disk)
+    with pytest.raises(OSError, match="no space left"), whole_folder(target, overwrite=True) as partial:
+        (partial / "x").write_text("new")
+    assert names(tmp_path) == (["folder"] if exists else [])
+    assert not exists or (target / "x").read_text() == "old"
+
+
+def test_a_folder_is_replaced_whole_and_only_on_request(tmp_path: Path) -> None:
+    target = tmp_path / "folder"
+    with whole_folder(target) as partial:
+        (partial / "old").write_text("1")
+    with pytest.raises(FileExistsError, match="exists already; choose another folder"), whole_folder(target):
+        pytest.fail("the block must not run")
+    with whole_folder(target, overwrite=True) as partial:
+        (partial / "new").write_text("2")
+    assert names(target) == ["new"]
+    assert names(tmp_path) == ["folder"]
+
+
+def test_a_folder_without_the_marker_is_never_replaced(tmp_path: Path) -> None:
+    thesis = tmp_path / "thesis"
+    thesis.mkdir()
+    (thesis / "chapter.txt").write_text("all of it")
+    with pytest.raises(FileExistsError, match=r"does not contain space\.json, so it is not replaced"):
+        require_free_folder(thesis, overwrite=True, marker="space.json")
+    with pytest.raises(FileExistsError), whole_folder(thesis, overwrite=True, marker="space.json"):
+        pytest.fail("the block must not run")
+    (thesis / "space.json").write_text("{}")
+    assert require_free_folder(thesis, overwrite=True, marker="space.json") == thesis
+
+
+@pytest.mark.parametrize("kind", ["file", "dangling link"])
+def test_what_is_not_a_folder_is_never_replaced_by_one(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "x"
+    path.write_text("1") if kind == "file" else path.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FileExistsError, match="is not a folder, so it is not replaced"), whole_folder(path, overwrite=True):
+        pytest.fail("the block must not run")
+    assert names(tmp_path) == ["x"]
+
+
+@pytest.mark.parametrize("new_is_in_place", [False, True])
+def test_a_crash_during_a_replacement_is_undone(tmp_path: Path, new_is_in_place: bool) -> None:
+    target = tmp_path / "folder"
+    set_aside(target).mkdir()
+    (set_aside(target) / "x").write_text("old")
+    if new_is_in_place:
+        target.mkdir()
+        (target / "x").write_text("new")
+    undo_half_replacement(target)
+    assert names(tmp_path) == ["folder"]
+    assert (target / "x").read_text() == ("new" if new_is_in_place else "old")
+    undo_half_replacement(target)  # with nothing to undo
+    assert names(tmp_path) == ["folder"]
+
+
+def test_the_old_folder_is_put_back_if_the_new_one_cannot_be_moved(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(FileNotFoundError):
+        replace_folder(tmp_path / "missing", tmp_path / "folder")
+    assert names(tmp_path) == ["folder"]
+
+
+def test_a_second_writer_is_refused_and_told_who_holds_the_lock(tmp_path: Path) -> None:
+    target = tmp_path / "space"
+    with Lock(target) as lock:
+        with pytest.raises(BusyError, match=f"process {os.getpid()} is writing to .*space; wait until it ends"):
+            Lock(target)
+        assert names(tmp_path) == [".space.lock"]
+    assert names(tmp_path) == []
+    lock.release()  # a second time
+    with Lock(target):
+        pass
+
+
+def test_the_lock_of_a_process_that_died_is_free(tmp_path: Path) -> None:
+    target = tmp_path / "space"
+    code = (
+        "import os, sys; from pathlib import Path; from theodolite.core.files import Lock; Lock(Path(sys.argv[1])); os._exit(7)"
+    )
+    process = subprocess.run([sys.executable, "-c", code, str(target)], check=False, timeout=60)
+    assert process.returncode == 7
+    assert names(tmp_path) == [".space.lock"]
+    with Lock(target):
+        pass
+    assert names(tmp_path) == []
+
+
+def test_a_forked_child_does_not_release_the_lock_of_its_parent(tmp_path: Path) -> None:
+    code = (
+        "import os, sys, warnings; from pathlib import Path; from theodolite.core.files import BusyError, Lock\n"
+        "warnings.simplefilter('ignore')\n"
+        "lock = Lock(Path(sys.argv[1]))\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    lock.release()\n"
+        "    os._exit(0)\n"
+        "os.waitpid(child, 0)\n"
+        "try:\n"
+        "    Lock(Path(sys.argv[1]))\n"
+        "except BusyError:\n"
+        "    print('busy')\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "space")]
+    process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert process.stdout.strip() == "busy", process.stderr
+
+
+def test_a_folder_that_cannot_lock_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+
+    def unsupported(*_: Any) -> None:
+        raise OSError("not supported")
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    with pytest.raises(OSError, match=r"cannot lock files .*; write to a local disk"):
+        Lock(tmp_path / "space")

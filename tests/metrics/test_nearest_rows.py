@@ -1,0 +1,102 @@
+"""Nearest rows: exact against plain loops and against scikit-learn, across tiles, with copies and far from the origin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from theodolite.metrics.nearest_rows import TILE, distinct_rows, each_tile, largest_products, nearest_neighbours
+
+
+def by_loops(X: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    index, squares = [], []
+    for i in range(len(X)):
+        neighbours = sorted((float(((X[i] - X[j]) ** 2).sum()), j) for j in range(len(X)) if j != i)[:k]
+        index.append([j for _, j in neighbours])
+        squares.append([square for square, _ in neighbours])
+    return np.array(index), np.array(squares)
+
+
+@pytest.mark.parametrize("k", [1, 2, 10])
+def test_equals_plain_loops(k: int) -> None:
+    X = np.random.default_rng(k).standard_normal((90, 7))
+    index, squares = nearest_neighbours(X, k)
+    expected, expected_squares = by_loops(X, k)
+    np.testing.assert_array_equal(index, expected)
+    np.testing.assert_allclose(squares, expected_squares, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("m", [TILE - 1, TILE + 1, 2 * TILE + 300])
+def test_equals_scikit_learn_across_tiles(m: int, dtype: type) -> None:
+    from sklearn.neighbors import NearestNeighbors
+
+    X = np.random.default_rng(m).standard_normal((m, 12)).astype(dtype)
+    index, squares = nearest_neighbours(X, 10)
+    distance, expected = NearestNeighbors(n_neighbors=10, algorithm="kd_tree").fit(X.astype(np.float64)).kneighbors()
+    np.testing.assert_allclose(np.sqrt(squares), distance, rtol=2e-6 if dtype is np.float32 else 1e-12)
+    assert np.mean(index == expected) > (0.9999 if dtype is np.float32 else 0.99999)
+
+
+def test_every_row_lists_all_others_when_k_is_their_number() -> None:
+    X = np.random.default_rng(0).standard_normal((8, 3))
+    index, _ = nearest_neighbours(X, 7)
+    for i, row in enumerate(index):
+        assert sorted(row) == [j for j in range(8) if j != i]
+
+
+def test_identical_rows_list_each_other_and_never_themselves() -> None:
+    X = np.repeat(np.random.default_rng(0).standard_normal((700, 20)).astype(np.float32), 2, axis=0)
+    index, squares = nearest_neighbours(X, 3)
+    rows = np.arange(len(X))
+    np.testing.assert_array_equal(index[:, 0], rows ^ 1)
+    assert not squares[:, 0].any()
+    assert not np.any(index == rows[:, None])
+
+
+def test_thousands_of_identical_rows_are_handled() -> None:
+    X = np.zeros((3000, 5), np.float32)
+    X[-1] = 1
+    index, squares = nearest_neighbours(X, 10)
+    assert not squares[:-1].any()
+    assert not np.any(index == np.arange(3000)[:, None])
+    np.testing.assert_allclose(squares[-1], 5)
+
+
+def test_rounding_in_the_products_does_not_change_the_neighbours() -> None:
+    """Uncentred float32 products at this offset cannot separate the rows; spare candidates and differences can."""
+    X = np.random.default_rng(1).standard_normal((400, 30))
+    shifted = (X + 20).astype(np.float32)
+    index, _ = nearest_neighbours(shifted, 5)
+    expected, _ = by_loops(shifted.astype(np.float64), 5)
+    assert np.mean(index == expected) > 0.999
+
+
+@pytest.mark.parametrize("k", [0, 5, 6])
+def test_k_out_of_range_is_an_error(k: int) -> None:
+    with pytest.raises(ValueError, match=f"k={k} must be at least 1 and less than the number of rows, 5"):
+        nearest_neighbours(np.eye(5), k)
+
+
+def test_tiles_cover_every_pair_once() -> None:
+    X = np.random.default_rng(0).standard_normal((2 * TILE + 5, 3))
+    total = sum(each_tile(X, lambda rows, columns, P: float(P.sum()) * (1 if rows == columns else 2)))
+    assert total == pytest.approx(float(X.sum(axis=0) @ X.sum(axis=0)), rel=1e-9)
+
+
+def test_largest_products_equal_a_full_sort() -> None:
+    rng = np.random.default_rng(0)
+    keys, bias = rng.standard_normal((300, 6)), rng.standard_normal(300)
+    own = np.arange(0, 300, 7)
+    rows = largest_products(keys[own], keys, 4, bias=bias, own=own)
+    for query, row in zip(own, rows, strict=True):
+        scores = keys @ keys[query] + bias
+        scores[query] = -np.inf
+        assert set(row) == set(np.argsort(-scores)[:4])
+
+
+def test_distinct_rows_are_the_first_ones_and_minus_zero_is_zero() -> None:
+    X = np.array([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0], [2.0, 3.0], [5.0, 5.0]])
+    first, group = distinct_rows(X)
+    assert first.tolist() == [0, 1, 4]
+    assert group.tolist() == [0, 1, 0, 1, 2]

@@ -1,0 +1,69 @@
+"""A result as Markdown: verdicts, findings, tables and the command, in which no string of the data becomes markup."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from report_samples import finding_of, study
+
+from theodolite.core.result import Result
+from theodolite.core.rows import Row
+from theodolite.reports.markdown import markdown_of
+
+
+def lines_of(text: str, head: str) -> list[str]:
+    """The lines of the table under a heading."""
+    return [line for line in text.split(f"## {head}\n")[1].split("\n## ")[0].splitlines() if line.startswith("|")]
+
+
+def test_verdicts_come_first_then_tables_then_the_command() -> None:
+    text = markdown_of(study())
+    heads = ("## Verdicts", "## Repairs: score and isotropy", "## Isotropy by layer", "## The command", "## Notes")
+    places = [text.index(head) for head in heads]
+    assert text.startswith("# ") and places == sorted(places)
+
+
+def test_tables_have_the_rows_numbers() -> None:
+    result = study()
+    text = markdown_of(result)
+    (row,) = result.where(metric="spearman", setting="zero-mean", state="fine-tuned")
+    (line,) = [line for line in lines_of(text, "Repairs: score and isotropy") if line.startswith("| zero-mean")]
+    assert f"{row.value:.3g} [{row.low:.3g}, {row.high:.3g}]" in line
+    widths = {line.count(" | ") for line in lines_of(text, "Repairs: score and isotropy")}
+    assert len(widths) == 1
+
+
+def test_printed_numbers_are_next_to_measured_ones_and_told_apart() -> None:
+    table = markdown_of(study()).split("## Next to the printed numbers: Table 1")[1]
+    assert "does not reproduce" in table
+    assert "RP21 table 1" in table and "measured here" in table and "0.541" in table  # 54.14 as printed
+
+
+def test_a_result_without_printed_numbers_has_no_such_table() -> None:
+    assert "printed numbers" not in markdown_of(study(records={}))
+
+
+def test_findings_are_listed_worst_first() -> None:
+    text = markdown_of(Result(verb="survey", findings=(finding_of("good"), finding_of("watch"), finding_of("bad"))))
+    bad, watch = text.split("## Findings\n\n")[1].splitlines()
+    assert bad.startswith("- **bad: isotropy** (IsoScore 0.01, healthy above 0.1). Few directions")
+    assert watch.startswith("- **watch: isotropy**")
+
+
+def test_a_string_of_the_data_is_not_markup() -> None:
+    evil = "</script>|[x](javascript:1)`*\n# head\x00\u202e"
+    row = Row(metric="iso_score", value=0.5, model=evil, state="a")
+    provenance = {"name": evil, "command": "```\n# head\n```"}
+    text = markdown_of(
+        Result(verb="x", title=evil, rows=(row, replace(row, model="m", value=0.2)), notes=(evil,), provenance=provenance)
+    )
+    assert "</script>" not in text and "[x](" not in text and "\u202e" not in text and "\x00" not in text
+    assert not any(line.startswith("# head") for line in text.splitlines())
+    assert text.count("```") == 2
+
+
+@pytest.mark.parametrize("count", [59, 61])
+def test_long_tables_are_cut_and_say_so(count: int) -> None:
+    rows = tuple(Row(metric="iso_score", value=i / 100, model=f"m{i}") for i in range(count))
+    assert ("The first 60 of 61 lines." in markdown_of(Result(verb="rows", rows=rows))) == (count == 61)

@@ -1,0 +1,50 @@
+"""The sections of a page: the first sentence, findings with the worst first, and figures of several runs side by side."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from report_samples import finding_of, study
+
+from theodolite.core.result import Result
+from theodolite.core.rows import Row
+from theodolite.reports.sections import page_content
+
+
+def test_the_first_sentence_says_what_was_run() -> None:
+    assert (
+        page_content([study(points=5)], text=True).context["lead"] == "A study of minilm on stsb: 140 numbers, 3 claims judged."
+    )
+    rows = tuple(Row(metric="m", value=1.0, model=f"m{i}") for i in range(6))
+    lead = page_content([Result(verb="survey", rows=rows)], text=True).context["lead"]
+    assert lead == "A survey of m0, m1, m2, m3 and 2 more: 6 numbers."
+    assert page_content([Result(verb="odd", rows=rows[:1])], text=True).context["lead"] == "A run of m0: 1 number."
+
+
+def test_findings_come_worst_first_with_labels_and_without_what_is_good() -> None:
+    findings = (
+        finding_of("good"),
+        finding_of("watch", topic="cosines"),
+        finding_of("bad", model="m", layer=6),
+        finding_of("bad", value=None),
+    )
+    cards = page_content([Result(verb="survey", findings=findings)], text=True).context["findings"]
+    assert [card["verdict"] for card in cards] == ["bad", "bad", "watch"]
+    assert cards[0]["measured"] == "IsoScore 0.01, healthy above 0.1" and cards[0]["where"] == "m, layer 6"
+    assert cards[1]["measured"] == "IsoScore –, healthy above 0.1"
+
+
+def test_figures_of_several_runs_alternate_within_their_section() -> None:
+    content = page_content([study("one", points=5), study("two", models=("other",), points=5)], text=True)
+    isotropy = content.context["figures"][0]
+    assert (isotropy["id"], isotropy["title"]) == ("figures-isotropy-by-layer", "Isotropy by layer")
+    assert [figure["run"] for figure in isotropy["figures"]] == ["one", "two", "one", "two"]
+
+
+def test_without_pandas_figures_have_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    content = page_content([study(points=5)], text=True)
+    figures: list[dict[str, Any]] = content.context["figures"][0]["figures"]
+    assert figures[0]["numbers"] == "" and "numbers-0" not in content.data

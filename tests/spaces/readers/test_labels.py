@@ -1,0 +1,140 @@
+"""Labels and scores from every kind of file, in order; what is missing is named by its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from theodolite.core.options import ON_COMMAND_LINE
+from theodolite.spaces import Space
+from theodolite.spaces.readers.errors import DataError
+from theodolite.spaces.readers.labels import labels_for, read_labels, read_scores
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_every_format_gives_the_same_labels() -> None:
+    Path("y.txt").write_text("NOUN\nVERB\nX Y\n")
+    Path("y.csv").write_text('text,label\na,NOUN\n"b,\nc",VERB\nd,X Y\n')
+    Path("y.tsv").write_text("upos\tid\nNOUN\t1\nVERB\t2\nX Y\t3\n")
+    Path("y.jsonl").write_text('{"label": "NOUN"}\n\n{"label": "VERB"}\n{"label": "X Y"}\n')
+    pq.write_table(pa.table({"x": [1.0, 2.0, 3.0], "label": ["NOUN", "VERB", "X Y"]}), "y.parquet")
+    np.save("y.npy", np.array(["NOUN", "VERB", "X Y"]))
+    for place in ("y.txt", "y.csv", "y.csv:label", "y.tsv:upos", "y.jsonl", "y.parquet:label", "y.npy"):
+        assert read_labels(place) == ["NOUN", "VERB", "X Y"], place
+
+
+def test_whole_numbers_are_labels() -> None:
+    np.save("y.npy", np.array([0, 1, 10]))
+    Path("y.jsonl").write_text('{"k": 0}\n{"k": 1.0}\n{"k": 10}\n')
+    pq.write_table(pa.table({"k": [0, 1, 10]}), "y.parquet")
+    for place in ("y.npy", "y.jsonl:k", "y.parquet:k"):
+        assert read_labels(place) == ["0", "1", "10"]
+
+
+def test_a_name_with_a_colon_is_a_file_if_it_exists() -> None:
+    Path("a:b").write_text("A\nB\n")
+    assert read_labels("a:b") == ["A", "B"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "place", "said"),
+    [
+        ("y.csv", "text,pos\na,A\n", "y.csv", "no column 'label'; the columns are text, pos"),
+        ("y.csv", "text,label\na,A\nb\n", "y.csv", "line 3: the line has 1 cells, the header has 2"),
+        ("y.csv", "text,label\na,A\nb,\n", "y.csv", "line 3: '' is not a label"),
+        ("y.csv", "la,lb\na,A\n", "y.csv:l*", "names 2 columns"),
+        ("y.jsonl", '{"pos": "A"}\n', "y.jsonl", "there is no column 'label'; the columns are pos"),
+        ("y.jsonl", '{"label": "A"}\n{"pos": "A"}\n', "y.jsonl", "line 2: there is no column 'label' for the label"),
+        ("y.csv", "text,label\n", "y.csv", "the file holds no label"),
+        ("y.jsonl", '{"label": "A"}\n{"label": null}\n', "y.jsonl", "line 2: None is not a label"),
+        ("y.jsonl", '{"label": "A"}\n{"label": 0.5}\n', "y.jsonl", "line 2: 0.5 is not a label"),
+        ("y.jsonl", "nothing\n", "y.jsonl", "line 1: this is not JSON"),
+        ("y.txt", "A\n\nB\n", "y.txt", "line 2: the line is blank"),
+        ("y.txt", "word\tA\n", "y.txt", "line 1: the line has a tab"),
+        ("y.txt", "A\n", "y.txt:label", "the file has no columns"),
+        ("y.txt", "\n", "y.txt", "y.txt: the file is empty"),
+        ("y.txt", "A\n", "x.txt:label", "there is no file x.txt"),
+    ],
+)
+def test_faults_are_named(name: str, text: str, place: str, said: str) -> None:
+    Path(name).write_text(text)
+    with pytest.raises((ValueError, OSError)) as caught:
+        read_labels(place)
+    assert said in str(caught.value)
+
+
+def test_arrays_without_labels_are_refused() -> None:
+    np.save("y.npy", np.ones((3, 2)))
+    with pytest.raises(ValueError, match="one axis"):
+        read_labels("y.npy")
+    np.save("y.npy", np.array(["A", None], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match="array of text or numbers"):
+        read_labels("y.npy")
+    pq.write_table(pa.table({"label": ["A", None]}), "y.parquet")
+    with pytest.raises(ValueError, match="row 1: None is not a label"):
+        read_labels("y.parquet")
+    Path("z.parquet").write_text("no")
+    with pytest.raises(ValueError, match="not a whole Parquet file"):
+        read_labels("z.parquet")
+
+
+def test_the_labels_of_vectors_are_in_a_file_or_in_their_own_table() -> None:
+    Path("x.csv").write_text("a,b,pos\n1,2,A\n3,4,B\n")
+    Path("y.txt").write_text("B\nA\n")
+    assert labels_for("x.csv", "pos", n=2) == ["A", "B"]
+    assert labels_for("x.csv", "y.txt") == ["B", "A"]
+    assert labels_for("x.npy", "y.txt") == ["B", "A"]
+    assert labels_for("x.npy", "x.csv:pos") == ["A", "B"]
+    assert labels_for(Path("x.csv"), Path("y.txt"), n=2) == ["B", "A"]
+
+
+def test_the_labels_of_a_space_are_in_its_rows_or_in_a_file() -> None:
+    Space.of({0: np.ones((2, 1))}, rows={"label": ["A", "B"], "pos": [1, 2], "gap": ["A", None]}).save("s")
+    Path("y.txt").write_text("B\nA\n")
+    assert labels_for("s") == ["A", "B"]
+    assert labels_for("s", "pos") == ["1", "2"]
+    assert labels_for("s", "y.txt", n=2) == ["B", "A"]
+    Path("pos").write_text("B\nA\n")
+    assert labels_for("s", "pos") == ["1", "2"]  # a column comes before a file of the same name
+    with pytest.raises(ValueError, match="row 1 has no 'gap'; every row needs a label"):
+        labels_for("s", "gap")
+    with pytest.raises(ValueError, match="no column 'tag' of labels; name one of label, pos, gap with labels=NAME"):
+        labels_for("s", "tag")
+
+
+def test_missing_labels_and_wrong_counts_are_explained() -> None:
+    Path("y.txt").write_text("B\nA\n")
+    with pytest.raises(DataError, match=r"x\.npy: there are vectors but no labels; give them with labels=FILE"):
+        labels_for("x.npy")
+    with pytest.raises(DataError, match=r"y\.txt: there are 2 labels for the 3 rows of x\.npy; row i needs label i"):
+        labels_for("x.npy", "y.txt", n=3)
+    token = ON_COMMAND_LINE.set(True)
+    try:
+        with pytest.raises(DataError, match="--labels FILE"):
+            labels_for("x.npy")
+    finally:
+        ON_COMMAND_LINE.reset(token)
+
+
+def test_scores_are_one_number_per_pair() -> None:
+    np.save("s.npy", np.array([1, 2], dtype=np.float32))
+    np.save("column.npy", np.array([[1], [2]]))
+    Path("s.txt").write_text("1\n2\n")
+    Path("s.csv").write_text("score\n1\n2\n")
+    for path in ("s.npy", "column.npy", "s.txt", "s.csv"):
+        scores = read_scores(path)
+        assert scores.tolist() == [1, 2] and scores.dtype == np.float64
+    np.save("wide.npy", np.ones((2, 3)))
+    np.save("text.npy", np.array(["a", "b"]))
+    for path in ("wide.npy", "text.npy"):
+        with pytest.raises(DataError, match="scores are one number per pair"):
+            read_scores(path)

@@ -1,0 +1,274 @@
+"""Studies on a tiny encoder and toy files: they run, continue where they were, judge, check, and take one's own tasks."""
+
+from pathlib import Path
+
+import pytest
+
+from theodolite.core.result import Result
+from theodolite.core.rows import read_rows
+from theodolite.core.states import FINE_TUNED, ISOBN, ISOLAYER, PRE_TRAINED
+from theodolite.studies import Study, study
+from theodolite.tasks import DataError, own_task
+from theodolite.tasks.declarations import TASKS
+
+CLUSTERED = ("cluster-based", "cluster-based scaled", "least cluster-based 100", "least cluster-based 700")
+SMALL = {
+    "rp21": {
+        "examples": 40, "bootstrap": 20, "halves": 20, "sample": 200, "points": 50, "clusters": 3, "components": 2,
+        "sweep": [0, 1, 2], "tuning.epochs": 1, "tuning.track": None,
+        "repairs.global.n_directions": 2, "repairs.cluster-based.n_directions": 2,
+        **{f"repairs.{name}.n_clusters": 3 for name in ("clustering+zero-mean", *CLUSTERED)},
+    },
+    "il23": {"tuning.epochs": 1, "tuning.track": None},
+    "zs22": {"tuning.epochs": 1, "tuning.track_texts": 40, "probe.classifier": "linear", "points": 30, "cross": []},
+}  # fmt: skip
+
+
+def run(name, model, data, to, *, changes=None, plan=None, **options):
+    return study(name).run(model, data=data, to=to, settings={**SMALL[plan or name], **(changes or {})}, **options)
+
+
+@pytest.fixture(scope="module")
+def rp21(study_bert, releases, tmp_path_factory):
+    """The folder of a whole run."""
+    folder = tmp_path_factory.mktemp("studies") / "rp21"
+    run("rp21", study_bert, releases, folder)
+    return folder
+
+
+def step_times(folder):
+    return {path.name: (path / "step.json").stat().st_mtime_ns for path in (folder / "steps").iterdir() if path.is_dir()}
+
+
+def test_a_study_says_what_it_is():
+    rp21 = study("rp21")
+    assert (rp21.name, rp21.title, len(rp21.claims)) == ("rp21", rp21.spec.title, 8)
+    assert "\n" not in repr(rp21) and "rp21" in repr(rp21) and "8 claims" in repr(rp21)
+    assert rp21.show() == Path(rp21.spec.path).read_text(encoding="utf-8")
+    assert rp21.folder() == Path("theodolite-studies/rp21") and rp21.folder("x") == Path("x")
+    with pytest.raises(AttributeError):
+        rp21.spec = None
+    with pytest.raises(DataError, match="there is no study 'rp12'"):
+        study("rp12")
+
+
+@pytest.mark.slow
+def test_a_run_returns_what_it_saved(rp21, study_bert, releases):
+    result, again = Result.load(rp21), run("rp21", study_bert, releases, rp21)
+    assert result.verb == "study" and result.title == study("rp21").title
+    assert result.rows == again.rows and result.verdicts == again.verdicts and result.notes == again.notes
+    assert set(result.records) == set(again.records) == {"spectra", "printed"}
+    assert again.provenance["steps"] == {"done": 0, "reused": len(step_times(rp21)), "failed": 0, "blocked": 0}
+    facts = result.provenance
+    assert (facts["study"], facts["quick"], facts["failed"]) == ("rp21", False, [])
+    assert facts["settings"]["points"] == 50 and len(facts["tables"]) == 5
+    assert list(facts["models"]) == [Path(study_bert).name]
+    assert facts["command"].startswith("theodolite.study('rp21').run([") and "'points': 50" in facts["command"]
+
+
+@pytest.mark.slow
+def test_rp21_measures_both_states(rp21):
+    result = Result.load(rp21)
+    assert {row.study for row in result} == {"rp21"}
+    assert {row.state for row in result} >= {PRE_TRAINED, FINE_TUNED}
+    assert {row.setting for row in result if row.metric == "iso_score_corrected"} == {"tokens", "cls"}
+    assert {row.metric for row in result} >= {
+        "spearman", "pearson", "spearman_change", "clustering_gain", "silhouette", "between_share", "removed_directions",
+        "frequency_r2", "norm_frequency_correlation", "log_partition_isotropy", "iso_score_corrected",
+    }  # fmt: skip
+    assert {row.setting for row in result if row.metric == "spearman" and not row.label} >= {"baseline", "baseline [CLS]"}
+    assert {verdict.claim for verdict in result.verdicts} == {claim.id for claim in study("rp21").claims}
+    family = next(verdict for verdict in result.verdicts if verdict.claim == "RP21-c")
+    assert family.measured.outcome == "not decidable here"
+    assert len(result.pictures) == 2 and all({"text", "token", "cluster"} <= set(each.columns) for each in result.pictures)
+
+
+@pytest.mark.slow
+def test_the_same_run_repeats_nothing_and_a_changed_setting_only_what_depends_on_it(rp21, study_bert, releases):
+    before = step_times(rp21)
+    run("rp21", study_bert, releases, rp21)
+    assert step_times(rp21) == before
+    run("rp21", study_bert, releases, rp21, changes={"sweep": [0, 2]})
+    new = set(step_times(rp21)) - set(before)
+    assert {name.partition("-")[0] for name in new} == {"sweep"} and len(new) == 2
+    settings = {**SMALL["rp21"], "tuning.epochs": 2}
+    plan = study("rp21").plan(study_bert, data=releases, to=rp21, settings=settings)
+    missing = [step.title for step in plan.steps if not step.done]
+    assert missing and all("tuned" in title or "fine-tune" in title for title in missing)
+    assert len(missing) == plan.missing and f"{len(plan)} steps, {plan.missing} missing" in repr(plan)
+
+
+@pytest.mark.slow
+def test_a_dry_run_shows_what_is_there_and_writes_nothing(rp21, study_bert, releases, tmp_path):
+    nothing = run("rp21", study_bert, releases, tmp_path / "new", dry_run=True)
+    assert len(nothing) == 0 and not (tmp_path / "new").exists()
+    assert all(verdict.measured.outcome == "not decidable here" for verdict in nothing.verdicts)
+    modified = (rp21 / "result.json").stat().st_mtime_ns
+    assert len(run("rp21", study_bert, releases, rp21, dry_run=True)) > 100
+    assert (rp21 / "result.json").stat().st_mtime_ns == modified
+
+
+@pytest.mark.slow
+def test_pictures_can_do_without_text(rp21, study_bert, releases):
+    result = run("rp21", study_bert, releases, rp21, text=False, dry_run=True)
+    assert all(not {"text", "token"} & set(picture.columns) for picture in result.pictures) and len(result.pictures) == 2
+
+
+@pytest.mark.slow
+def test_a_check_never_calls_another_model_a_reproduction(rp21):
+    check = study("rp21").check(rp21)
+    measured = [each for each in check.comparisons if each.measured is not None]
+    assert measured and not any(each.comparable for each in check.comparisons)
+    assert all("not a reproduction" in each.words for each in measured)
+    assert check.verdicts == Result.load(rp21).verdicts
+    with pytest.raises(ValueError, match="holds a run of rp21, not of il23"):
+        study("il23").check(rp21)
+
+
+@pytest.mark.slow
+def test_quick_sizes_are_noted(study_bert, releases, tmp_path):
+    changes = {"tuning.train_rows": 240}
+    result = run("il23", study_bert, releases, tmp_path, tasks=["cola"], seeds=[0], quick=True, changes=changes)
+    assert any(note.startswith("Made with quick=True") for note in result.notes)
+    assert result.provenance["quick"] and result.provenance["settings"]["tuning"]["train_rows"] == 240
+    assert not any(each.comparable for each in study("il23").check(tmp_path).comparisons)
+
+
+@pytest.mark.slow
+def test_il23_has_all_three_methods_and_judges_over_seeds(study_bert, releases, tmp_path):
+    result = run("il23", study_bert, releases, tmp_path / "il", tasks=["cola"], seeds=range(2))
+    scores = {(row.state, row.seed) for row in result if row.metric == "matthews" and row.state != PRE_TRAINED}
+    assert scores == {(state, seed) for state in (FINE_TUNED, ISOLAYER, ISOBN) for seed in (0, 1)}
+    assert {row.model for row in result} == {Path(study_bert).name}
+
+
+@pytest.mark.slow
+def test_zs22_follows_the_labels_of_one_task(study_bert, releases, tmp_path):
+    changes = {"cross": [{"probe": "trec-50", "tune": "trec-50"}]}
+    result = run("zs22", study_bert, releases, tmp_path / "zs", tasks=["trec-50"], changes=changes)
+    assert {row.metric for row in result} >= {
+        "clusters", "labels", "probe_accuracy", "train_test_similarity", "minimum_distance", "similarity_to_original",
+        "cka_to_original", "centroid_movement", "movement_share_1", "mean_change", "labels_rose",
+    }  # fmt: skip
+    assert set(result.records["paths"].column_names) == {"model", "task", "seed", "layer", "label", "step", "x", "y", "z"}
+    before, after = (
+        {
+            row.label: row.value
+            for row in result.where(metric="minimum_distance", step=None, layer=2, state=state, setting=setting)
+        }
+        for state, setting in ((PRE_TRAINED, ""), (FINE_TUNED, "tuned on trec-50"))
+    )
+    change = sum(after[label] - before[label] for label in before) / len(before)
+    assert len(before) == 3 and result.value("mean_change", setting="tuned on trec-50") == pytest.approx(change)
+
+
+@pytest.mark.slow
+def test_a_step_that_fails_leaves_the_others_and_is_reported(study_bert, releases, tmp_path):
+    result = run("rp21", study_bert, releases, tmp_path / "s", changes={"repairs.global.n_directions": 99})
+    assert len(result.provenance["failed"]) == result.provenance["steps"]["failed"] > 0
+    assert all("repairs of layer" in each["step"] and "n_directions=99" in each["error"] for each in result.provenance["failed"])
+    assert any("failed" in note for note in result.notes) and any("n_directions=99" in note for note in result.notes)
+    assert any(row.metric == "silhouette" for row in read_rows(tmp_path / "s" / "rows.parquet"))
+
+
+@pytest.mark.slow
+def test_steps_in_parallel_give_the_same_rows(rp21, study_bert, releases, tmp_path):
+    def key(row):
+        return row.metric, row.setting, row.state, row.layer, row.label, row.task, row.step
+
+    alone = {key(row): row.value for row in run("rp21", study_bert, releases, rp21, dry_run=True)}
+    together = {key(row): row.value for row in run("rp21", study_bert, releases, tmp_path / "two", jobs=2)}
+    assert alone == {name: pytest.approx(value, rel=1e-4, abs=1e-6, nan_ok=True) for name, value in together.items()}
+
+
+@pytest.mark.slow
+def test_a_copy_of_a_study_under_another_name_runs_with_its_tables_and_claims(rp21, study_bert, releases, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(study("rp21").show().replace('name = "rp21"', 'name = "mine"', 1), encoding="utf-8")
+    mine = study(path)
+    assert isinstance(mine, Study) and mine.folder() == Path("theodolite-studies/mine")
+    result = run(path, study_bert, releases, rp21, plan="rp21", dry_run=True)  # the steps are the same: all are done
+    original = run("rp21", study_bert, releases, rp21, dry_run=True)
+    assert {row.study for row in result} == {"mine"} and len(result) == len(original)
+    assert result.provenance["tables"] == original.provenance["tables"] and result.provenance["name"] == "mine"
+    outcomes = [(verdict.claim, verdict.measured.outcome) for verdict in result.verdicts]
+    assert outcomes == [(verdict.claim, verdict.measured.outcome) for verdict in original.verdicts]
+    undecided = next(verdict.measured.why for verdict in result.verdicts if verdict.claim == "PD22-2")
+    assert "study run rp21" not in undecided
+    saved = run(path, study_bert, releases, tmp_path / "run", plan="rp21", layers=[2])
+    assert mine.check(tmp_path / "run").verdicts == saved.verdicts
+
+
+OWN_TASK = """
+[task]
+name = "scored"
+kind = "similarity"
+files = { train = "%(folder)s/train.csv", test = "%(folder)s/test.csv" }
+columns = { text = "left", text_b = "right" }
+score_range = [0, 10]
+"""
+
+
+@pytest.mark.slow
+def test_a_study_runs_on_a_task_that_its_file_declares(study_bert, pairs, tmp_path):
+    text = study("rp21").show().replace('name = "rp21"', 'name = "mine"', 1).replace('task = "stsb"', 'task = "scored"')
+    path = tmp_path / "mine.toml"
+    path.write_text(text + OWN_TASK % {"folder": pairs}, encoding="utf-8")
+    result = run(path, study_bert, None, tmp_path / "run", plan="rp21", layers=[2])
+    assert result.provenance["failed"] == []
+    assert {row.task for row in result} == {"scored"} and {row.split for row in result if row.metric == "spearman"} == {"test"}
+    assert result.where(metric="spearman", setting="global", layer=2, state=FINE_TUNED).rows
+
+
+@pytest.mark.slow
+def test_a_task_object_takes_the_place_of_the_studys_task(study_bert, pairs, releases, tmp_path):
+    files = {split: pairs / f"{split}.csv" for split in ("train", "test")}
+    columns = {"text": "left", "text_b": "right"}
+    task = own_task(files, "similarity", name="scored", columns=columns, score_range=(0, 10))
+    result = run("rp21", study_bert, releases, tmp_path / "run", tasks=[task], layers=[2])
+    assert result.provenance["failed"] == [] and result.provenance["own_tasks"] == {"scored": "spearman"}
+    assert {row.task for row in result} == {"scored"}
+    with pytest.raises(ValueError, match="one task at a time"):
+        study("rp21").plan(study_bert, data=releases, tasks=["stsb", task])
+
+
+@pytest.mark.slow
+def test_claims_over_tasks_are_judged_over_the_tasks_that_were_given(study_bert, topics, tmp_path):
+    files = {split: topics / f"{split}.csv" for split in ("train", "test")}
+    task = own_task(files, "classification", name="topics")
+    zs22 = run("zs22", study_bert, None, tmp_path / "zs", tasks=[task], changes={"task_tuning.topics.epochs": 1})
+    assert zs22.provenance["failed"] == []
+    clusters = next(verdict.measured for verdict in zs22.verdicts if verdict.claim == "ZS22-c")
+    assert "topics clusters" in clusters.why and "trec-50" not in clusters.why
+    il23 = run("il23", study_bert, None, tmp_path / "il", tasks=[task], seeds=[0, 1])
+    assert il23.provenance["failed"] == []
+    reshaped = next(verdict.measured for verdict in il23.verdicts if verdict.claim == "IL23-a")
+    assert reshaped.outcome != "not decidable here" and "topics iso_score" in reshaped.why and "rte" not in reshaped.why
+    assert study("il23").check(tmp_path / "il").verdicts == il23.verdicts
+
+
+def test_errors_name_the_value_and_the_way_out(study_bert, releases, pairs, tmp_path):
+    def plan(name="rp21", models=study_bert, **options):
+        return study(name).plan(models, data=releases, **options)
+
+    with pytest.raises(ValueError, match="two models are called 'bert'"):
+        plan(models=[study_bert, f"{study_bert}/"])
+    with pytest.raises(ValueError, match="no model to run with"):
+        plan(models=[])
+    with pytest.raises(ValueError, match="there is no folder"):
+        plan(models=tmp_path / "nothing")
+    with pytest.raises(ValueError, match="no task 'rte'; it has stsb"):
+        plan(tasks=["rte"])
+    with pytest.raises(ValueError, match="no layer 9"):
+        plan(layers=[9])
+    with pytest.raises(ValueError, match="no setting 'pionts'"):
+        plan(settings={"pionts": 3})
+    with pytest.raises(ValueError, match="'trec-50' is a classification task; this study measures similarity"):
+        plan(tasks=[TASKS["trec-50"]], settings={"task": "trec-50"})
+    clash = own_task({"train": pairs / "train.csv"}, "similarity", name="stsb", score_range=(0, 10))
+    with pytest.raises(ValueError, match="another task called 'stsb'"):
+        plan(tasks=[clash])
+    with pytest.raises(FileNotFoundError, match=r"there is no run of rp21 in .*to="):
+        study("rp21").check(tmp_path / "nothing")
+    with pytest.raises(ValueError, match="jobs=0"):
+        study("rp21").run(study_bert, data=releases, jobs=0, to=tmp_path / "x")

@@ -1,0 +1,101 @@
+"""Main scores: bounds, invariances, agreement with the formula, and nan with a reason if one is not defined."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from theodolite.metrics.cloud import Undefined
+from theodolite.tasks import SCORES, score
+from theodolite.tasks.scores import accuracy, macro_f1, matthews, pearson, spearman
+
+RNG = np.random.default_rng(0)
+A, B = RNG.standard_normal((2, 200))
+
+
+def test_spearman_depends_on_the_order_alone() -> None:
+    assert spearman(A, np.exp(A)) == pytest.approx(1)
+    assert spearman(A, -(A**3)) == pytest.approx(-1)
+    assert spearman(A, A + B) == pytest.approx(spearman(np.exp(A), np.arctan(A + B)))
+    assert pearson(A, np.exp(A)) < 0.95
+
+
+def test_pearson_is_its_formula_and_ignores_scale() -> None:
+    by_hand = np.mean((A - A.mean()) * (B - B.mean())) / (A.std() * B.std())
+    assert pearson(A, B) == pytest.approx(by_hand)
+    assert pearson(3 * A + 7, -2 * B) == pytest.approx(-by_hand)
+
+
+def test_spearman_is_pearson_of_mean_ranks() -> None:
+    tied = np.array([1.0, 2.0, 2.0, 3.0, 0.0])
+    other = np.array([5.0, 1.0, 4.0, 2.0, 3.0])
+    assert spearman(tied, other) == pytest.approx(pearson([2, 3.5, 3.5, 5, 1], [5, 1, 4, 2, 3]))
+
+
+BITS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=1, max_size=30)
+
+
+@settings(deadline=None)  # the first call imports scikit-learn
+@given(pairs=BITS)
+def test_matthews_is_its_formula(pairs: list[tuple[int, int]]) -> None:
+    tp, tn, fp, fn = (pairs.count(cell) for cell in ((1, 1), (0, 0), (0, 1), (1, 0)))
+    bottom = math.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
+    truth, predicted = zip(*pairs, strict=True)
+    if len(set(truth)) == 1:
+        assert score("matthews", truth, predicted)[1] == "all true labels are equal"
+    else:
+        assert matthews(truth, predicted) == pytest.approx((tp * tn - fp * fn) / bottom if bottom else 0.0, abs=1e-12)
+    assert accuracy(truth, predicted) == pytest.approx((tp + tn) / len(pairs))
+
+
+def test_both_extremes_of_label_scores() -> None:
+    truth, wrong = ["a", "b", "b"], ["b", "a", "a"]
+    assert [SCORES[name](truth, truth) for name in ("matthews", "accuracy", "macro_f1")] == pytest.approx([1, 1, 1])
+    assert [SCORES[name](truth, wrong) for name in ("matthews", "accuracy", "macro_f1")] == pytest.approx([-1, 0, 0])
+
+
+def test_macro_f1_counts_rare_labels_as_much_as_common_ones() -> None:
+    truth = ["a"] * 98 + ["b"] * 2
+    assert accuracy(truth, ["a"] * 100) == 0.98
+    assert macro_f1(truth, ["a"] * 100) == pytest.approx(0.5 * 2 * 98 / (98 + 100))
+
+
+@pytest.mark.parametrize("name", ["spearman", "pearson"])
+@pytest.mark.parametrize(
+    ("truth", "predicted", "reason"),
+    [
+        ([1.0, 1.0, 1.0], [1.0, 2.0, 3.0], "all true scores are equal"),
+        ([1.0, 2.0, 3.0], [0.5, 0.5, 0.5], "all predicted scores are equal"),
+        ([1.0], [2.0], "at least two"),
+        ([1.0, 2.0], [np.nan, 2.0], "1 predicted scores are not finite"),
+    ],
+)
+def test_an_undefined_correlation_is_nan_with_a_reason(
+    name: str, truth: list[float], predicted: list[float], reason: str
+) -> None:
+    value, why = score(name, truth, predicted)
+    assert math.isnan(value) and reason in why
+    with pytest.raises(Undefined, match=reason):
+        SCORES[name](truth, predicted)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_lengths_must_agree_and_the_call_by_name_is_the_same(name: str) -> None:
+    with pytest.raises(ValueError, match="of one length"):
+        SCORES[name]([1, 2, 3], [1, 2])
+    assert score(name, [0, 1, 1, 0], [0, 1, 0, 0]) == (SCORES[name]([0, 1, 1, 0], [0, 1, 0, 0]), "")
+    assert math.isnan(score(name, [], [])[0])
+
+
+def test_names_are_not_compared_with_numbers() -> None:
+    with pytest.raises(ValueError, match="names in both or numbers in both"):
+        accuracy(["1", "2"], [1, 2])
+
+
+def test_an_unknown_score_lists_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="score 'f1' is not known; known are spearman"):
+        score("f1", [1], [1])

@@ -1,0 +1,147 @@
+"""Settings refuse what cannot be meant; the papers' presets are what the papers print."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from theodolite.tuning.isolayer.settings import LayerSettings
+from theodolite.tuning.settings import PRESETS, TuneSettings, preset, preset_for, steps_to_track
+
+Quick = Callable[..., Any]
+
+
+def settings(**changes: Any) -> TuneSettings:
+    return TuneSettings(**{"task": "cola", "model": "m", "output": "o", **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epochs": 0}, "epochs=0 must be at least 1"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"learning_rate": 0.0}, "learning_rate=0.0 must be above 0"),
+        ({"warmup": 1.0}, "warmup=1.0 is a share"),
+        ({"validation": 1.5}, "validation=1.5 is a share"),
+        ({"patience": 2}, "set validation=0.3"),
+        ({"strategy": "frozen"}, "frozen:N"),
+        ({"strategy": "freeze:2"}, "frozen:N"),
+        ({"schedule": "cosine"}, "schedule='cosine' must be one of"),
+        ({"pooling": "max"}, "pooling='max' must be one of"),
+        ({"task": "colla"}, "did you mean 'cola'"),
+        ({"task": "stsb", "strategy": "head"}, "has no head"),
+    ],
+)
+def test_wrong_settings_are_errors(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        settings(**changes)
+
+
+def test_presets_are_the_papers() -> None:
+    rp21 = preset("rp21", task="stsb", model="m", output="o")
+    assert (rp21.learning_rate, rp21.batch_size, rp21.epochs, rp21.pooled) == (7e-5, 32, 3, "mean")
+    assert rp21.is_siamese
+    il23 = preset("il23", task="rte", model="m", output="o")
+    assert (il23.validation, il23.pooled) == (0.3, "cls") and il23.patience is not None
+    assert not preset("il23", task="stsb", model="m", output="o").is_siamese
+    zs22 = preset("zs22", task="pos", model="m", output="o", epochs=3)
+    assert (zs22.learning_rate, zs22.batch_size, zs22.warmup, zs22.schedule, zs22.epochs) == (3e-4, 32, 0.1, "linear", 3)
+    with pytest.raises(ValueError, match="there is no preset 'rp22'; there are rp21, il23, zs22"):
+        preset("rp22", task="stsb", model="m", output="o")
+
+
+def test_every_preset_is_json_and_names_settings() -> None:
+    for name in PRESETS:
+        values = preset(name, task="stsb", model="m", output="o").to_dict()
+        assert json.loads(json.dumps(values))["model"] == "m"
+        assert "output" not in values
+
+
+def test_pooling_follows_the_task() -> None:
+    assert settings(task="stsb").pooled == "mean"
+    assert settings(task="cola").pooled == "cls"
+    assert settings(task="cola", pooling="mean").pooled == "mean"
+
+
+def test_settings_need_no_torch() -> None:
+    code = "import sys; from theodolite.tuning import PRESETS, TuneSettings; print('torch' in sys.modules, len(PRESETS))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "3"]
+
+
+def test_a_missing_extra_raises_one_sentence() -> None:
+    code = (
+        "import sys\n"
+        "sys.modules['transformers'] = None\n"
+        "try:\n    from theodolite.tuning import fine_tune\n"
+        "except ImportError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 'pip install "theodolite[models]"' in done.stdout and len(done.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"method": "isonet"}, "must be one of plain, isolayer"),
+        ({"method": "isobn", "batch_size": 1}, "at least 2"),
+        ({"method": "plain", "strength": 1.0}, "cosreg or istar"),
+        ({"method": "cosreg", "published": True}, "isobn"),
+        ({"method": "isobn", "layer": LayerSettings()}, "isolayer"),
+        ({"method": "isolayer"}, "validation"),
+    ],
+)
+def test_wrong_methods_are_errors(quick: Quick, moods: Any, values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        quick(moods, **values)
+
+
+def test_words_and_siamese_runs_have_no_place_for_a_method(quick: Quick, tags: Any, alike: Any) -> None:
+    with pytest.raises(ValueError, match="many vectors per text"):
+        quick(tags, method="isobn")
+    with pytest.raises(ValueError, match="Siamese"):
+        quick(alike, method="isobn")
+
+
+def test_tracking_hulls_needs_tracking_and_labels(quick: Quick, moods: Any, alike: Any) -> None:
+    assert quick(moods, track="epoch", track_hulls=True).to_dict()["track_hulls"] is True
+    with pytest.raises(ValueError, match="set track='epoch'"):
+        quick(moods, track=None, track_hulls=True)
+    with pytest.raises(ValueError, match="task 'alike' has scores"):
+        quick(alike, track="epoch", track_hulls=True)
+
+
+@pytest.mark.parametrize(
+    ("track", "steps"),
+    [
+        ("epoch", "epoch"),
+        ("never", None),
+        (None, None),
+        (10, 10),
+        ("10", 10),
+        ((0, 10, 50), (0, 10, 50)),
+        ([5], (5,)),
+        ("0,10,50", (0, 10, 50)),
+        ("5,", (5,)),
+    ],
+)
+def test_every_spelling_of_when_to_track(track: Any, steps: Any) -> None:
+    assert steps_to_track(track) == steps
+    assert settings(track=track).track == steps
+
+
+@pytest.mark.parametrize("track", ["often", "", "0", 0, -1, "1,two", ()])
+def test_wrong_times_to_track_are_errors(track: Any) -> None:
+    with pytest.raises(ValueError, match="must be epoch, never, a number of steps, or steps with commas"):
+        settings(track=track)
+
+
+def test_the_preset_that_fits_a_kind_of_task() -> None:
+    kinds = ("similarity", "classification", "pair_classification", "tagging", "word_pairs")
+    assert [preset_for(kind) for kind in kinds] == ["rp21", "il23", "il23", "zs22", "zs22"]  # type: ignore[arg-type]
+    assert preset_for("similarity", "isobn") == "il23"
