@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
+from conftest import Run
 
-from theodolite.cli.app import app
-from theodolite.cli.repair import parsed
+from theodolite.cli.options import settings_dict
 from theodolite.core.vectors import array
 from theodolite.metrics.cosine import mean_cosine
 from theodolite.repairs import REPAIRS
@@ -20,70 +19,56 @@ X = (np.random.default_rng(0).normal(size=(500, 16)) * np.linspace(0.2, 4, 16) +
 
 
 @pytest.fixture(autouse=True)
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("THEODOLITE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
+def files(here: Path) -> Path:
     np.save("x.npy", X)
-    return tmp_path
+    return here
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
-
-
-def done(*arguments: str) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def test_zero_mean_centres_and_says_what_changed() -> None:
-    done("repair", "fit", "zero-mean", "x.npy", "--to", "r")
-    text = done("repair", "apply", "r", "x.npy", "--to", "out.npy")
+def test_zero_mean_centres_and_says_what_changed(run: Run) -> None:
+    run("repair", "fit", "zero-mean", "x.npy", "--to", "r")
+    text = run("repair", "apply", "r", "x.npy", "--to", "out.npy").stdout
     out = np.load("out.npy")
     np.testing.assert_allclose(out, X - X.mean(axis=0), atol=1e-5)
     assert f"mean cosine {mean_cosine(X):.4g} →" in text
     assert "IsoScore" in text
-    assert text.count("\n") == 1
+    assert len(text.splitlines()) <= 2
 
 
-def test_global_removes_the_asked_number_of_directions() -> None:
-    done("repair", "fit", "global", "x.npy", "--to", "r", "--directions", "5")
-    done("repair", "apply", "r", "x.npy", "--to", "out.npy")
+def test_global_removes_the_asked_number_of_directions(run: Run) -> None:
+    run("repair", "fit", "global", "x.npy", "--to", "r", "--directions", "5")
+    run("repair", "apply", "r", "x.npy", "--to", "out.npy")
     assert np.linalg.matrix_rank(np.load("out.npy"), tol=1e-3) == 11
 
 
 @pytest.mark.parametrize("ending", [".npy", ".safetensors", ".parquet"])
-def test_the_command_gives_what_the_estimator_gives(ending: str) -> None:
+def test_the_command_gives_what_the_estimator_gives(ending: str, run: Run) -> None:
     fitted = REPAIRS["global"](n_directions=3).fit(X)
-    done("repair", "fit", "global", "x.npy", "--to", "r", "--option", "n_directions=3")
-    done("repair", "apply", "r", "x.npy", "--to", f"out{ending}")
+    run("repair", "fit", "global", "x.npy", "--to", "r", "--set", "n_directions=3")
+    run("repair", "apply", "r", "x.npy", "--to", f"out{ending}")
     np.testing.assert_allclose(array(read(f"out{ending}")), fitted.transform(X), atol=1e-5)
 
 
-def test_a_clustered_repair_takes_its_clusters_and_seed() -> None:
-    done("repair", "fit", "cluster-based", "x.npy", "--to", "r", "--clusters", "4", "--directions", "2", "--seed", "3")
-    done("repair", "apply", "r", "x.npy", "--to", "out.npy")
+def test_a_clustered_repair_takes_its_clusters_and_seed(run: Run) -> None:
+    run("repair", "fit", "cluster-based", "x.npy", "--to", "r", "--clusters", "4", "--directions", "2", "--seed", "3")
+    run("repair", "apply", "r", "x.npy", "--to", "out.npy")
     assert np.load("out.npy").shape == X.shape
 
 
-def test_nothing_is_replaced_unasked() -> None:
-    done("repair", "fit", "zero-mean", "x.npy", "--to", "r")
-    again = run("repair", "fit", "zero-mean", "x.npy", "--to", "r")
-    assert again.exit_code == 2
+def test_nothing_is_replaced_unasked(run: Run) -> None:
+    run("repair", "fit", "zero-mean", "x.npy", "--to", "r")
+    again = run("repair", "fit", "zero-mean", "x.npy", "--to", "r", code=2)
     assert "--overwrite" in again.stderr
-    done("repair", "fit", "zero-mean", "x.npy", "--to", "r", "--overwrite")
+    run("repair", "fit", "zero-mean", "x.npy", "--to", "r", "--overwrite")
     Path("out.npy").write_bytes(b"mine")
-    assert run("repair", "apply", "r", "x.npy", "--to", "out.npy").exit_code == 2
+    run("repair", "apply", "r", "x.npy", "--to", "out.npy", code=2)
     assert Path("out.npy").read_bytes() == b"mine"
-    done("repair", "apply", "r", "x.npy", "--to", "out.npy", "--overwrite")
+    run("repair", "apply", "r", "x.npy", "--to", "out.npy", "--overwrite")
 
 
-def test_vectors_of_another_width_are_refused_and_leave_no_file(files: Path) -> None:
-    done("repair", "fit", "zero-mean", "x.npy", "--to", "r")
+def test_vectors_of_another_width_are_refused_and_leave_no_file(files: Path, run: Run) -> None:
+    run("repair", "fit", "zero-mean", "x.npy", "--to", "r")
     np.save("narrow.npy", X[:, :5])
-    result = run("repair", "apply", "r", "narrow.npy", "--to", "out.npy")
-    assert result.exit_code == 2
+    run("repair", "apply", "r", "narrow.npy", "--to", "out.npy", code=2)
     assert not list(files.glob("*out.npy*"))
 
 
@@ -92,41 +77,42 @@ def test_vectors_of_another_width_are_refused_and_leave_no_file(files: Path) -> 
     [
         (["fit", "zero-maen", "x.npy", "--to", "r"], "did you mean 'zero-mean'"),
         (["fit", "zero-mean", "x.npy", "--to", "r", "--clusters", "3"], "no setting 'clusters'"),
-        (["fit", "zero-mean", "x.npy", "--to", "r", "--option", "novalue"], "KEY=VALUE"),
+        (["fit", "zero-mean", "x.npy", "--to", "r", "--set", "novalue"], "NAME=VALUE"),
         (["fit", "global", "x.npy", "--to", "r", "--directions", "16"], "n_directions=16 must be"),
         (["apply", "nowhere", "x.npy", "--to", "out.npy"], "nowhere"),
     ],
 )
-def test_faults_are_one_line(arguments: list[str], fault: str, files: Path) -> None:
-    result = run("repair", *arguments)
-    assert result.exit_code == 2
+def test_faults_are_one_line(arguments: list[str], fault: str, files: Path, run: Run) -> None:
+    result = run("repair", *arguments, code=2)
     assert fault in result.stderr
     assert result.stderr.count("\n") == 1
     assert not (files / "r").exists()
 
 
-def test_all_repairs_are_listed_and_can_be_fitted_by_name() -> None:
-    text = done("repair", "list")
+def test_all_repairs_are_listed_and_can_be_fitted_by_name(run: Run) -> None:
+    text = run("repair", "list").stdout
     lines = text.splitlines()
     for name in REPAIRS:
         assert name in lines
 
 
-def test_option_values_are_read_as_json_or_text() -> None:
-    assert [parsed(text) for text in ("3", "0.5", "true", "null", "[1, 2]", "top")] == [3, 0.5, True, None, [1, 2], "top"]
+def test_settings_are_read_as_json_or_text(run: Run) -> None:
+    texts = {"a": "3", "b": "0.5", "c": "true", "d": "null", "e": "[1, 2]", "f": "top"}
+    values = settings_dict("--set")([f"{name}={text}" for name, text in texts.items()])
+    assert list(values.values()) == [3, 0.5, True, None, [1, 2], "top"]
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("wordllama") is None, reason="wordllama is not installed")
-def test_the_demo_centres_real_vectors(files: Path) -> None:
-    text = done("demo", "--static", "--to", "here")
+def test_the_demo_centres_real_vectors(files: Path, run: Run) -> None:
+    text = run("demo", "--static", "--to", "here").stdout
     assert {"vectors.npy", "zero-mean.npy", "global.npy", "rows.json"} <= {path.name for path in (files / "here").iterdir()}
     assert abs(np.load("here/zero-mean.npy").mean(axis=0)).max() < 1e-4
     assert "theodolite survey here/vectors.npy" in text
     assert "B - A" in text
 
 
-def test_weights_are_learned_from_scored_pairs() -> None:
+def test_weights_are_learned_from_scored_pairs(run: Run) -> None:
     rng = np.random.default_rng(1)
     meaning = rng.normal(size=(200, 16))
     other = 0.6 * meaning + rng.normal(size=(200, 16)) * rng.uniform(0, 1.5, (200, 1))
@@ -137,13 +123,12 @@ def test_weights_are_learned_from_scored_pairs() -> None:
     np.savetxt("scores.txt", scores)
     np.save("scores.npy", scores)
     for number, file in enumerate(("scores.txt", "scores.npy")):
-        told = done("repair", "fit", "weighted", "a.npy", "--pairs", "b.npy", "--scores", file, "--to", f"r{number}")
+        told = run("repair", "fit", "weighted", "a.npy", "--pairs", "b.npy", "--scores", file, "--to", f"r{number}").stdout
         before, after = (float(part) for part in told.split("scores ")[1].split(" on")[0].split(" → "))
         assert after > before + 0.2
 
 
-def test_pairs_without_scores_or_for_another_repair_are_refused() -> None:
+def test_pairs_without_scores_or_for_another_repair_are_refused(run: Run) -> None:
     for arguments in (["weighted", "x.npy", "--pairs", "x.npy"], ["global", "x.npy", "--pairs", "x.npy", "--scores", "x.npy"]):
-        result = run("repair", "fit", *arguments, "--to", "r")
-        assert result.exit_code == 2
+        result = run("repair", "fit", *arguments, "--to", "r", code=2)
         assert "go together" in result.stderr

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from report_samples import study, write_run
-from theodolite.cli.report_option import columns_of, this_command
-from typer.testing import CliRunner, Result
+from conftest import Run
+from report_samples import study
 
-from theodolite.cli.app import app
 from theodolite.metrics.isoscore import iso_score
 
 X = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
@@ -20,18 +18,10 @@ Y = (X * np.linspace(0.1, 3, 8) + 20).astype(np.float32)
 
 
 @pytest.fixture(autouse=True)
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("THEODOLITE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
+def files(here: Path) -> Path:
     np.save("x.npy", X)
     np.save("y.npy", Y)
-    return tmp_path
-
-
-def run(*arguments: str, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, list(arguments))
-    assert result.exit_code == code, result.output
-    return result
+    return here
 
 
 def block(page: str, id: str) -> dict:
@@ -40,34 +30,34 @@ def block(page: str, id: str) -> dict:
     return json.loads(found.group(1))
 
 
-def test_a_run_becomes_a_page(files: Path) -> None:
-    write_run(study(points=50), files / "run")
+def test_a_run_becomes_a_page(files: Path, run: Run) -> None:
+    study(points=50).save(files / "run")
     assert "report written to page.html" in run("report", "run", "--to", "page.html").stdout
     page = Path("page.html").read_text()
     assert "RP21: what fine-tuning does to isotropy" in page
     assert len(block("page.html", "clouds")["pictures"]) == 2
 
 
-def test_several_runs_stand_in_one_page(files: Path) -> None:
-    write_run(study("first", points=20), files / "a")
-    write_run(study("second", points=20), files / "b")
+def test_several_runs_stand_in_one_page(files: Path, run: Run) -> None:
+    study("first", points=20).save(files / "a")
+    study("second", points=20).save(files / "b")
     run("survey", "x.npy", "--metrics", "iso_score", "--no-findings", "--output", "rows.parquet")
     run("report", "a", "b", "rows.parquet", "--to", "page.html")
-    assert block("page.html", "table-all")["columns"][0]["names"] == ["first", "second", "rows"]
+    assert block("page.html", "table-all")["columns"][0]["names"] == ["first", "second", "Rows of rows.parquet"]
 
 
-def test_without_text_none_is_in_the_page(files: Path) -> None:
+def test_without_text_none_is_in_the_page(files: Path, run: Run) -> None:
     sentence = study(points=20).pictures[0].columns["text"][0]
-    write_run(study(points=20), files / "run")
+    study(points=20).save(files / "run")
     run("report", "run", "--to", "with.html")
     run("report", "run", "--to", "without.html", "--no-text")
     assert sentence in Path("with.html").read_text()
     assert sentence not in Path("without.html").read_text()
 
 
-def test_wrong_use_is_one_line_and_leaves_nothing(files: Path) -> None:
+def test_wrong_use_is_one_line_and_leaves_nothing(files: Path, run: Run) -> None:
     for arguments, message in (
-        (["report", "nowhere"], "there is no run nowhere"),
+        (["report", "nowhere"], "there is no result nowhere"),
         (["report", "x.npy"], "no known ending"),
         (["report", "x.npy", "--to", "no/page.html"], "there is no folder no"),
         (["report", "x.npy", "--to", "page.pdf"], "does not end in .html"),
@@ -81,8 +71,8 @@ def test_wrong_use_is_one_line_and_leaves_nothing(files: Path) -> None:
     assert not list(files.glob("*.html"))
 
 
-def test_what_is_no_report_is_kept(files: Path) -> None:
-    write_run(study(points=10), files / "run")
+def test_what_is_no_report_is_kept(files: Path, run: Run) -> None:
+    study(points=10).save(files / "run")
     Path("page.html").write_text("mine")
     assert "--overwrite" in run("report", "run", "--to", "page.html", code=2).stderr
     assert Path("page.html").read_text() == "mine"
@@ -90,7 +80,7 @@ def test_what_is_no_report_is_kept(files: Path) -> None:
     run("report", "run", "--to", "page.html")
 
 
-def test_survey_writes_a_page_of_its_numbers_findings_and_clouds() -> None:
+def test_survey_writes_a_page_of_its_numbers_findings_and_clouds(run: Run) -> None:
     assert "report written to s.html" in run("survey", "x.npy", "y.npy", "--report", "s.html").stdout
     table = block("s.html", "table-0")
     names = table["columns"][0]
@@ -100,7 +90,7 @@ def test_survey_writes_a_page_of_its_numbers_findings_and_clouds() -> None:
     assert 'id="findings"' in Path("s.html").read_text()
 
 
-def test_compare_writes_a_page_of_both_and_their_difference() -> None:
+def test_compare_writes_a_page_of_both_and_their_difference(run: Run) -> None:
     run("compare", "x.npy", "y.npy", "--metrics", "iso_score", "--bootstrap", "20", "--report", "c.html", "--json")
     table = block("c.html", "table-0")
     assert [column["name"] for column in table["columns"]] == ["metric", "before", "after", "difference"]
@@ -109,39 +99,19 @@ def test_compare_writes_a_page_of_both_and_their_difference() -> None:
     assert table["note"].startswith("before: x.npy; after: y.npy.")
 
 
-def test_json_stays_json_beside_a_report() -> None:
+def test_json_stays_json_beside_a_report(run: Run) -> None:
     json.loads(run("survey", "x.npy", "--json", "--report", "s.html").stdout)
     assert Path("s.html").exists()
 
 
-def test_rows_of_tokens_find_their_sentence() -> None:
-    class Pairs:
-        texts = ("a b", "c")
-        second = ("d", "e f")
-
-    rows = {"text": [0, 0, 1, 1], "side": [0, 1, 0, 1], "token": ["b", "d", "c", "f"], "frequency": [6.0, 0.0, 5.0, 3.0]}
-    columns = columns_of(rows, Pairs())
-    assert columns["text"] == ["a b", "d", "c", "e f"]
-    assert columns["frequency"] == [-3.0, None, -4.0, -6.0]
-    assert "text" not in columns_of(rows, None)
-    assert columns_of({"text": [1], "sentence": ["c"], "word": ["c"]}, None) == {"text": ["c"], "token": ["c"]}
-
-
-def test_the_command_is_quoted_and_never_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["/usr/bin/theodolite", "survey", "my file.npy"])
-    assert this_command() == "theodolite survey 'my file.npy'"
-    monkeypatch.setattr("sys.argv", ["/usr/bin/pytest", "-q"])
-    assert this_command() == ""
-
-
-def test_figures_of_several_runs_cannot_leave_their_folder(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figures_of_several_runs_cannot_leave_their_folder(files: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     from theodolite.reports import static
 
     places: list[Path] = []
     monkeypatch.setattr(static, "require_figures", lambda: None)
     monkeypatch.setattr(static, "write_figures", lambda displays, folder: places.append(Path(folder)) or [])
     for i, name in enumerate(("../../up", "/etc", "..")):
-        write_run(study(name, points=10), files / str(i))
+        study(name, points=10).save(files / str(i))
     run("report", "0", "1", "2", "--to", "page.html", "--figures", "figures")
     root = (files / "figures").resolve()
     assert len({place.resolve() for place in places}) == 3

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from theodolite.verbs.inputs import APPLICABLE, DESCRIPTIONS, EncoderInput, Reading, ReadingOptions, Texts, reads_input
+from theodolite.verbs.inputs import APPLICABLE, DESCRIPTIONS, EncoderInput, Reading, ReadingOptions, reads_input
 from theodolite.verbs.progress import Progress, progress_bars
 
 if TYPE_CHECKING:
@@ -59,11 +59,12 @@ def extract(
     options.refuse(DESCRIPTIONS["encoder"], but=APPLICABLE["encoder"])
     if to is not None and not is_space(to):
         require_free_folder(to, overwrite=overwrite)
-    source = EncoderInput(model, options, Texts.of(options))
+    source = EncoderInput(model, options)
     with progress_bars(progress) as bars:
+        texts_read = source.texts.texts
         return extract_space(
             options.load_encoder(model),
-            source.texts.texts,
+            texts_read,
             frequencies=frequencies,
             to=to,
             overwrite=overwrite,

@@ -175,6 +175,15 @@ class Reading:
             encoding=self.encoding or "utf-8",
         )
 
+    def require_texts(self) -> Task | None:
+        """The task, or None for plain texts; an error if the options name no texts, or two sources of them."""
+        task = self.declared_task()
+        if (task is None) == (self.texts is None):
+            own = f"{option('own', 'dev=FILE')} with {option('kind', 'KIND')}"
+            ways = f"{option('task', 'NAME')}, {own}, or {option('texts', 'FILE')}"
+            raise ValueError(f"say which texts the encoder is to read: {ways}")
+        return task
+
     def load_encoder(self, model: Any) -> Encoder:
         """The encoder of an id, a folder, `demo`, or a model in memory."""
         from theodolite.models.encoder import Encoder
@@ -241,12 +250,8 @@ class Texts:
 
     @classmethod
     def of(cls, reading: Reading) -> Texts:
-        """The texts that the options name; an error if they name none, or two sources."""
-        task = reading.declared_task()
-        if (task is None) == (reading.texts is None):
-            own = f"{option('own', 'dev=FILE')} with {option('kind', 'KIND')}"
-            ways = f"{option('task', 'NAME')}, {own}, or {option('texts', 'FILE')}"
-            raise ValueError(f"say which texts the encoder is to read: {ways}")
+        """The texts that the options name."""
+        task = reading.require_texts()
         if task is None:
             assert reading.texts is not None
             return cls._plain(reading.texts, reading)
@@ -272,11 +277,15 @@ class Texts:
 
 @dataclass(frozen=True, eq=False)
 class EncoderInput:
-    """An encoder and the texts it is to read; nothing is loaded or encoded before it is asked for."""
+    """An encoder and the texts it is to read; nothing is read, loaded or encoded before it is asked for."""
 
     model: Any
     reading: Reading
-    texts: Texts
+
+    @functools.cached_property
+    def texts(self) -> Texts:
+        """The texts, read when they are first asked for."""
+        return Texts.of(self.reading)
 
     @property
     def name(self) -> str:
@@ -287,23 +296,28 @@ class EncoderInput:
         """The vectors of every chosen layer, in memory; tokens and words with how common they are in English."""
         from theodolite.models.extraction import extract_space
 
+        texts = self.texts.texts  # a fault in a file must not cost the loading of an encoder
         return extract_space(
             self.reading.load_encoder(self.model),
-            self.texts.texts,
+            texts,
             frequencies=frequencies and self.texts.unit in ("tokens", "words"),
             **self.encoding_options(progress),
         )
 
     def encoding_options(self, progress: Progress) -> dict[str, Any]:
         """What extraction and streaming take alike."""
-        reading = self.reading
-        return {
-            "unit": self.texts.unit,
-            "layers": reading.layers,
-            "specials": reading.specials,
-            "batch_size": reading.batch_size or "auto",
-            "progress": progress.steps(f"encoding {self.texts.name}"),
-        }
+        return encoding_options(self.reading, self.texts.unit, self.texts.name, progress)
+
+
+def encoding_options(reading: Reading, unit: str, name: str, progress: Progress) -> dict[str, Any]:
+    """The options of extraction that reading options decide, with a progress bar for the texts of that name."""
+    return {
+        "unit": unit,
+        "layers": reading.layers,
+        "specials": reading.specials,
+        "batch_size": reading.batch_size or "auto",
+        "progress": progress.steps(f"encoding {name}"),
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -357,7 +371,8 @@ def open_input(source: Any, reading: Reading) -> Input:
     if kind == "space":
         return source if isinstance(source, Space) else Space.open(source)
     if kind == "encoder":
-        return EncoderInput(source, reading, Texts.of(reading))
+        reading.require_texts()
+        return EncoderInput(source, reading)
     if kind == "file":
         vectors = read(source, key=reading.key, columns=reading.columns)
         return VectorsInput(os.fspath(source), vectors, os.fspath(source), reading)

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from theodolite.core.files import require_free
 from theodolite.core.options import option
 from theodolite.core.result import Result, table_of
-from theodolite.verbs.inputs import EncoderInput, Reading, ReadingOptions, VectorsInput, input_kind, open_input, reads_input
+from theodolite.verbs.inputs import (
+    EncoderInput,
+    Reading,
+    ReadingOptions,
+    VectorsInput,
+    encoding_options,
+    input_kind,
+    open_input,
+    reads_input,
+)
 from theodolite.verbs.progress import Progress, progress_bars
 from theodolite.verbs.surveying import provenance
 
@@ -371,7 +380,7 @@ def _encode(opened: EncoderInput, *, hold_out: float | None, seed: int, progress
     encoder = reading.load_encoder(opened.model)
     sides = []
     for name, examples in parts.items():
-        options = opened.encoding_options(progress) | {"unit": unit, "progress": progress.steps(f"encoding {task.name} {name}")}
+        options = encoding_options(reading, unit, f"{task.name} {name}", progress)
         labelled = _space_labels(extract_space(encoder, examples, **options), None, "all")
         sides.append(replace(labelled, about={**labelled.about, "split": name}))
     title = f"{encoder.name}, {task.name} {next(iter(parts))}"

@@ -235,9 +235,11 @@ def sample_note(cloud: Cloud) -> tuple[str, ...]:
 
 
 def cloud_picture(cloud: Cloud, about: Mapping[str, Any]) -> tuple[Picture, ...]:
-    """The rows that a survey sampled, as a picture for the report."""
+    """The rows that a survey sampled, as a picture for the report; a single row makes none."""
     from theodolite.core.pictures import draw_picture
 
+    if len(cloud.sample) < 2:
+        return ()
     return (draw_picture(cloud.sample, about=about, points=cloud.sample_size, seed=cloud.seed),)
 
 
@@ -246,6 +248,8 @@ def space_picture(space: Space, layer: int, texts: Any, *, seed: int, state: str
     from theodolite.core.pictures import draw_picture
     from theodolite.spaces.pictures import picture_columns
 
+    if space.n < 2:
+        return ()
     about = {name: space.about(layer)[name] for name in ("model", "state", "layer", "task")}
     about["state"] = about["state"] or state
     return (draw_picture(space[layer], columns=picture_columns(space, texts), about=about, seed=seed),)

