@@ -48,7 +48,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: dict[str, Path]) ->
     assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"theodolite"}
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert "License-Expression: Apache-2.0" in metadata
-    assert "Requires-Python: >=3.10" in metadata
+    assert "Requires-Python: >=3.11" in metadata
 
 
 def test_the_base_install_asks_for_no_torch(built: dict[str, Path]) -> None:
@@ -58,7 +58,7 @@ def test_the_base_install_asks_for_no_torch(built: dict[str, Path]) -> None:
     assert any("numpy" in line for line in base)
     assert not any("torch" in line or "transformers" in line for line in base)
     offered = {line.split()[-1] for line in metadata.splitlines() if line.startswith("Provides-Extra:")}
-    assert {"models", "fast", "demo", "cluster", "figures", "dev"} <= offered
+    assert {"models", "fast", "demo", "figures", "dev"} <= offered
 
 
 def test_the_sdist_can_be_read_built_and_tested(built: dict[str, Path]) -> None:

@@ -34,5 +34,5 @@ def test_the_default_unit_is_the_tasks_or_the_mean(tiny: Any) -> None:
 
 
 def test_options_of_files_are_refused(tiny: Any) -> None:
-    with pytest.raises(ValueError, match=r"key=.*does not apply to an encoder"):
+    with pytest.raises(TypeError, match=r"extract\(\) has no option 'key'"):
         th.extract(tiny("bert"), ["a dog"], key="x")

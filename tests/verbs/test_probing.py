@@ -92,7 +92,5 @@ def test_an_encoder_is_probed_on_a_task_of_ones_own(tiny: Any, tmp_path: Path) -
     own = {"train": str(tmp_path / "mine.csv")}
     result = th.probe(tiny("bert"), own=own, kind="classification", layers="last")
     assert result.value("clusters") >= 2 and result.value("hull_accuracy") >= 0.5
-    with pytest.raises(ValueError, match="plain texts have no labels"):
-        th.probe(tiny("bert"), texts=["a"])
     with pytest.raises(ValueError, match="leave out labels="):
         th.probe(tiny("bert"), "x", own=own, kind="classification")

@@ -37,7 +37,7 @@ BOOTSTRAP = 200
 """Half-samples for the intervals of two clouds; layers are many, so they get none unless asked for."""
 
 
-@reads_input
+@reads_input("revision")  # two encoders have two
 def compare(
     before: Any,
     after: Any,

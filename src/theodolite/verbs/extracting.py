@@ -6,14 +6,14 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from theodolite.verbs.inputs import APPLICABLE, DESCRIPTIONS, EncoderInput, Reading, ReadingOptions, reads_input
+from theodolite.verbs.inputs import EncoderInput, Reading, ReadingOptions, reads_input
 from theodolite.verbs.progress import Progress, progress_bars
 
 if TYPE_CHECKING:
     from theodolite.spaces.space import Space
 
 
-@reads_input
+@reads_input("key", "columns")
 def extract(
     model: Any,
     texts: str | os.PathLike[str] | Sequence[str] | None = None,
@@ -56,7 +56,6 @@ def extract(
     from theodolite.spaces import is_space
 
     options = Reading(**({**reading, "texts": texts} if texts is not None else reading))
-    options.refuse(DESCRIPTIONS["encoder"], but=APPLICABLE["encoder"])
     if to is not None and not is_space(to):
         require_free_folder(to, overwrite=overwrite)
     source = EncoderInput(model, options)

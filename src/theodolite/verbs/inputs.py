@@ -7,7 +7,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar
 
@@ -216,28 +216,38 @@ APPLICABLE: dict[Kind, tuple[str, ...]] = {
 """Which reading options each kind of input has a use for."""
 
 
-def reads_input(verb: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
-    """Show a verb's reading options in its signature, and answer a misspelt option with the one that was meant."""
-    own = inspect.signature(verb)
-    parameters = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    parameters += [
-        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type)
-        for each in fields(Reading)
-        if each.name not in own.parameters and each.default is not MISSING
-    ]
-    names = {parameter.name for parameter in parameters}
+def reads_input(*without: str) -> Callable[[Callable[Arguments, Returned]], Callable[Arguments, Returned]]:
+    """Show a verb's reading options in its signature, and answer a misspelt option with the one that was meant.
 
-    @functools.wraps(verb)
-    def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
-        unknown = next((name for name in kwargs if name not in names), None)
-        if unknown is not None:
-            close = difflib.get_close_matches(unknown, sorted(names), n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(sorted(names))}"
-            raise TypeError(f"{verb.__name__}() has no option {unknown!r}; {hint}")
-        return verb(*args, **kwargs)
+    Parameters
+    ----------
+    without
+        Reading options that the verb has no use for.
+    """
 
-    checked.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return checked
+    def decorate(verb: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
+        own = inspect.signature(verb)
+        parameters = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        parameters += [
+            inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type)
+            for each in fields(Reading)
+            if each.name not in (*without, *own.parameters)
+        ]
+        names = {parameter.name for parameter in parameters}
+
+        @functools.wraps(verb)
+        def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
+            unknown = next((name for name in kwargs if name not in names), None)
+            if unknown is not None:
+                close = difflib.get_close_matches(unknown, sorted(names), n=1)
+                hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(sorted(names))}"
+                raise TypeError(f"{verb.__name__}() has no option {unknown!r}; {hint}")
+            return verb(*args, **kwargs)
+
+        checked.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return checked
+
+    return decorate
 
 
 @dataclass(frozen=True, eq=False)

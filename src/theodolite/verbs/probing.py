@@ -17,7 +17,6 @@ from theodolite.verbs.inputs import (
     ReadingOptions,
     VectorsInput,
     encoding_options,
-    input_kind,
     open_input,
     reads_input,
 )
@@ -46,7 +45,7 @@ LABEL_DISTANCES = ("mean", "minimum")
 Labels = str | os.PathLike[str] | Sequence[Any]
 
 
-@reads_input
+@reads_input("texts", "score_range", "specials")  # plain texts, scores and special tokens have no labels
 def probe(
     source: Any,
     /,
@@ -276,7 +275,7 @@ def _read(
     progress: Progress,
 ) -> _Data:
     """Vectors with their labels, from whatever was given."""
-    opened = _open(source, reading)
+    opened = open_input(source, reading)
     if isinstance(opened, EncoderInput):
         if labels is not None or test is not None or test_labels is not None:
             raise ValueError(
@@ -293,13 +292,6 @@ def _read(
     # A column of the same name is in the held-out space or table too; a file of labels is not theirs.
     own = test_labels if test_labels is not None else labels if _is_column(labels, other) else None
     return _Data(_name(opened, source), train, _labelled(other, own, reading))
-
-
-def _open(source: Any, reading: Reading) -> VectorsInput | Space | EncoderInput:
-    """The input; of an encoder's task only what is needed to know it, since the split to fit on is chosen here."""
-    if input_kind(source, reading) == "encoder" and reading.texts is not None:
-        raise ValueError(f"plain texts have no labels; give {option('task', 'NAME')} or {option('own', 'train=FILE')}")
-    return open_input(source, reading)
 
 
 def _name(opened: Any, source: Any) -> str:

@@ -21,7 +21,7 @@ SAMPLE = 10_000
 """Rows that metrics comparing rows with rows look at."""
 
 
-@reads_input
+@reads_input()
 def survey(
     source: Any,
     /,
