@@ -160,6 +160,9 @@ def tune(
         "trust_remote_code": trust_remote_code or None,
         "device": None if device == "auto" else device,
     }
+    options = {name: value for name, value in changes.items() if value is not None}
+    if validation == 0 and patience is None:
+        options["patience"] = None  # a preset's patience needs examples to judge by
     folder = Path(to) if to is not None else _default_folder(model, from_run, declared, method)
     runs = plan_runs(
         model,
@@ -173,7 +176,7 @@ def tune(
         layer=None if layer is None else LayerSettings.from_options(layer),
         plain=from_run,
         preset_name=preset,
-        **{name: value for name, value in changes.items() if value is not None},
+        **options,
     )
     with progress_bars(progress) as bars:
         return tune_runs(runs, to=folder, data=data, resume=resume, overwrite=overwrite, progress=bars.steps("training"))

@@ -71,14 +71,44 @@ def progress_bars(progress: bool | Progress | None = None) -> Iterator[Progress]
     if progress is False or (progress is None and not (sys.stderr.isatty() or _in_notebook())):
         yield Progress()
         return
+    with _notebook_display() if _in_notebook() else _terminal_display() as display:
+        yield Progress(display)
+
+
+def _terminal_display() -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Display
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    console = Console() if _in_notebook() else Console(file=sys.stderr)
-    with Display(*columns, console=console, transient=True) as display:
-        yield Progress(display)
+    return Display(*columns, console=Console(file=sys.stderr), transient=True)
+
+
+@contextmanager
+def _notebook_display() -> Iterator[Any]:
+    """Text bars of tqdm, which a notebook shows without widgets; nothing if tqdm is not installed."""
+    try:
+        from tqdm.std import tqdm
+    except ImportError:
+        yield None
+        return
+    bars: list[Any] = []
+
+    class Display:
+        def add_task(self, label: str, *, total: int | None, **_: Any) -> int:
+            bars.append(tqdm(desc=label, total=total, leave=False, delay=0.5))
+            return len(bars) - 1
+
+        def update(self, task: int, *, completed: int, total: int | None = None, **_: Any) -> None:
+            bar = bars[task]
+            bar.total = total if total is not None else bar.total
+            bar.update(completed - bar.n)
+
+    try:
+        yield Display()
+    finally:
+        for bar in bars:
+            bar.close()
 
 
 def _in_notebook() -> bool:
