@@ -160,7 +160,7 @@ def tune(
         "trust_remote_code": trust_remote_code or None,
         "device": None if device == "auto" else device,
     }
-    options = {name: value for name, value in changes.items() if value is not None}
+    options: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
     if validation == 0 and patience is None:
         options["patience"] = None  # a preset's patience needs examples to judge by
     folder = Path(to) if to is not None else _default_folder(model, from_run, declared, method)
