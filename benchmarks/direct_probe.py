@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from published_greedy import published_greedy
 from scale import Scale
 from table import Result
-from theodolite.probes.direct import DirectProbe
+from theodolite.probes.direct_probe import DirectProbe
 from timing import run, seconds, shown
 
 Cloud = tuple[NDArray[np.float32], NDArray[np.int64]]

@@ -26,12 +26,12 @@ def measure(scale: Scale, folder: Path) -> Iterator[Result]:
     if missing:
         yield result("one epoch", math.nan, rows, width, note=f"needs {missing[0]}")
         return
-    inserted, items, features, pad = prepared(folder, rows, width)
-    train(inserted, features, epochs=1)  # warm
-    fast = min(train(inserted, features, epochs=1)[0] for _ in range(max(3, scale.repeats)))
-    slow = seconds(lambda: epoch_through_encoder(inserted, items, pad))  # once: it takes minutes, far more than its noise
+    model, dataset, features = prepared(folder, rows, width)
+    train(model, features, epochs=1)  # warm
+    fast = min(train(model, features, epochs=1)[0] for _ in range(max(3, scale.repeats)))
+    slow = seconds(lambda: epoch_through_encoder(model, dataset))  # once: it takes minutes, far more than its noise
     yield result("one epoch", slow / fast, rows, width, ours=shown(fast), theirs=shown(slow), goal=30)
-    time, epochs = train(inserted, features, epochs=100)  # as by default, stopped early
+    time, epochs = train(model, features, epochs=100)  # as by default, stopped early
     yield result(
         f"whole training, {epochs} epochs, against one epoch", slow / time, rows, width, ours=shown(time), theirs=shown(slow)
     )
@@ -48,28 +48,26 @@ def result(what: str, ratio: float, rows: int, width: int, *, goal: float = math
     )
 
 
-def prepared(folder: Path, rows: int, width: int) -> tuple[Any, list[Any], Any, int]:
+def prepared(folder: Path, rows: int, width: int) -> tuple[Any, Any, Any]:
     """A random encoder of MiniLM's size with a head and a layer, and pairs of texts as long as MRPC's: 40 to 60 tokens."""
     from theodolite.models.encoder import Encoder
     from theodolite.models.tokens import text_inputs
-    from theodolite.tuning.batches import make_items
-    from theodolite.tuning.heads import LinearHead
-    from theodolite.tuning.isolayer.features import embed
-    from theodolite.tuning.isolayer.insertion import insert_layer
+    from theodolite.tuning.heads import LinearHead, TextDataset, embed
     from theodolite.tuning.isolayer.layer import IsotropyLayer
 
     rng = np.random.default_rng(0)
     loaded = Encoder.load(encoder(folder / f"encoder-{width}", width), device="cpu", max_length=128)
     texts = [" ".join(f"w{i}" for i in rng.integers(0, WORDS, rng.integers(38, 59))) for _ in range(rows)]
-    items = make_items(loaded, text_inputs(texts, "cls"), "cls", targets=rng.integers(0, 2, rows).tolist())
-    inserted = insert_layer(LinearHead(loaded.module, 2), IsotropyLayer(width))
-    return inserted, items, embed(inserted, items, pad=loaded.pad_id), loaded.pad_id
+    dataset = TextDataset.of(loaded, text_inputs(texts, "cls"), "cls", targets=rng.integers(0, 2, rows))
+    model = LinearHead(loaded.module, 2)
+    model.layer = IsotropyLayer(width)
+    return model, dataset, embed(model, dataset)
 
 
-def train(inserted: Any, features: Any, *, epochs: int) -> tuple[float, int]:
+def train(model: Any, features: Any, *, epochs: int) -> tuple[float, int]:
     """Seconds and number of epochs of a training on stored vectors, validated after every epoch."""
-    from theodolite.tuning.isolayer.settings import LayerSettings
-    from theodolite.tuning.isolayer.training import train_layer
+    from theodolite.tuning.isolayer.layer import train_layer
+    from theodolite.tuning.settings import LayerSettings
 
     settings, passes = LayerSettings(epochs=epochs), 0
 
@@ -78,25 +76,25 @@ def train(inserted: Any, features: Any, *, epochs: int) -> tuple[float, int]:
 
     def run() -> None:
         nonlocal passes
-        passes = len(train_layer(inserted, features, features, accuracy, settings).epochs)
+        passes = len(train_layer(model, features, features, accuracy, settings).epochs)
 
     return seconds(run), passes
 
 
-def epoch_through_encoder(inserted: Any, items: list[Any], pad: int) -> None:
+def epoch_through_encoder(model: Any, dataset: Any) -> None:
     """The same epoch with every text sent through the frozen encoder."""
     torch: Any = import_module("torch")
-    from theodolite.tuning.batches import collate
+    from theodolite.tuning.isolayer.layer import random_batches
     from theodolite.tuning.isolayer.loss import JointLoss
-    from theodolite.tuning.isolayer.settings import LayerSettings
-    from theodolite.tuning.isolayer.training import random_batches
+    from theodolite.tuning.settings import LayerSettings
 
     settings, loss = LayerSettings(), JointLoss(corrected=True)
-    optimizer = torch.optim.AdamW(inserted.layer.parameters(), lr=settings.learning_rate, weight_decay=0.0)
-    for rows in random_batches(len(items), settings.batch_size, torch.Generator().manual_seed(0)):
-        batch = collate([items[row] for row in rows.tolist()], pad=pad)
-        with inserted.outputs() as outputs:
-            task = inserted.model(**batch)["loss"]
+    optimizer = torch.optim.AdamW(model.layer.parameters(), lr=settings.learning_rate, weight_decay=0.0)
+    for rows in random_batches(len(dataset), settings.batch_size, torch.Generator().manual_seed(0)):
+        batch = dataset.__getitems__(rows.tolist())
+        labels = batch.pop("labels")
+        vectors = model.layer(model.encode(**batch)[:, 0])
+        task = model.answer(vectors.unsqueeze(1), labels)["loss"]
         optimizer.zero_grad(set_to_none=True)
-        loss(task, outputs[-1]).backward()
+        loss(task, vectors).backward()
         optimizer.step()

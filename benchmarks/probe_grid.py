@@ -23,9 +23,9 @@ from threadpoolctl import threadpool_limits
 
 from scale import Scale
 from table import Result
+from theodolite.probes.classifiers.estimators import ClassifierProbe
 from theodolite.probes.classifiers.grid_search import Cell, grid, stratified_folds
-from theodolite.probes.classifiers.mlp_probe import ClassifierProbe
-from theodolite.probes.classifiers.network import Job, train_one_by_one
+from theodolite.probes.classifiers.networks import Job, train_one_by_one
 from theodolite.probes.labels import Labelled, labelled
 from timing import best_in_turns, seconds, shown
 
@@ -133,7 +133,7 @@ def same_epochs(data: Labelled, whole: ClassifierProbe) -> str:
     chosen = (0, whole.search_.best)
     rows = stratified_folds(data, whole.folds).parts[0][0]
     jobs = [Job(cells[i].hidden, cells[i].alpha, 0, rows) for i in chosen]
-    theirs = train_one_by_one(data.X, data.codes, jobs, n_classes=len(data.classes), max_iter=whole.max_iter)
+    theirs = train_one_by_one(data, jobs, max_iter=whole.max_iter)
     told = [f"{network.epochs} (ours {whole.search_.epochs[i, 0]:.0f})" for i, network in zip(chosen, theirs, strict=True)]
     return f"its epochs for two cells: {', '.join(told)}"
 

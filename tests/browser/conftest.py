@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from report_samples import study
 
-from theodolite.reports.page import write_report
+from theodolite.reports.drawing import report
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = [
@@ -53,7 +53,7 @@ def browser() -> Iterator[Any]:
 def study_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with everything on it, of two models."""
     place = tmp_path_factory.mktemp("page") / "study.html"
-    write_report([study(models=("first-model", "second-model"), points=600)], place)
+    report([study(models=("first-model", "second-model"), points=600)], place)
     return place
 
 

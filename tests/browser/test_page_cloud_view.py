@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from report_samples import pictures_of, study
 
-from theodolite.reports.page import write_report
+from theodolite.reports.drawing import report
 
 pytestmark = pytest.mark.slow
 
@@ -175,7 +175,7 @@ def test_another_pair_can_be_shown(page: Any) -> None:
 
 
 def test_without_text_a_point_is_described_by_what_colours_it(visit: Any, tmp_path: Path) -> None:
-    write_report([study(pictures=pictures_of(300))], tmp_path / "silent.html", text=False)
+    report([study(pictures=pictures_of(300))], tmp_path / "silent.html", text=False)
     page = visit(tmp_path / "silent.html")
     page.locator("#cloud-place").scroll_into_view_if_needed()
     assert page.locator("#cloud-find").count() == 0
@@ -196,7 +196,7 @@ def test_a_finger_turns_and_reads_on_a_phone(visit: Any, study_page: Path) -> No
 
 
 def test_twenty_thousand_points_are_drawn_and_usable_within_three_seconds(visit: Any, tmp_path: Path) -> None:
-    write_report([study(pictures=pictures_of(20_000))], tmp_path / "many.html")
+    report([study(pictures=pictures_of(20_000))], tmp_path / "many.html")
     times = []
     for _ in range(3):  # the best of three: other load on the machine is not the page's fault
         page = visit(tmp_path / "many.html")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from report_samples import finding_of, paths_of, pictures_of, rows_of, spectra_of, study, verdicts_of
 
-from theodolite.reports.page import write_report
+from theodolite.reports.drawing import report
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +56,7 @@ def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         records={"paths": hostile_paths, "spectra": spectra_of(whole)},
     )
     place = tmp_path_factory.mktemp("hostile") / "page.html"
-    write_report([result, replace(result, provenance={**result.provenance, "name": ATTACKS[4]})], place)
+    report([result, replace(result, provenance={**result.provenance, "name": ATTACKS[4]})], place)
     return place
 
 
@@ -95,7 +95,7 @@ def test_hostile_strings_do_not_blow_up_the_page(visit: Any, hostile_page: Path,
 
 def test_copied_cells_are_not_formulas(visit: Any, tmp_path: Path) -> None:
     formula = '=HYPERLINK("https://example.org","x")'
-    write_report(
+    report(
         [study(rows=tuple(replace(row, model=formula) for row in rows_of()) + tuple(rows_of()), points=5)], tmp_path / "f.html"
     )
     page = visit(tmp_path / "f.html")

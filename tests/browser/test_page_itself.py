@@ -11,7 +11,7 @@ import pytest
 from report_samples import study
 
 from theodolite.core.result import Result
-from theodolite.reports.page import write_report
+from theodolite.reports.drawing import report
 
 pytestmark = pytest.mark.slow
 
@@ -169,7 +169,7 @@ def test_paper_gets_all_figures_and_no_controls(visit: Any, study_page: Path, tm
 
 
 def test_several_runs_are_side_by_side(visit: Any, tmp_path: Path, draw_all: Callable[[Any], None]) -> None:
-    write_report([study("one", points=60), study("two", models=("other",), points=60)], tmp_path / "two.html")
+    report([study("one", points=60), study("two", models=("other",), points=60)], tmp_path / "two.html")
     page = visit(tmp_path / "two.html")
     draw_all(page)
     first, second = page.locator("#figures-isotropy-by-layer figure").all()[:2]
@@ -180,5 +180,5 @@ def test_several_runs_are_side_by_side(visit: Any, tmp_path: Path, draw_all: Cal
 
 
 def test_an_empty_result_is_a_page_without_errors(visit: Any, tmp_path: Path) -> None:
-    write_report([Result(verb="rows", title="nothing")], tmp_path / "nothing.html")
+    report([Result(verb="rows", title="nothing")], tmp_path / "nothing.html")
     assert visit(tmp_path / "nothing.html").locator("h1").inner_text() == "nothing"

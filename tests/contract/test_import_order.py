@@ -200,7 +200,7 @@ def test_the_rule_bites() -> None:
     assert upward("core", "theodolite.metrics.cloud")
     assert upward("metrics", "theodolite.repairs")
     assert upward("core", "theodolite")
-    assert not upward("advice", "theodolite.repairs.center")
+    assert not upward("advice", "theodolite.repairs.scaling")
     assert not upward("cli", "theodolite.reports")
     assert not upward("core", "numpy.linalg")
 

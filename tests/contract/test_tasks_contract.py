@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from theodolite.tasks import SCORES, TASKS, DataError, labels_of, load_task
-from theodolite.tasks.loading import TEXT_READERS, WORD_READERS
+from theodolite.tasks import SCORES, TASKS, DataError, load_task
+from theodolite.tasks.examples import labels_of
+from theodolite.tasks.formats import TEXT_READERS, WORD_READERS
 from theodolite.tasks.task import UNITS
 
 ALL = pytest.mark.parametrize("name", TASKS)
@@ -39,7 +40,7 @@ def test_the_declaration_is_complete(name: str) -> None:
     assert task.score in SCORES
     assert task.layout.format in (WORD_READERS if task.on_words else TEXT_READERS)
     assert task.unit in UNITS
-    assert (task.train_split, task.has_scored_split) == ("train", True)
+    assert task.train_split == "train"
     assert task.scored_split == ("dev" if "dev" in task.splits else "test")
     assert task.layout.folders and all(task.splits.values())
     assert "train" in task.splits and len(task.splits) > 1

@@ -53,7 +53,7 @@ def test_natural_order_counts_numbers_by_value(ordered: list[str]) -> None:
     assert sorted(shuffled, key=natural_key) == ordered
 
 
-@pytest.mark.parametrize("size", [0, 1, files.CHUNK - 1, files.CHUNK, 2 * files.CHUNK + 17])
+@pytest.mark.parametrize("size", [0, 1, 2**18 - 1, 2**18, 2**21 + 17])
 def test_the_hash_is_that_of_the_whole_file(tmp_path: Path, size: int) -> None:
     content = bytes(range(256)) * (size // 256 + 1)
     (tmp_path / "x").write_bytes(content[:size])

@@ -68,3 +68,9 @@ def test_another_table_is_refused(tmp_path):
     parquet.write_table(pyarrow.table({"x": [1.0]}), tmp_path / "other.parquet")
     with pytest.raises(ValueError, match="not a picture of a cloud"):
         read_picture(tmp_path / "other.parquet")
+
+
+def test_one_row_is_a_point_at_the_origin() -> None:
+    picture = draw_picture(np.array([[1.0, 2.0, 3.0, 4.0]]))
+    np.testing.assert_array_equal(picture.points, np.zeros((1, 3)))
+    assert picture.explained == (0.0, 0.0, 0.0)

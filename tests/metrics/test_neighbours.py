@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -9,18 +10,23 @@ import pytest
 from neighbour_oracles import cloud, rotation, slow_table
 
 from theodolite.metrics.cloud import Cloud, Undefined
+from theodolite.metrics.nearest_rows import K, neighbours_of
 from theodolite.metrics.neighbours import (
-    K,
+    components,
     density_variation,
     exact_duplicates,
     hub_share,
     hubness,
+    intrinsic_dimension,
+    island_components,
+    islands,
+    metric_agreement,
     near_duplicates,
-    neighbours_of,
     never_retrieved,
     outliers,
     outlying_rows,
     relative_contrast,
+    retrieval_stability,
 )
 from theodolite.metrics.registry import METRICS, UndefinedMetricWarning
 
@@ -36,76 +42,6 @@ def slow_counts(X: np.ndarray) -> np.ndarray:
         for j in row:
             counts[j] += 1
     return np.array(counts)
-
-
-def test_the_table_equals_plain_loops() -> None:
-    X = cloud()
-    table = neighbours_of(Cloud(X))
-    index, distance = slow_table(X)
-    np.testing.assert_array_equal(table.index, index)
-    np.testing.assert_allclose(table.distance, distance, atol=1e-12)
-
-
-def test_the_table_is_computed_once() -> None:
-    data = Cloud(cloud())
-    assert neighbours_of(data) is neighbours_of(data)
-
-
-def test_zero_rows_are_left_out_and_row_numbers_are_those_of_the_cloud() -> None:
-    X = cloud(40)
-    X[[0, 7]] = 0
-    table = neighbours_of(Cloud(X))
-    assert table.rows.tolist() == [i for i in range(40) if i not in (0, 7)]
-    np.testing.assert_array_equal(table.index, slow_table(np.delete(X, [0, 7], axis=0))[0])
-
-
-def test_copies_list_each_other_and_never_themselves() -> None:
-    X = np.repeat(cloud(30), 3, axis=0)
-    table = neighbours_of(Cloud(X))
-    for i, row in enumerate(table.index):
-        assert i not in row
-        assert len(set(row)) == K
-        assert set(row[:2]) == {3 * (i // 3) + o for o in range(3)} - {i}
-    np.testing.assert_allclose(table.distance, slow_table(X)[1], atol=1e-12)
-
-
-def test_the_first_of_many_copies_does_not_become_a_hub() -> None:
-    X = np.concatenate([np.ones((50, 8)), cloud(100)])
-    counts = neighbours_of(Cloud(X)).occurrences()[:50]
-    assert counts.min() >= K
-    assert counts.max() - counts.min() <= 10  # those that others list are spread over all copies
-
-
-def test_rows_that_differ_by_rounding_are_copies() -> None:
-    """The same rows at other lengths, and with the noise of another batch, differ in the last digits of float32."""
-    rng = np.random.default_rng(0)
-    X = np.repeat(cloud(40, 32), 20, axis=0)
-    noisy = (X * rng.uniform(0.5, 2, (800, 1)) * (1 + 1e-6 * rng.standard_normal(X.shape))).astype(np.float32)
-    exact, table = neighbours_of(Cloud(X)), neighbours_of(Cloud(noisy))
-    np.testing.assert_array_equal(table.distinct, np.arange(0, 800, 20))
-    np.testing.assert_array_equal(table.group, exact.group)
-    np.testing.assert_array_equal(table.index, exact.index)
-    assert relative_contrast(noisy) == pytest.approx(relative_contrast(X), rel=1e-4)
-    assert exact_duplicates(noisy) == 0
-    one_direction = (X[:30] * rng.uniform(0.5, 2, (30, 1))).astype(np.float32)[[0] * 15 + [1] * 15]
-    one_direction *= rng.uniform(0.5, 2, (30, 1)).astype(np.float32)
-    assert len(neighbours_of(Cloud(one_direction)).distinct) == 1
-
-
-def test_a_tiny_cloud_has_shorter_lists() -> None:
-    assert neighbours_of(Cloud(cloud(5))).index.shape == (5, 4)
-
-
-def test_float32_finds_the_neighbours_if_all_cosines_are_almost_one() -> None:
-    """At mean 1000 and deviation 1 the cosines differ in the seventh digit: plain float32 products list the wrong rows."""
-    X = (np.random.default_rng(0).standard_normal((200, 32)) + 1000).astype(np.float32)
-    exact = slow_table(X.astype(np.float64))[0]
-    units = X / np.linalg.norm(X, axis=1, keepdims=True)
-    naive = units @ units.T
-    np.fill_diagonal(naive, -np.inf)
-    assert np.mean([len({*a} & {*b}) for a, b in zip(np.argsort(-naive, axis=1)[:, :K], exact, strict=True)]) < 0.9 * K
-    lists = neighbours_of(Cloud(X)).index
-    assert np.mean([len({*a} & {*b}) for a, b in zip(lists, exact, strict=True)]) > 0.99 * K
 
 
 def test_hubs_equal_plain_loops() -> None:
@@ -266,3 +202,240 @@ def test_above_the_sample_size_the_seed_decides_and_a_wider_sample_takes_all() -
     assert hubness(Cloud(X, sample=200, seed=1)) == hubness(Cloud(X, sample=200, seed=1))
     assert hubness(Cloud(X, sample=200, seed=1)) != hubness(Cloud(X, sample=200, seed=2))
     assert hubness(Cloud(X, sample=400, seed=1)) == hubness(X)
+
+
+def test_metric_agreement_equals_plain_loops() -> None:
+    X = cloud() * np.random.default_rng(1).uniform(0.3, 3, (150, 1))
+    shared = 0
+    for i, row in enumerate(slow_table(X)[0]):
+        by_product = sorted((j for j in range(len(X)) if j != i), key=lambda j: -(X[i] @ X[j]))[:K]
+        shared += len({*row} & {*by_product})
+    assert metric_agreement(X) == pytest.approx(shared / (K * len(X)))
+    assert metric_agreement(X) < 0.9
+
+
+def test_stability_is_high_for_clearly_ordered_neighbours() -> None:
+    """Neighbours at clearly different distances survive a step; in high dimension all are equally far, and fewer do."""
+    angle = np.geomspace(0.01, 1, 60)
+    spaced = np.column_stack([np.cos(angle), np.sin(angle)])
+    assert retrieval_stability(spaced) > 0.95
+    assert 0.3 < retrieval_stability(np.random.default_rng(0).standard_normal((400, 500))) < 0.9
+
+
+def test_agreement_is_perfect_for_equal_lengths_and_low_for_very_different_ones() -> None:
+    X = cloud()
+    lengths = np.random.default_rng(3).uniform(0.1, 10, (len(X), 1))
+    assert metric_agreement(X * lengths) < 0.6
+    assert metric_agreement(X / np.linalg.norm(X, axis=1, keepdims=True)) == 1
+
+
+def test_agreement_of_copies_that_differ_by_rounding_is_perfect() -> None:
+    rng = np.random.default_rng(0)
+    rows = np.repeat(cloud(40, 32), 20, axis=0)[:30].astype(np.float32)[[0] * 15 + [1] * 15]
+    rows *= rng.uniform(0.5, 2, (30, 1)).astype(np.float32)
+    assert metric_agreement(rows) == 1
+
+
+def test_row_lengths_do_not_change_stability_and_rotation_does_not_change_agreement() -> None:
+    X = cloud() * np.random.default_rng(3).uniform(0.5, 2, (150, 1))
+    lengths = np.random.default_rng(4).uniform(0.1, 10, (150, 1))
+    assert retrieval_stability(X * lengths) == pytest.approx(retrieval_stability(X), abs=1e-9)
+    for other in (X @ rotation(8), X[::-1]):
+        assert metric_agreement(other) == pytest.approx(metric_agreement(X), abs=1e-9)
+
+
+@pytest.mark.parametrize("measure", [metric_agreement, retrieval_stability], ids=lambda f: f.__name__)
+def test_precision_and_few_rows_do_not_hurt(measure: Callable[..., float]) -> None:
+    X = cloud().astype(np.float16)
+    values = [measure(X.astype(dtype)) for dtype in (np.float16, np.float32, np.float64)]
+    assert values[0] == values[1] == pytest.approx(values[2], abs=0.01)
+    assert np.isfinite(measure(cloud(20, 64)))
+
+
+@pytest.mark.parametrize(
+    ("X", "agreement"),
+    [
+        (np.ones((1, 4)), np.nan),
+        (np.array([[1.0, 0, 0], [0, 2, 0]]), 1),
+        (np.ones((30, 4)), 1),
+        (np.zeros((30, 4)), np.nan),
+        (np.concatenate([np.arange(1.0, 21), -np.arange(1.0, 21)])[:, None], 1),
+    ],
+    ids=["one row", "two rows", "identical", "zeros", "d=1"],
+)
+def test_agreement_and_stability_of_degenerate_clouds(X: np.ndarray, agreement: float) -> None:
+    for name, expected in (("metric_agreement", agreement), ("retrieval_stability", np.nan)):
+        value, reason = METRICS[name].value(Cloud(X))
+        assert value == pytest.approx(expected, nan_ok=True)
+        assert bool(reason) == np.isnan(expected)
+
+
+def around(axis: int, count: int, *, seed: int, d: int = 12) -> np.ndarray:
+    return np.eye(d)[axis] + 0.02 * np.random.default_rng(seed).standard_normal((count, d))
+
+
+def slow_parts(index: np.ndarray) -> list[set[int]]:
+    """Connected parts by joining sets until nothing changes."""
+    parts = [{i, *row} for i, row in enumerate(index.tolist())]
+    merged = True
+    while merged:
+        merged = False
+        for i in range(len(parts)):
+            for j in range(len(parts) - 1, i, -1):
+                if parts[i] & parts[j]:
+                    parts[i] |= parts.pop(j)
+                    merged = True
+    return sorted(parts, key=len, reverse=True)
+
+
+def test_parts_equal_the_union_of_overlapping_lists() -> None:
+    X = np.concatenate([around(axis, count, seed=axis) for axis, count in enumerate((60, 30, 15))])
+    parts = components(X)
+    expected = slow_parts(neighbours_of(Cloud(X)).index)
+    assert [len(rows) for rows in parts] == [60, 30, 15] == [len(part) for part in expected]
+    assert [set(rows.tolist()) for rows in parts] == expected
+
+
+def test_planted_islands_are_counted_and_named() -> None:
+    X = np.concatenate([around(0, 270, seed=0), around(1, 12, seed=1), around(2, 18, seed=2)])
+    assert islands(X) == pytest.approx(0.10)
+    assert [rows.tolist() for rows in island_components(X)] == [list(range(282, 300)), list(range(270, 282))]
+
+
+def test_a_second_large_part_is_not_an_island() -> None:
+    X = np.concatenate([around(0, 200, seed=0), around(1, 100, seed=1)])
+    assert [len(rows) for rows in components(X)] == [200, 100]
+    assert islands(X) == 0
+
+
+def test_half_a_percent_is_the_limit_of_a_large_cloud() -> None:
+    angle = np.linspace(0, 1, 5000)
+    arc = np.column_stack([np.cos(angle), np.sin(angle), np.zeros(5000)])
+    speck = np.array([0, 0, 1.0]) + 1e-3 * np.random.default_rng(0).standard_normal((26, 3))
+    assert islands(np.concatenate([arc, speck[:25]])) == pytest.approx(25 / 5025)
+    assert islands(np.concatenate([arc, speck])) == 0
+
+
+def test_a_connected_cloud_has_no_islands() -> None:
+    assert islands(np.random.default_rng(0).standard_normal((300, 20))) == 0
+
+
+def test_a_group_of_copies_cut_off_from_the_rest_is_an_island() -> None:
+    X = np.concatenate([around(0, 200, seed=0), np.tile(np.eye(12)[3], (12, 1))])
+    assert islands(X) == pytest.approx(12 / 212)
+
+
+def test_row_numbers_of_islands_are_those_of_the_file() -> None:
+    X = np.concatenate([np.zeros((5, 12)), around(0, 100, seed=0), around(1, 12, seed=1)])
+    (rows,) = island_components(X)
+    assert rows.tolist() == list(range(105, 117))
+
+
+def test_islands_do_not_depend_on_rotation_or_lengths() -> None:
+    X = np.concatenate([around(0, 270, seed=0), around(1, 12, seed=1), around(2, 18, seed=2)])
+    Q = np.linalg.qr(np.random.default_rng(0).standard_normal((12, 12)))[0]
+    lengths = np.random.default_rng(1).uniform(0.1, 9, (300, 1))
+    assert islands(X @ Q) == islands(X * lengths) == islands(X.astype(np.float32)) == islands(X)
+
+
+@pytest.mark.parametrize(
+    ("X", "expected"),
+    [
+        (np.ones((1, 4)), np.nan),
+        (np.zeros((9, 4)), np.nan),
+        (np.array([[1.0, 0], [0, 1]]), 0),
+        (np.ones((30, 4)), 0),
+        (np.array([[1.0]] * 40 + [[-1.0]] * 15), 15 / 55),
+        (np.random.default_rng(0).standard_normal((20, 50)).astype(np.float16), 0),
+    ],
+    ids=["one row", "zeros", "two rows", "identical", "d=1", "n<d"],
+)
+def test_islands_of_degenerate_clouds(X: np.ndarray, expected: float) -> None:
+    value, reason = METRICS["islands"].value(Cloud(X))
+    assert value == pytest.approx(expected, nan_ok=True)
+    assert bool(reason) == np.isnan(expected)
+
+
+def slow_dimension(X: np.ndarray) -> float:
+    """The definition, by loops."""
+    ratios = []
+    for i, x in enumerate(X):
+        first, second = sorted(math.dist(x, y) for j, y in enumerate(X) if j != i)[:2]
+        ratios.append(second / first)
+    smallest = sorted(ratios)[: int(0.9 * len(X))]
+    points = [(math.log(mu), -math.log(1 - rank / len(X))) for rank, mu in enumerate(smallest, start=1)]
+    return sum(x * y for x, y in points) / sum(x * x for x, _ in points)
+
+
+def test_the_intrinsic_dimension_equals_its_definition() -> None:
+    X = np.random.default_rng(0).standard_normal((150, 5))
+    assert intrinsic_dimension(X) == pytest.approx(slow_dimension(X), rel=1e-10)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 5])
+def test_a_sphere_has_its_own_dimension_in_any_space(dimension: int) -> None:
+    ball = np.random.default_rng(dimension).standard_normal((4000, dimension + 1))
+    sphere = ball / np.linalg.norm(ball, axis=1, keepdims=True)
+    inside = np.pad(sphere, ((0, 0), (0, 40 - dimension - 1))) @ rotation(40)
+    assert intrinsic_dimension(inside) == pytest.approx(dimension, rel=0.06)
+
+
+def test_scale_shift_rotation_and_order_do_not_change_the_intrinsic_dimension() -> None:
+    X = np.random.default_rng(1).standard_normal((300, 6)) * [3, 2, 1, 1, 0.5, 0.1]
+    value = intrinsic_dimension(X)
+    assert intrinsic_dimension(7 * X @ rotation(6) + 100) == pytest.approx(value, rel=1e-6)
+    assert intrinsic_dimension(X[::-1]) == pytest.approx(value, rel=1e-12)
+    assert intrinsic_dimension(1e-200 * X) == pytest.approx(value, rel=1e-9)
+    assert intrinsic_dimension(1e200 * X) == pytest.approx(value, rel=1e-9)
+
+
+def test_row_lengths_change_the_intrinsic_dimension() -> None:
+    """Euclidean, not cosine: points on a circle are a line, points scattered in length along it are a plane."""
+    angle = np.random.default_rng(0).uniform(0, 2 * np.pi, 3000)
+    circle = np.column_stack([np.cos(angle), np.sin(angle)])
+    spread = circle * np.random.default_rng(1).uniform(0.5, 1.5, (3000, 1))
+    assert intrinsic_dimension(circle) == pytest.approx(1, rel=0.05)
+    assert intrinsic_dimension(spread) == pytest.approx(2, rel=0.07)
+
+
+def test_copies_do_not_change_the_intrinsic_dimension() -> None:
+    X = np.random.default_rng(2).standard_normal((400, 4))
+    copies = np.concatenate([X, X[:100]])
+    assert intrinsic_dimension(copies) == intrinsic_dimension(X)
+
+
+def test_a_large_mean_does_not_hurt_the_intrinsic_dimension_of_float32() -> None:
+    X = np.random.default_rng(3).integers(-4096, 4096, (500, 6)) / 4096  # exact in float32 after the shift, too
+    assert intrinsic_dimension((X + 1000).astype(np.float32)) == pytest.approx(intrinsic_dimension(X), rel=1e-4)
+
+
+def test_precision_hardly_changes_the_intrinsic_dimension() -> None:
+    X = np.random.default_rng(4).standard_normal((300, 5)).astype(np.float16)
+    values = [intrinsic_dimension(X.astype(dtype)) for dtype in (np.float16, np.float32, np.float64)]
+    assert values[0] == values[1] == pytest.approx(values[2], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("X", "reason"),
+    [
+        (np.ones((1, 4)), "at least 3 distinct rows, there are 1"),
+        (np.eye(2), "at least 3 distinct rows, there are 2"),
+        (np.ones((30, 4)), "there are 1"),
+        (np.zeros((30, 4)), "there are 1"),
+        (np.repeat(np.eye(2), 20, axis=0), "there are 2"),
+        (np.eye(12), "equally far"),
+        (0.1 * np.column_stack([a.ravel() for a in np.mgrid[:7, :9]]), "equally far"),
+    ],
+    ids=["one row", "two rows", "identical", "zeros", "copies of two", "simplex", "grid"],
+)
+def test_the_intrinsic_dimension_of_degenerate_clouds_is_nan_with_a_reason(X: np.ndarray, reason: str) -> None:
+    value, message = METRICS["intrinsic_dimension"].value(Cloud(X))
+    assert np.isnan(value)
+    assert reason in message
+
+
+def test_one_dimension_and_few_rows_have_an_intrinsic_dimension() -> None:
+    line = np.random.default_rng(5).uniform(size=(2000, 1))
+    assert intrinsic_dimension(line) == pytest.approx(1, rel=0.06)
+    assert intrinsic_dimension(np.random.default_rng(6).standard_normal((20, 50))) > 0
+    assert np.isfinite(intrinsic_dimension(np.concatenate([np.zeros((3, 2)), np.random.default_rng(7).standard_normal((50, 2))])))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hull_oracles import cloud
 
+from theodolite.core.rows import Row, read_rows, write_rows
 from theodolite.core.sampling import sample_by_label
 from theodolite.probes import ClassifierProbe, DirectProbe, LinearProbe, NoSpread, probe_layer, spatial_similarity
 
@@ -27,22 +28,71 @@ def test_the_numbers_are_those_of_the_probes() -> None:
     probe, linear = DirectProbe().fit(X, Y), LinearProbe().fit(X, Y).evaluate(T, U)
     np.testing.assert_array_equal(layer.probe.clusters_, probe.clusters_)
     np.testing.assert_array_equal(layer.probe.label_distances_, probe.label_distances_)
-    assert layer.sentence == probe.verdict() and layer.closest == probe.closest_pair()
-    assert layer.mean_minimum_distance == pytest.approx(probe.minimum_distances_.mean())
-    assert [label.label for label in layer.labels] == ["adp", "det", "noun", "verb"]
-    assert layer.held_out is not None and layer.score is not None and layer.train_test is None
-    assert (layer.held_out.accuracy, layer.held_out.n) == (np.mean(probe.predict(T) == U), len(U))
+    assert layer.sentence == probe.verdict()
+    assert layer.score is not None and layer.train_test is None
     assert layer.score.scores == linear.scores
     assert values(layer.rows, "clusters") == [probe.n_clusters_] and values(layer.rows, "labels") == [4]
-    assert values(layer.rows, "hull_accuracy") == [layer.held_out.accuracy]
-    assert values(layer.rows, "probe_accuracy") == [linear.mean] and values(layer.rows, "probe_seconds") == [layer.seconds]
+    assert values(layer.rows, "mean_minimum_distance") == pytest.approx([probe.minimum_distances_.mean()])
+    assert values(layer.rows, "hull_accuracy") == [np.mean(probe.predict(T) == U)]
+    assert values(layer.rows, "probe_accuracy") == [linear.mean] and values(layer.rows, "probe_accuracy_sd") == [0]
+    assert values(layer.rows, "classifier_seconds") == [layer.score.seconds] and values(layer.rows, "probe_seconds")[0] > 0
     assert {(row.layer, row.d, row.seed) for row in layer.rows} == {(3, 5, 0)}
-    assert {row.split for row in layer.rows if "accuracy" in row.metric} == {"test"}
+    assert {(row.split, row.n) for row in layer.rows if "accuracy" in row.metric} == {("test", len(U))}
+
+
+def line(**options: Any) -> tuple[Row, ...]:
+    """The rows of three labels on a line: A in two clusters, one of them a single point; B in one; C is a single point."""
+    points, names = [0.0, 0.5, 0.9, 4.0, 4.7, 6.7, 10.0], ["A", "A", "A", "B", "B", "C", "A"]
+    return probe_layer(np.array(points)[:, None], names, **options).rows
+
+
+def test_rows_carry_values_bounds_counts_and_reasons(tmp_path: Any) -> None:
+    about = {"model": "m", "layer": 3, "task": "pos", "split": "train", "seed": 7, "setting": "words"}
+    rows = line(test=([[4.2], [11.0], [6.0]], ["B", "A", "B"]), test_split="test", train_test=True, about=about)
+    assert all((row.model, row.layer, row.task, row.seed, row.d) == ("m", 3, "pos", 7, 1) and row.versions for row in rows)
+    single = {row.metric: row for row in rows if not row.label and row.metric != "label_distance"}
+    known = {name: row.value for name, row in single.items() if name not in ("train_test_similarity", "probe_seconds")}
+    minimum = {"A": 4.2, "B": 2.0, "C": 2.0}
+    mean = sum(minimum.values()) / 3
+    layout = {"labels": 3, "clusters": 4, "is_linear": 0, "mean_minimum_distance": mean, "hull_accuracy": 2 / 3}
+    assert known == pytest.approx(layout)
+    assert (single["clusters"].n, single["clusters"].split, single["clusters"].setting) == (7, "train", "words")
+    assert (single["hull_accuracy"].n, single["hull_accuracy"].split) == (3, "test")
+    pairs = {row.setting: row for row in rows if row.metric == "label_distance"}
+    assert {setting: row.value for setting, row in pairs.items()} == pytest.approx({"A|B": 4.2, "A|C": 4.55, "B|C": 2.0})
+    pair = pairs["A|C"]
+    assert pair.low is not None and pair.high is not None and pair.low <= pair.value <= pair.high and pair.n == 5
+    labelled = {(row.metric, row.label): row for row in rows if row.label}
+    assert {label: labelled["minimum_distance", label].value for label in "ABC"} == pytest.approx(minimum)
+    assert [labelled["label_clusters", label].value for label in "ABC"] == [2, 1, 1]
+    # The single points, the second cluster of A and C, have no distance inside.
+    assert (labelled["inside_mean", "A"].value, labelled["inside_max", "A"].value) == pytest.approx((0.6, 0.9))
+    assert (labelled["inside_mean", "A"].n, labelled["inside_mean", "A"].reason) == (4, "")
+    assert math.isnan(labelled["inside_mean", "C"].value) and "single point" in labelled["inside_mean", "C"].reason
+    write_rows(rows, tmp_path / "rows.parquet")
+    assert [row.to_dict() for row in read_rows(tmp_path / "rows.parquet")] == [row.to_dict() for row in rows]
+
+
+def test_labels_without_a_large_cluster_have_no_neighbour() -> None:
+    rows = line(min_cluster_size=3)
+    assert not [row for row in rows if row.metric == "label_distance"]
+    undefined = [row for row in rows if "minimum_distance" in row.metric]
+    assert len(undefined) == 4 and all(math.isnan(row.value) and "no other label" in row.reason for row in undefined)
+
+
+def test_an_undefined_similarity_keeps_its_reason_and_a_defined_one_has_none() -> None:
+    three = {"test": (T[U != "det"], U[U != "det"]), "train_test": True}
+    similarity = probe_layer(X, Y, **three).train_test
+    assert similarity is not None and math.isfinite(similarity.value) and "at least 4 labels" in similarity.reason
+    (row,) = (row for row in probe_layer(X, Y, **three).rows if row.metric == "train_test_similarity")
+    assert (row.value, row.n, row.reason) == (similarity.value, 3, "")
+    (row,) = (row for row in line(test=([[0.0], [4.0]], ["A", "B"]), train_test=True) if row.metric == "train_test_similarity")
+    assert math.isnan(row.value) and "the first has 4 clusters of 3 labels" in row.reason
 
 
 def test_without_held_out_rows_there_is_no_accuracy() -> None:
     layer = probe_layer(X, Y)
-    assert layer.held_out is None and layer.score is None
+    assert layer.score is None
     assert not [row for row in layer.rows if "accuracy" in row.metric]
 
 
@@ -52,14 +102,15 @@ def test_a_network_is_trained_on_the_grid_and_the_sample_that_are_given() -> Non
     sample = sample_by_label(Y, 60, seed=3)
     score = ClassifierProbe(**grid, seed=3).fit(X[sample], Y[sample]).evaluate(T, U)
     assert layer.score is not None and layer.score.scores == score.scores and layer.score.hidden == (8,)
-    assert layer.labels[0].rows == np.count_nonzero(Y == "adp")  # the hulls are fitted on all rows
+    assert {row.n for row in layer.rows if row.label == "adp"} == {np.count_nonzero(Y == "adp")}  # hulls are fitted on all rows
 
 
 def test_hulls_are_fitted_on_a_stratified_sample() -> None:
     layer = probe_layer(X, Y, max_rows=40, seed=5)
     sample = sample_by_label(Y, 40, seed=5)
     np.testing.assert_array_equal(layer.probe.label_distances_, DirectProbe().fit(X[sample], Y[sample]).label_distances_)
-    assert sum(label.rows for label in layer.labels) == 40 and {row.n for row in layer.rows if row.metric == "clusters"} == {40}
+    assert {row.n for row in layer.rows if row.metric == "clusters"} == {40}
+    assert sum(row.n for row in layer.rows if row.metric == "label_clusters") == 40
     followed = probe_layer(X, Y, clusters=Y, max_rows=40, seed=5)
     np.testing.assert_array_equal(followed.probe.clusters_, layer.probe.clusters_)
     assert len(probe_layer(X, Y, max_rows=0).probe.clusters_) == 100
@@ -69,7 +120,7 @@ def test_clusters_that_are_given_are_followed() -> None:
     close, codes = cloud(60, 3, 2, apart=0.1, seed=1)
     layer = probe_layer(close, codes, clusters=codes, about={"step": 10, "state": "fine-tuning"})
     assert layer.probe.n_clusters_ == 2 and layer.probe.n_overlaps_ == 1
-    assert layer.mean_minimum_distance == pytest.approx(0, abs=1e-6)
+    assert values(layer.rows, "mean_minimum_distance") == pytest.approx([0], abs=1e-6)
     assert {(row.step, row.state) for row in layer.rows} == {(10, "fine-tuning")}
 
 

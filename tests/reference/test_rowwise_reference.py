@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from theodolite.metrics.intrinsic import intrinsic_dimension, two_nn
+from theodolite.metrics.neighbours import intrinsic_dimension, two_nn
 from theodolite.metrics.sphere import alignment, uniformity
 
 CLOUDS = ("iso_2000x32", "plaw_1500x64", "rogue_1200x48", "deficient_40x96", "lowrank_500x64", "dup_600x24", "constfeat_700x20")

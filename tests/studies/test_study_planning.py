@@ -1,18 +1,27 @@
 """What a run asks for: settings laid over each other, tasks, seeds and layers chosen, models and data known by hashes."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from theodolite.studies.planning import Request, StudyModel, examples_hash, tuning_step, vectors_step
+from theodolite.core.states import ISOBN, ISOLAYER
+from theodolite.studies.planning import Request, StudyModel, examples_hash
+from theodolite.studies.spec import load_spec
 from theodolite.studies.steps import Sources
 from theodolite.tasks import own_task
 from theodolite.tasks.loading import load_task
+from theodolite.verbs.inputs import Reading
 
 MODEL = StudyModel("m", "somewhere", "hash", 6)
 DEFAULTS = {"points": 100, "tuning": {"preset": "rp21"}, "quick": {"points": 5, "tuning": {"epochs": 1}}}
 LABELLED = ("classification", "pair_classification", "tagging", "word_pairs")
+
+
+def request(settings=None, **options):
+    """A request for a study with these settings, with one model."""
+    return Request(replace(load_spec("il23"), settings=settings or {"seeds": [0, 1], **DEFAULTS}), (MODEL,), **options)
 
 
 @pytest.fixture
@@ -23,51 +32,61 @@ def moods(tmp_path):
 
 
 def test_quick_sizes_and_changes_are_laid_over_the_settings():
-    assert Request(models=(MODEL,)).settings(DEFAULTS) == {"points": 100, "tuning": {"preset": "rp21"}}
-    quick = Request(models=(MODEL,), quick=True, changes={"points": 7, "tuning.train_rows": 9}).settings(DEFAULTS)
-    assert quick == {"points": 7, "tuning": {"preset": "rp21", "epochs": 1, "train_rows": 9}}
-    assert DEFAULTS["points"] == 100  # the study itself stays as it is
-    nested = Request(models=(MODEL,), changes={"tuning": {"train_rows": 9}}).settings(DEFAULTS)
-    assert nested["tuning"] == {"preset": "rp21", "train_rows": 9}
+    assert request(DEFAULTS).settings == {"points": 100, "tuning": {"preset": "rp21"}}
+    quick = request(DEFAULTS, quick=True, changes={"points": 7, "tuning.train_rows": 9})
+    assert quick.settings == {"points": 7, "tuning": {"preset": "rp21", "epochs": 1, "train_rows": 9}}
+    assert DEFAULTS["points"] == 100 and DEFAULTS["tuning"] == {"preset": "rp21"}  # the study itself stays as it is
+    nested = request(DEFAULTS, changes={"tuning": {"train_rows": 9}})
+    assert nested.settings["tuning"] == {"preset": "rp21", "train_rows": 9}
 
 
 @pytest.mark.parametrize(("changes", "message"), [({"pionts": 3}, "pionts.*points"), ({"points.x": 3}, "not a table")])
 def test_a_setting_that_does_not_exist_is_named(changes, message):
     with pytest.raises(ValueError, match=message):
-        Request(models=(MODEL,), changes=changes).settings(DEFAULTS)
+        _ = request(DEFAULTS, changes=changes).settings
 
 
 def test_tuning_of_an_own_task_can_be_set_and_a_misspelt_task_is_named(moods):
     defaults = {"task_tuning": {"rte": {}}}
-    request = Request(models=(MODEL,), own_tasks={"moods": moods}, changes={"task_tuning.moods.epochs": 1})
-    assert request.settings(defaults) == {"task_tuning": {"rte": {}, "moods": {"epochs": 1}}}
+    changed = request(defaults, tasks=[moods], changes={"task_tuning.moods.epochs": 1})
+    assert changed.settings == {"task_tuning": {"rte": {}, "moods": {"epochs": 1}}}
     with pytest.raises(ValueError, match="'mods' is not a table"):
-        Request(models=(MODEL,), own_tasks={"moods": moods}, changes={"task_tuning.mods.epochs": 1}).settings(defaults)
+        _ = request(defaults, tasks=[moods], changes={"task_tuning.mods.epochs": 1}).settings
 
 
 def test_tasks_seeds_and_layers_are_chosen_or_all():
-    request = Request(models=(MODEL,), tasks=("pos",), seeds=(4,), layers=(1, 6))
-    assert request.choose_tasks(["trec-50", "pos"], kinds=LABELLED) == ["pos"]
-    assert (request.choose_seeds([0]), request.choose_layers(MODEL)) == ([4], [1, 6])
-    everything = Request(models=(MODEL,))
+    some = request(tasks=iter(["pos"]), seeds=iter([4]), layers=iter([1, 6]))
+    for _ in range(2):  # what is given as a generator can be read again
+        assert some.choose_tasks(["trec-50", "pos"], kinds=LABELLED) == ["pos"]
+        assert (some.choose_seeds(), some.choose_layers(MODEL)) == ([4], [1, 6])
+    everything = request()
     assert everything.choose_tasks(["trec-50", "pos"], kinds=LABELLED) == ["trec-50", "pos"]
-    assert (everything.choose_seeds([0, 1]), everything.choose_layers(MODEL)) == ([0, 1], list(range(7)))
+    assert (everything.choose_seeds(), everything.choose_layers(MODEL)) == ([0, 1], list(range(7)))
     with pytest.raises(ValueError, match="no task 'rte'; it has trec-50, pos"):
-        Request(models=(MODEL,), tasks=("rte",)).choose_tasks(["trec-50", "pos"], kinds=LABELLED)
+        request(tasks="rte").choose_tasks(["trec-50", "pos"], kinds=LABELLED)
     for layers, numbers in (("last", [6]), (3, [3]), ("0, 6", [0, 6]), ("all", list(range(7)))):
-        assert Request(models=(MODEL,), layers=layers).choose_layers(MODEL, "last") == numbers
+        assert request(layers=layers).choose_layers(MODEL, "last") == numbers
     assert everything.choose_layers(MODEL, "last") == [6]
     with pytest.raises(ValueError, match="no layer 7"):
-        Request(models=(MODEL,), layers=(7,)).choose_layers(MODEL)
+        request(layers=(7,)).choose_layers(MODEL)
 
 
 def test_own_tasks_come_after_the_studys_and_must_be_of_a_kind_that_it_measures(moods):
-    request = Request(models=(MODEL,), tasks=("moods", "pos"), own_tasks={"moods": moods})
-    assert request.choose_tasks(["trec-50", "pos"], kinds=LABELLED) == ["pos", "moods"]
+    both = request(tasks=[moods, "pos"])
+    assert both.choose_tasks(["trec-50", "pos"], kinds=LABELLED) == ["pos", "moods"]
     with pytest.raises(ValueError, match="'moods' is a classification task; this study measures similarity tasks"):
-        Request(models=(MODEL,), tasks=("moods",), own_tasks={"moods": moods}).choose_tasks(["stsb"], kinds=["similarity"])
-    assert request.choose_split("moods", "dev") == "test"
-    assert request.choose_split("moods", "train") == "train"
+        request(tasks=moods).choose_tasks(["stsb"], kinds=["similarity"])
+    assert both.choose_split("moods", "dev") == "test"
+    assert both.choose_split("moods", "train") == "train"
+
+
+def test_own_files_are_one_more_task(tmp_path, moods):
+    files = Reading(own={"train": tmp_path / "train.csv", "dev": tmp_path / "test.csv"}, kind="classification")
+    own = request(tasks="rte", own_files=files)
+    assert own.choose_tasks(["rte"], kinds=LABELLED) == ["rte", "own"]
+    assert own.sources.examples("own", "dev").texts == ("fine", "grim")
+    with pytest.raises(ValueError, match="needs kind=KIND"):
+        request(own_files=replace(files, kind=None)).choose_tasks(["rte"], kinds=LABELLED)
 
 
 def test_the_hash_of_examples_is_of_what_they_say():
@@ -78,8 +97,7 @@ def test_the_hash_of_examples_is_of_what_they_say():
 
 def test_a_file_that_was_changed_gives_other_steps(moods, tmp_path):
     def key():
-        request = Request(models=(MODEL,), own_tasks={"moods": moods})
-        return vectors_step(MODEL, "moods", "test", request).key
+        return request(tasks=[moods]).vectors_step(MODEL, "moods", "test").key
 
     before = key()
     assert key() == before
@@ -89,9 +107,9 @@ def test_a_file_that_was_changed_gives_other_steps(moods, tmp_path):
 
 def test_an_own_task_is_known_by_its_examples_and_its_declaration_and_not_by_its_folder(moods, tmp_path):
     def keys(task):
-        request = Request(models=(MODEL,), own_tasks={"moods": task})
-        tuned = tuning_step(MODEL, "moods", 0, {"preset": "il23"}, request)
-        return tuned.key, vectors_step(MODEL, "moods", "test", request, tuned=tuned).key
+        given = request(tasks=[task])
+        tuned = given.tuning_step(MODEL, "moods", 0)
+        return tuned.key, given.vectors_step(MODEL, "moods", "test", tuned=tuned).key
 
     folder = tmp_path / "elsewhere"
     folder.mkdir()
@@ -105,10 +123,16 @@ def test_an_own_task_is_known_by_its_examples_and_its_declaration_and_not_by_its
 
 
 def test_settings_of_steps_are_plain_values(moods):
-    request = Request(models=(MODEL,), own_tasks={"moods": moods})
-    step = vectors_step(MODEL, "moods", "train", request, layers=range(3), examples=5)
+    step = request(tasks=[moods]).vectors_step(MODEL, "moods", "train", layers=range(3), examples=5)
     assert json.loads(json.dumps(step.settings)) == step.settings
     assert (step.settings["unit"], step.settings["layers"]) == ("cls", [0, 1, 2])
+
+
+def test_an_isotropy_layer_is_put_into_the_plain_run_and_isobn_is_not(moods):
+    given = request({"tuning": {"preset": "il23"}, "task_tuning": {"moods": {"epochs": 2}}}, tasks=[moods])
+    plain, layer, batch_norm = (given.tuning_step(MODEL, "moods", 0, method=method) for method in ("plain", ISOLAYER, ISOBN))
+    assert (plain.settings["preset"], plain.settings["changes"]) == ("il23", {"epochs": 2})
+    assert layer.needs["plain"].key == plain.key and batch_norm.needs == plain.needs == {}
 
 
 def test_own_tasks_are_not_looked_for_in_the_folder_of_the_releases(moods, tmp_path, monkeypatch):

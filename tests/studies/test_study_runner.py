@@ -1,6 +1,6 @@
 """Steps are done once, in order, whatever kills them; a changed setting repeats only what depends on it."""
 
-import json
+import io
 import os
 import signal
 import subprocess
@@ -9,9 +9,8 @@ import sys
 import pytest
 
 from theodolite.core.rows import Row
-from theodolite.studies.runner import run_steps
-from theodolite.studies.steps import Action, Sources, Step, in_order
-from theodolite.studies.store import Store
+from theodolite.studies.runner import StepReport, run_steps
+from theodolite.studies.steps import Action, Sources, Step, Store
 
 DONE: list[str] = []
 
@@ -71,18 +70,6 @@ def test_a_changed_setting_repeats_only_what_depends_on_it(tmp_path):
     assert DONE == ["A", "b", "c"]  # not "other"
 
 
-def test_a_raised_version_of_an_action_is_another_key():
-    before, after = (Step(Action("count", count, version=version), {"name": "a"}) for version in (1, 2))
-    assert before.key != after.key
-    assert Step(COUNT, {}, {"under": before}).key != Step(COUNT, {}, {"under": after}).key
-
-
-def test_titles_and_order_of_settings_decide_nothing():
-    one = Step(COUNT, {"name": "a", "x": 1}, title="one")
-    assert one.key == Step(COUNT, {"x": 1, "name": "a"}, title="two").key
-    assert one.key != Step(COUNT, {"name": "a", "x": 2}).key
-
-
 def test_a_failed_step_stops_only_what_needs_it(tmp_path):
     bad = Step(FAIL, {"name": "bad"})
     behind = Step(COUNT, {"name": "behind"}, {"under": bad})
@@ -105,44 +92,16 @@ def test_a_failed_step_stops_what_needs_it_through_others(tmp_path, jobs):
     assert not any(map(Store(tmp_path).has, (bad, child, grandchild)))
 
 
-def test_half_a_step_is_thrown_away(tmp_path):
-    step = Step(COUNT, {"name": "a"})
-    left = Store(tmp_path).partial_path(step)
-    left.mkdir(parents=True)
-    (left / "rubbish").write_text("half")
-    run([step], tmp_path)
-    assert not (Store(tmp_path).path(step) / "rubbish").exists()
-
-
-def test_resumable_work_finds_what_it_left(tmp_path):
-    def go_on(work):
-        kept = work.folder / "kept"
-        return [Row(metric="found", value=float(kept.exists()))]
-
-    step = Step(Action("count", go_on, resumable=True), {"name": "a"})
-    left = Store(tmp_path).partial_path(step)
-    left.mkdir(parents=True)
-    (left / "kept").touch()
-    run([step], tmp_path)
-    assert Store(tmp_path).rows(step)[0].value == 1.0
-
-
 def test_jobs_must_be_at_least_one(tmp_path):
     with pytest.raises(ValueError, match="jobs=0"):
         run(chain(), tmp_path, jobs=0)
 
 
-def test_in_order_lists_each_need_once_before_its_user():
-    steps = in_order([chain()[-1]])
-    assert [step.settings["name"] for step in steps] == ["a", "b", "other", "c"]
-
-
 PROGRAM = """
 import sys, time
 from theodolite.core.rows import Row
-from theodolite.studies.runner import run_steps
-from theodolite.studies.steps import Action, Sources, Step
-from theodolite.studies.store import Store
+from theodolite.studies.runner import StepReport, run_steps
+from theodolite.studies.steps import Action, Sources, Step, Store
 
 def slow(work):
     print("begins", work.settings["name"], flush=True)
@@ -184,34 +143,6 @@ def test_two_runs_at_once_do_not_write_over_each_other(tmp_path):
     assert isinstance(outcome.failed[step], BusyError)
 
 
-def test_what_a_step_was_is_written_next_to_its_rows(tmp_path):
-    step = Step(COUNT, {"name": "a"}, title="count a")
-    run([step], tmp_path)
-    about = json.loads((Store(tmp_path).path(step) / "step.json").read_text())
-    assert (about["title"], about["settings"], about["key"]) == ("count a", {"name": "a"}, step.key)
-    assert about["seconds"] >= 0
-
-
-def test_a_step_keeps_a_picture_and_records(tmp_path):
-    import numpy as np
-
-    from theodolite.core.pictures import draw_picture
-    from theodolite.core.result import table_of
-
-    def draw(work):
-        work.write_picture(draw_picture(np.eye(4), columns={"token": list("abcd")}, about={"layer": 3}))
-        work.write_records("paths", table_of([{"label": "a", "x": 1.0}]))
-        work.report(1, 1)
-        return []
-
-    with_all, without, store = Step(Action("draw", draw), {}), Step(COUNT, {"name": "a"}), Store(tmp_path)
-    run([with_all, without], tmp_path)
-    picture = store.picture(with_all)
-    assert picture is not None and picture.about == {"layer": 3} and list(picture.columns["token"]) == list("abcd")
-    assert store.records(with_all)["paths"].to_pylist() == [{"label": "a", "x": 1.0}]
-    assert store.picture(without) is None and store.records(without) == {}
-
-
 class Watcher:
     def __init__(self):
         self.events = []
@@ -229,8 +160,7 @@ class Watcher:
 
 def test_a_watcher_hears_how_a_run_goes_on(tmp_path):
     def work_slowly(work):
-        work.report(1, 2)
-        return []
+        return [] if list(work.watched("ab")) == ["a", "b"] else None
 
     watcher = Watcher()
     steps = [Step(Action("slow", work_slowly), {"name": "slow"}), Step(FAIL, {"name": "bad"})]
@@ -238,6 +168,7 @@ def test_a_watcher_hears_how_a_run_goes_on(tmp_path):
     assert watcher.events == [
         ("begins", "slow", 2),
         ("progress", 1, 2),
+        ("progress", 2, 2),
         ("ends", "slow", 1),
         ("begins", "bad", 1),
         ("fails", "bad", 0, "no such thing"),
@@ -252,3 +183,32 @@ def test_steps_in_processes_are_watched_too(tmp_path):
     assert {step.settings["name"] for step in outcome.done} == {"a", "b", "other", "c"}
     assert [event[0] for event in watcher.events] == ["ends"] * 4 and watcher.events[-1][2] == 0
     assert Store(tmp_path).rows(plan[-1])[0].setting == "c b other"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def reported(steps, folder, stream, monkeypatch, done=0):
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("COLUMNS", "200")
+    with StepReport(len(steps), done) as report:
+        run(steps, folder, watcher=report)
+    return stream.getvalue()
+
+
+def test_a_log_has_a_line_for_every_finished_or_failed_step(tmp_path, monkeypatch):
+    long = "a title that is longer than a line of eighty characters, which a log must not break in two"
+    steps = [Step(COUNT, {"name": "a"}, title=long), Step(FAIL, {"name": "bad"}, title="[bold] bad")]
+    lines = reported(steps, tmp_path, io.StringIO(), monkeypatch).splitlines()
+    assert lines[0].startswith(f"[1/2] {long}: 0.") and lines[0].endswith(" s")
+    assert lines[1:] == ["[2/2] [bold] bad: FAILED: no such thing"]
+    again = reported(steps, tmp_path, io.StringIO(), monkeypatch, done=1).splitlines()
+    assert again == ["1 of 2 steps are there already", "[2/2] [bold] bad: FAILED: no such thing"]
+
+
+def test_a_terminal_shows_bars_and_the_same_lines(tmp_path, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    text = reported(chain(), tmp_path, Terminal(), monkeypatch)
+    assert "[3/3] " in text and "\x1b[?25l" in text and text.count("\x1b[?25h") == 1  # the cursor is hidden, and comes back

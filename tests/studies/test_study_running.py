@@ -1,13 +1,18 @@
 """Studies on a tiny encoder and toy files: they run, continue where they were, judge, check, and take one's own tasks."""
 
+import io
+import sys
 from pathlib import Path
 
 import pytest
 
+from theodolite.core.options import ON_COMMAND_LINE
 from theodolite.core.result import Result
 from theodolite.core.rows import read_rows
 from theodolite.core.states import FINE_TUNED, ISOBN, ISOLAYER, PRE_TRAINED
 from theodolite.studies import Study, study
+from theodolite.studies.runner import StepReport
+from theodolite.studies.running import _watching
 from theodolite.tasks import DataError, own_task
 from theodolite.tasks.declarations import TASKS
 
@@ -221,6 +226,37 @@ def test_a_study_runs_on_a_task_that_its_file_declares(study_bert, pairs, tmp_pa
 
 
 @pytest.mark.slow
+def test_own_files_run_like_a_task_that_the_studys_file_declares(tiny, pairs, tmp_path):
+    pytest.importorskip("torch", reason="the extra models is not installed")
+    files = {"train": pairs / "train.csv", "dev": pairs / "test.csv"}
+    options = {"kind": "similarity", "column": {"text": "left", "text_b": "right"}, "score_range": (0, 10)}
+    own = run("rp21", tiny("bert"), None, tmp_path / "run", layers=[3], own=files, **options)
+    assert own.provenance["failed"] == [] and own.provenance["own_tasks"] == {"own": "spearman"}
+    assert {row.task for row in own} == {"own"} and {row.split for row in own if row.metric == "spearman"} == {"dev"}
+    assert own.where(metric="spearman", setting="global", layer=3, state=FINE_TUNED).rows
+    assert "kind='similarity'" in own.provenance["command"] and "tasks=" not in own.provenance["command"]
+    # The same files under [task], with the same name, make the same steps: nothing is done again.
+    text = study("rp21").show().replace('task = "stsb"', 'task = "own"')
+    declared = OWN_TASK.replace('"scored"', '"own"').replace("test = ", "dev = ") % {"folder": pairs}
+    (tmp_path / "mine.toml").write_text(text + declared, encoding="utf-8")
+    same = run(tmp_path / "mine.toml", tiny("bert"), None, tmp_path / "run", plan="rp21", layers=[3])
+    assert same.provenance["steps"] == {"done": 0, "reused": own.provenance["steps"]["done"], "failed": 0, "blocked": 0}
+    assert same.rows == own.rows and same.provenance["own_tasks"] == {}
+
+
+def test_own_files_are_planned_and_need_a_kind(study_bert, topics):
+    files = {split: topics / f"{split}.csv" for split in ("train", "test")}
+    plan = study("il23").plan(study_bert, own=files, kind="classification", seeds=[0])
+    assert len(plan) == plan.missing == 3 and all(" on own, seed 0" in step.title for step in plan.steps)
+    with pytest.raises(ValueError, match="needs kind=KIND: similarity, classification"):
+        study("il23").plan(study_bert, own=files)
+    with pytest.raises(ValueError, match="kind=X describes your own files"):
+        study("il23").plan(study_bert, kind="classification")
+    with pytest.raises(ValueError, match="'own' is a classification task; this study measures similarity"):
+        study("rp21").plan(study_bert, own=files, kind="classification")
+
+
+@pytest.mark.slow
 def test_a_task_object_takes_the_place_of_the_studys_task(study_bert, pairs, releases, tmp_path):
     files = {split: pairs / f"{split}.csv" for split in ("train", "test")}
     columns = {"text": "left", "text_b": "right"}
@@ -272,3 +308,62 @@ def test_errors_name_the_value_and_the_way_out(study_bert, releases, pairs, tmp_
         study("rp21").check(tmp_path / "nothing")
     with pytest.raises(ValueError, match="jobs=0"):
         study("rp21").run(study_bert, data=releases, jobs=0, to=tmp_path / "x")
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("progress", "stream", "on_command_line", "reports"),
+    [
+        (True, io.StringIO, False, True),
+        (False, Terminal, True, False),
+        (None, io.StringIO, False, False),
+        (None, Terminal, False, True),
+        (None, io.StringIO, True, True),
+    ],
+)
+def test_steps_are_reported_if_asked_or_if_somebody_reads_it(monkeypatch, progress, stream, on_command_line, reports):
+    monkeypatch.setattr(sys, "stderr", stream())
+    token = ON_COMMAND_LINE.set(on_command_line)
+    try:
+        with _watching(progress, 3, 1) as watcher:
+            assert isinstance(watcher, StepReport) if reports else watcher is None
+    finally:
+        ON_COMMAND_LINE.reset(token)
+    assert bool(sys.stderr.getvalue()) == reports
+
+
+class Listener:
+    """Is called with the steps of a run."""
+
+    def __init__(self):
+        self.events = []
+
+    def begins(self, step, remaining):
+        self.events.append(("begins", remaining))
+
+    def ends(self, step, remaining, seconds):
+        self.events.append(("ends", remaining))
+
+    def fails(self, step, remaining, error):
+        self.events.append(("fails", remaining))
+
+
+def test_an_object_that_listens_is_called_itself(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    listener = Listener()
+    with _watching(listener, 3, 1) as watcher:
+        assert watcher is listener
+    assert sys.stderr.getvalue() == ""
+
+
+@pytest.mark.slow
+def test_a_run_calls_the_object_that_listens(study_bert, topics, tmp_path, capfd):
+    files, listener = {split: topics / f"{split}.csv" for split in ("train", "test")}, Listener()
+    changes = {"methods": ["plain"]}
+    run("il23", study_bert, None, tmp_path, own=files, kind="classification", seeds=[0], changes=changes, progress=listener)
+    assert listener.events == [("begins", 1), ("ends", 0)]
+    assert "[1/1]" not in capfd.readouterr().err

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from theodolite.tasks import TASKS, DataError, Examples, check_labels, drop_unseen_labels, labels_of
+from theodolite.tasks import TASKS, DataError, Examples
+from theodolite.tasks.examples import check_labels, drop_unseen_labels, labels_of
 
 TREC = replace(TASKS["trec-50"], name="questions")
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from theodolite.tasks import TASKS, DataError, Hub, Task, load_task
+from theodolite.tasks import TASKS, DataError, Task, load_task
+from theodolite.tasks.task import Hub
 
 READ = """
 import sys

@@ -5,14 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from theodolite.tasks import DataError, load_task, own_task
+from theodolite.core.options import ON_COMMAND_LINE
+from theodolite.tasks import SCORES, DataError, load_task, own_task
+from theodolite.tasks.task import Kind
 
 quick = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 ANY = st.characters(exclude_categories=["Cs"], exclude_characters="\x00\ufeff")
@@ -228,7 +231,7 @@ def test_a_missing_file_lists_its_folder_and_a_folder_is_not_a_file(tmp_path: Pa
         (("own.xlsx", "classification"), "own.xlsx: the ending '.xlsx' is not known"),
         (("own.csv", "tagging"), "a tagging task is read from .conllu or .*, not from own.csv"),
         (("own.conll", "word_pairs"), "a word_pairs task is read from .conllu or .conllup, not from own.conll"),
-        (("own.csv", "similarity"), r"score_range=None must be the two ends"),
+        (("own.csv", "similarity"), r"needs the two ends of its scale, lowest first, not None: score_range=LOW,HIGH"),
         (({"train": "a.csv", "test": "b.jsonl"}, "classification"), "different formats"),
         (({}, "classification"), "there is no file"),
         (({"train": []}, "classification"), "split 'train' has no file"),
@@ -260,3 +263,58 @@ def test_options_that_do_not_fit_the_kind_are_refused(kind: Any, options: dict[s
 def test_a_two_column_file_has_no_named_columns() -> None:
     with pytest.raises(DataError, match="no named columns"):
         own_task("own.conll", "tagging", columns={"label": "x"})
+
+
+# Hints that can be followed, in Python and on the command line
+
+
+@pytest.fixture
+def on_command_line() -> Iterator[None]:
+    token = ON_COMMAND_LINE.set(True)
+    yield
+    ON_COMMAND_LINE.reset(token)
+
+
+def missing_column(tmp_path: Path) -> str:
+    (tmp_path / "own.csv").write_text("sentence,label\na,x\n", encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        load_task(own_task(tmp_path / "own.csv", "classification"), "train")
+    return str(caught.value)
+
+
+def test_a_missing_column_is_chosen_with_column_in_python(tmp_path: Path) -> None:
+    assert missing_column(tmp_path).endswith("; choose it with column={'text': NAME}")
+
+
+@pytest.mark.usefixtures("on_command_line")
+def test_a_missing_column_is_chosen_with_column_on_the_command_line(tmp_path: Path) -> None:
+    assert missing_column(tmp_path).endswith("; choose it with --column text=NAME")
+    with pytest.raises(DataError, match=r"^--column txt=a names 'txt'; a classification task has text, label"):
+        own_task("own.csv", "classification", columns={"txt": "a"})
+    with pytest.raises(DataError, match=r"lowest first, not None: --score-range LOW,HIGH$"):
+        own_task("own.csv", "similarity")
+
+
+@pytest.mark.usefixtures("on_command_line")
+@pytest.mark.parametrize(
+    ("name", "text", "kind", "hint"),
+    [
+        ("own.csv", 'text,label\n"a,x\n', "classification", "in Python, own_task(..., quoting=False)"),
+        ("own.csv", "text,label\na\n", "classification", "in Python, own_task(..., delimiter=TEXT, quoting=False)"),
+        ("own.conll", "Mary B-PER\n", "tagging", "in Python own_task(..., delimiter=TEXT)"),
+        ("own.xyz", "", "classification", "in Python own_task(..., format=NAME)"),
+    ],
+)
+def test_options_of_python_alone_are_not_shown_as_options_of_the_command_line(
+    tmp_path: Path, name: str, text: str, kind: Any, hint: str
+) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        load_task(own_task(tmp_path / name, kind), "train")
+    assert str(caught.value).endswith(hint) and "--" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_the_default_score_of_every_kind_is_a_score(kind: Any) -> None:
+    path = {"tagging": "own.conll", "word_pairs": "own.conllu"}.get(kind, "own.csv")
+    assert own_task(path, kind, score_range=(0, 1) if kind == "similarity" else None).score in SCORES

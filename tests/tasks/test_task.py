@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from theodolite.tasks import TASKS, TEXT_UNIT, UNITS, own_task
-from theodolite.tasks.task import Kind
+from theodolite.tasks import TASKS, own_task
+from theodolite.tasks.task import TEXT_UNIT, UNITS, Kind
 
 
 @pytest.mark.parametrize(
@@ -22,20 +22,20 @@ def test_the_unit_of_plain_texts_is_a_unit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("splits", "train", "scored", "has_scored"),
+    ("splits", "train", "scored"),
     [
-        (["train", "dev", "test"], "train", "dev", True),
-        (["test", "train", "validation"], "train", "validation", True),
-        (["train", "test"], "train", "test", True),
-        (["train"], "train", "train", False),
-        (["a", "b"], "a", "a", False),
-        (["extra", "train"], "train", "extra", False),
-        (["dev"], "dev", "dev", True),
+        (["train", "dev", "test"], "train", "dev"),
+        (["test", "train", "validation"], "train", "validation"),
+        (["train", "test"], "train", "test"),
+        (["train"], "train", "train"),
+        (["a", "b"], "a", "a"),
+        (["extra", "train"], "train", "extra"),
+        (["dev"], "dev", "dev"),
     ],
 )
-def test_the_splits_to_learn_from_and_to_score_on(splits: list[str], train: str, scored: str, has_scored: bool) -> None:
+def test_the_splits_to_learn_from_and_to_score_on(splits: list[str], train: str, scored: str) -> None:
     task = own_task({split: f"{split}.csv" for split in splits}, "classification")
-    assert (task.train_split, task.scored_split, task.has_scored_split) == (train, scored, has_scored)
+    assert (task.train_split, task.scored_split) == (train, scored)
 
 
 @pytest.mark.parametrize(

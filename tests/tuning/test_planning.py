@@ -1,7 +1,8 @@
-"""Which runs a request stands for, and what it refuses."""
+"""The papers' presets are what the papers print; which runs a request stands for, and what it refuses."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +15,35 @@ pytest.importorskip("transformers", reason="the extra models is not installed")
 pytest.importorskip("accelerate", reason="the extra models is not installed")
 
 from theodolite.tuning import LayerSettings, fine_tune, plan_runs  # noqa: E402
-from theodolite.tuning.planning import settings_of_run  # noqa: E402
+from theodolite.tuning.planning import PRESETS, preset, preset_for, settings_of_run  # noqa: E402
 
 Quick = Callable[..., Any]
+
+
+def test_presets_are_the_papers() -> None:
+    rp21 = preset("rp21", task="stsb", model="m", output="o")
+    assert (rp21.learning_rate, rp21.batch_size, rp21.epochs, rp21.pooled) == (7e-5, 32, 3, "mean")
+    assert rp21.is_siamese
+    il23 = preset("il23", task="rte", model="m", output="o")
+    assert (il23.validation, il23.pooled) == (0.3, "cls") and il23.patience is not None
+    assert not preset("il23", task="stsb", model="m", output="o").is_siamese
+    zs22 = preset("zs22", task="pos", model="m", output="o", epochs=3)
+    assert (zs22.learning_rate, zs22.batch_size, zs22.warmup, zs22.schedule, zs22.epochs) == (3e-4, 32, 0.1, "linear", 3)
+    with pytest.raises(ValueError, match="there is no preset 'rp22'; there are rp21, il23, zs22"):
+        preset("rp22", task="stsb", model="m", output="o")
+
+
+def test_every_preset_is_json_and_names_settings() -> None:
+    for name in PRESETS:
+        values = preset(name, task="stsb", model="m", output="o").to_dict()
+        assert json.loads(json.dumps(values))["model"] == "m"
+        assert "output" not in values
+
+
+def test_the_preset_that_fits_a_kind_of_task() -> None:
+    kinds = ("similarity", "classification", "pair_classification", "tagging", "word_pairs")
+    assert [preset_for(kind) for kind in kinds] == ["rp21", "il23", "il23", "zs22", "zs22"]  # type: ignore[arg-type]
+    assert preset_for("similarity", "isobn") == "il23"
 
 
 def test_settings_come_back_from_a_run(quick: Quick, moods: Any, tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ def test_an_untrained_layer_gives_the_plain_models_logits(plain_run: Path, moods
     logits = loaded.logits(dev.texts)
     loaded.insert(IsotropyLayer(32))
     assert np.array_equal(loaded.logits(dev.texts), logits)
+    loaded.insert(None)
+    assert np.array_equal(loaded.logits(dev.texts), logits)
 
 
 def test_a_saved_layer_loads_to_the_same_outputs(plain_run: Path, moods: Any, tmp_path: Path) -> None:
@@ -51,4 +53,4 @@ def test_reading_texts_leaves_the_classifier_as_it_was(plain_run: Path) -> None:
     loaded = TunedClassifier.from_pretrained(plain_run / "model")
     keys = set(loaded.model.state_dict())
     assert loaded.vectors(["the kind dog ."]).shape == (1, 32)
-    assert loaded.inserted is None and set(loaded.model.state_dict()) == keys
+    assert loaded.model.layer is None and set(loaded.model.state_dict()) == keys

@@ -19,12 +19,13 @@ from safetensors.torch import load_file  # noqa: E402
 from transformers import AutoModel, AutoTokenizer  # noqa: E402
 
 from theodolite.models.alignment import DroppedWordsWarning  # noqa: E402
+from theodolite.models.encoder import Encoder  # noqa: E402
 from theodolite.tasks import load_task  # noqa: E402
 from theodolite.tuning import fine_tune  # noqa: E402
-from theodolite.tuning.batches import collate  # noqa: E402
-from theodolite.tuning.classifier import ClassifierJob  # noqa: E402
-from theodolite.tuning.regularisers import cosine_regularisation  # noqa: E402
-from theodolite.tuning.runs import load_splits  # noqa: E402
+from theodolite.tuning.classifier import ClassifierJob, drop_cut_words  # noqa: E402
+from theodolite.tuning.heads import embed  # noqa: E402
+from theodolite.tuning.regularisers import CosineRegulariser  # noqa: E402
+from theodolite.tuning.runs import Splits, load_splits  # noqa: E402
 
 Quick = Callable[..., Any]
 
@@ -108,13 +109,35 @@ def test_the_loss_is_the_tasks_and_the_penalty_of_the_heads_vectors_in_training_
     for part in job.model.modules():
         if isinstance(part, torch.nn.Dropout):
             part.p = 0.0
-    batch = collate(job.items(load_task(moods, "dev"))[:12], pad=job.encoder.pad_id)
-    X = job.classifier.inserted.vectors(batch)
+    dataset = job.classifier.dataset(load_task(moods, "dev"))
+    batch, X = dataset.__getitems__(range(12)), embed(job.model, dataset).vectors[:12]
     with torch.no_grad():
         training, evaluated = (job.trainer.compute_loss(job.model.train(mode), dict(batch)) for mode in (True, False))
         task = job.model(**batch)["loss"]
     assert float(evaluated) == pytest.approx(float(task), abs=1e-6)
-    assert float(training) == pytest.approx(float(task) + strength * float(cosine_regularisation(X)), abs=1e-5)
+    assert float(training) == pytest.approx(float(task) + strength * float(CosineRegulariser()(X)), abs=1e-5)
+
+
+def test_one_warning_counts_the_dropped_words_of_all_splits(tiny_bert: str, tags: Any) -> None:
+    # Sentences have 7 words, of which the sixth has two tokens: of 10 tokens, 8 leave out its second one and what follows.
+    encoder = Encoder.load(tiny_bert, device="cpu", max_length=8)
+    splits = Splits(load_task(tags, "train"), None, load_task(tags, "dev"), ())
+    with pytest.warns(DroppedWordsWarning) as warnings:
+        rest = drop_cut_words(splits, encoder)
+    train, dev = rest.train, rest.dev
+    assert len(warnings) == 1
+    assert str(warnings[0].message).startswith(
+        "120 of 420 words, in 60 of 60 texts, have no vector and are left out: they are cut off"
+    )
+    assert "max_length=8" in str(warnings[0].message)
+    assert (len(train), len(dev)) == (200, 100)
+    assert dev.labels is not None and [dev.words[s][w] for s, w in dev.places.tolist()][:5] == splits.dev.texts[0].split()[:5]
+
+
+def test_whole_words_are_left_as_they_are(tiny_bert: str, tags: Any) -> None:
+    splits = Splits(load_task(tags, "train"), None, load_task(tags, "dev"), ())
+    rest = drop_cut_words(splits, Encoder.load(tiny_bert, device="cpu"))
+    assert rest.train is splits.train and rest.dev is splits.dev
 
 
 def test_cut_words_are_dropped_from_training_scoring_and_tracking_with_one_warning(quick: Quick, tags: Any) -> None:

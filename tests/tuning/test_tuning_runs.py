@@ -16,7 +16,7 @@ pytest.importorskip("accelerate", reason="the extra models is not installed")
 
 from theodolite.core.result import Result  # noqa: E402
 from theodolite.core.rows import read_rows  # noqa: E402
-from theodolite.spaces.readers.errors import DataError  # noqa: E402
+from theodolite.spaces.readers.data_files import DataError  # noqa: E402
 from theodolite.tasks import own_task  # noqa: E402
 from theodolite.tuning import LayerSettings, TuneSettings, fine_tune  # noqa: E402
 from theodolite.tuning.planning import settings_of_run  # noqa: E402
@@ -81,7 +81,7 @@ def task_of(folder: Path, train: list[str], dev: list[str]) -> Any:
 
 def test_a_label_that_training_does_not_have_is_an_error(quick: Quick, tmp_path: Path) -> None:
     task = task_of(tmp_path, ["the dog,a", "the cat,b"] * 10, ["the dog,a", "the river,z"])
-    with pytest.raises(DataError, match=r"dev\.csv, line 3: label 'z'.*--drop-unseen"):
+    with pytest.raises(DataError, match=r"dev\.csv, line 3: label 'z'.*drop_unseen=True"):
         fine_tune(quick(task, epochs=1))
     assert next(row.n for row in fine_tune(quick(task, epochs=1, drop_unseen=True)).rows if row.state == "fine-tuned") == 1
 

@@ -1,8 +1,7 @@
-"""Settings refuse what cannot be meant; the papers' presets are what the papers print."""
+"""Settings of runs and of the Isotropy Layer refuse what cannot be meant, and need no torch."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from theodolite.tuning.isolayer.settings import LayerSettings
-from theodolite.tuning.settings import PRESETS, TuneSettings, preset, preset_for, steps_to_track
+from theodolite.tuning.settings import LayerSettings, TuneSettings, steps_to_track
 
 Quick = Callable[..., Any]
 
@@ -40,26 +38,6 @@ def settings(**changes: Any) -> TuneSettings:
 def test_wrong_settings_are_errors(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         settings(**changes)
-
-
-def test_presets_are_the_papers() -> None:
-    rp21 = preset("rp21", task="stsb", model="m", output="o")
-    assert (rp21.learning_rate, rp21.batch_size, rp21.epochs, rp21.pooled) == (7e-5, 32, 3, "mean")
-    assert rp21.is_siamese
-    il23 = preset("il23", task="rte", model="m", output="o")
-    assert (il23.validation, il23.pooled) == (0.3, "cls") and il23.patience is not None
-    assert not preset("il23", task="stsb", model="m", output="o").is_siamese
-    zs22 = preset("zs22", task="pos", model="m", output="o", epochs=3)
-    assert (zs22.learning_rate, zs22.batch_size, zs22.warmup, zs22.schedule, zs22.epochs) == (3e-4, 32, 0.1, "linear", 3)
-    with pytest.raises(ValueError, match="there is no preset 'rp22'; there are rp21, il23, zs22"):
-        preset("rp22", task="stsb", model="m", output="o")
-
-
-def test_every_preset_is_json_and_names_settings() -> None:
-    for name in PRESETS:
-        values = preset(name, task="stsb", model="m", output="o").to_dict()
-        assert json.loads(json.dumps(values))["model"] == "m"
-        assert "output" not in values
 
 
 def test_pooling_follows_the_task() -> None:
@@ -141,7 +119,28 @@ def test_wrong_times_to_track_are_errors(track: Any) -> None:
         settings(track=track)
 
 
-def test_the_preset_that_fits_a_kind_of_task() -> None:
-    kinds = ("similarity", "classification", "pair_classification", "tagging", "word_pairs")
-    assert [preset_for(kind) for kind in kinds] == ["rp21", "il23", "il23", "zs22", "zs22"]  # type: ignore[arg-type]
-    assert preset_for("similarity", "isobn") == "il23"
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"batch_size": 1}, "at least 3"),
+        ({"batch_size": 1, "corrected": False}, "at least 2"),
+        ({"alpha": 1.5}, "alpha=1.5"),
+        ({"trains": "head"}, "alternate"),
+        ({"epochs": 0}, "epochs=0"),
+        ({"learning_rate": 0.0}, "above 0"),
+    ],
+)
+def test_wrong_settings_of_the_layer_are_errors(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LayerSettings(**values)
+
+
+def test_settings_of_the_layer_from_names_and_values() -> None:
+    assert LayerSettings.from_options({"alpha": 0.3, "depth": 2}) == LayerSettings(alpha=0.3, depth=2)
+    with pytest.raises(ValueError, match=r"has no setting 'aplha'; it has trains, depth, .* patience"):
+        LayerSettings.from_options({"aplha": 0.3})
+
+
+def test_the_summary_names_what_differs_from_the_defaults() -> None:
+    assert LayerSettings().summary() == "isolayer"
+    assert LayerSettings(trains="joint", alpha=0.3).summary() == "isolayer trains=joint alpha=0.3"

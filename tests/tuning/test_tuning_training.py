@@ -14,6 +14,7 @@ pytest.importorskip("accelerate", reason="the extra models is not installed")
 
 from theodolite.core.result import Result  # noqa: E402
 from theodolite.tuning import TuneSettings, fine_tune, plan_runs, tune_runs  # noqa: E402
+from theodolite.tuning.runs import Run  # noqa: E402
 from theodolite.tuning.trainers import Diverged  # noqa: E402
 
 Quick = Callable[..., Any]
@@ -48,10 +49,10 @@ def options_of(settings: TuneSettings) -> dict[str, Any]:
 
 
 def test_several_seeds_are_one_result_with_median_and_spread(quick: Quick, moods: Any, tiny_bert: str, tmp_path: Path) -> None:
-    folder, finished = tmp_path / "seeds", []
+    folder = tmp_path / "seeds"
     planned = plan_runs(tiny_bert, task=moods, to=folder, seeds=[0, 1], **options_of(quick(moods, epochs=1)))
-    result = tune_runs(planned, to=folder, finished=finished.append)
-    assert [tuned.run_folder for tuned in finished] == [folder / "seed-0", folder / "seed-1"]
+    result = tune_runs(planned, to=folder)
+    finished = [Run(folder / name).tuned() for name in ("seed-0", "seed-1")]
     score = [row for row in result if row.metric == "accuracy" and row.state == "fine-tuned" and row.split == "dev"]
     assert [row.seed for row in score] == [None, None, 0, 1]
     assert [row.setting for row in score[:2]] == ["median of 2 seeds", "standard deviation of 2 seeds"]

@@ -4,22 +4,165 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from theodolite.advice.rules import RULES, Rule
+from theodolite.core.options import command
 from theodolite.core.result import Finding, Severity
 from theodolite.core.rows import Row
 from theodolite.core.vectors import Indices
 from theodolite.metrics.cloud import Cloud, Undefined
 from theodolite.metrics.cosine import dimension_contributions
-from theodolite.metrics.neighbours import NEAR, neighbours_of, outlying_rows
+from theodolite.metrics.nearest_rows import neighbours_of
+from theodolite.metrics.neighbours import NEAR, island_components, outlying_rows
 from theodolite.metrics.registry import METRICS
-from theodolite.metrics.retrieval import components
 
-EXAMPLES = 5
-"""Rows that a finding names at most."""
+EXAMPLES = 5  # rows that a finding names at most
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a metric is worth a look, and when it is bad.
+
+    Parameters
+    ----------
+    topic, metric
+        What the rule is about, and the metric that it needs.
+    watch, bad
+        Bounds beyond which a value is worth a look, and bad; if `bad` is below `watch`, low values are the bad ones.
+    source
+        Where the bounds come from.
+    meaning, action
+        What the value means, and what to try, as format strings over the names of metrics and the facts of `Facts`.
+    examples
+        Name of the fact that lists rows to look at.
+    judged
+        Name of the fact that is compared with the bounds; the metric by default.
+    """
+
+    topic: str
+    metric: str
+    watch: float
+    bad: float
+    source: str
+    meaning: str
+    action: str
+    examples: str = ""
+    judged: str = ""
+
+    def exceeds(self, value: float, bound: float) -> bool:
+        """Whether a value is beyond a bound, on the side of `bad`.
+
+        Parameters
+        ----------
+        value
+            The judged number.
+        bound
+            `watch` or `bad`.
+        """
+        return value < bound if self.bad < self.watch else value > bound
+
+    @property
+    def healthy(self) -> str:
+        """The healthy range in words."""
+        return f"at least {self.watch:g}" if self.bad < self.watch else f"at most {self.watch:g}"
+
+
+def _fit(repair: str, **settings: str) -> str:
+    return command(f"repair fit {repair} vectors.npy", to="repair", **settings)
+
+
+# All rules; every metric is one that a survey measures by default. Bounds are a starting point, not a law: they are between
+# what healthy and unhealthy spaces showed (table in docs/ranges.md).
+# fmt: off
+RULES: tuple[Rule, ...] = (
+    Rule("cone", "mean_cosine", watch=0.2, bad=0.4,
+         source="0 is isotropic; all-MiniLM-L6-v2 sentences show 0.02, the same encoder as a masked language model 0.47",
+         meaning="{similar_pairs:.0%} of random pairs have cosine above 0.8{cone}",
+         action=f"subtract the mean from documents and queries alike: {_fit('zero-mean')}"),
+    Rule("isotropy", "iso_score", watch=0.1, bad=0.01,
+         source="1 is isotropic; all-MiniLM-L6-v2 sentences show 0.24, the masked language model 0.05, fine-tuned BERT 0.003",
+         meaning="the variance fills about {participation_ratio:.0f} of {d} dimensions evenly",
+         action=f"remove dominant directions, and check the task score before keeping it: {_fit('global')}"),
+    Rule("partition", "log_partition_isotropy_unit_norm", watch=-0.5, bad=-2.0,
+         source="0 is isotropic; all-MiniLM-L6-v2 sentences show -0.16, the masked language model -1.4",
+         meaning="I(W) is {partition_isotropy:.2g} uncentred and {partition_isotropy_centered:.2g} about the mean; "
+                 "RP21 prints 1e-5 for tokens of pre-trained BERT",
+         action=f"centre first; if it stays low, remove dominant directions: {_fit('global')}"),
+    Rule("effective rank", "effective_rank", watch=0.3, bad=0.1, judged="effective_rank_share",
+         source="as a share of what the rows can fill; all-MiniLM-L6-v2 sentences show 0.45, the masked language model 0.15",
+         meaning="effective rank {effective_rank:.0f} of {ceiling}; "
+                 "{dimensions_95:.0f} principal components hold 95 % of the variance",
+         action=f"if search quality allows it, a smaller index is enough: {_fit('whiten', components='{dimensions_95:.0f}')}"),
+    Rule("dominant direction", "ev_1_centered", watch=0.15, bad=0.4,
+         source="all-MiniLM-L6-v2 sentences show 0.05, the masked language model 0.19, fine-tuned BERT 0.4 to 0.9 (IL23)",
+         meaning="the first principal component holds {ev_1_centered:.0%} of the variance, {ev_1:.0%} before centring",
+         action=f"look at what it encodes (length, frequency, source); then remove it: {_fit('global', directions='1')}"),
+    Rule("rogue dimensions", "largest_variance_ratio", watch=5.0, bad=25.0,
+         source="1 is even; all-MiniLM-L6-v2 sentences show 1.6, tokens of the masked language model 33",
+         meaning="{widest}",
+         action=f"give every dimension the same weight: {_fit('standardize')}; or drop them: {_fit('drop-rogue')}"),
+    Rule("conditioning", "condition_number", watch=1e6, bad=math.inf,
+         source="all-MiniLM-L6-v2 sentences show 1e3; layer norms and dead units leave directions with almost no variance",
+         meaning="the widest direction has {condition_number:.0e} times the variance of the narrowest",
+         action="do not whiten to full rank: set the number of components to keep, or shrink"),
+    Rule("uniformity", "uniformity", watch=-3.0, bad=-2.0,
+         source="-4 fills the sphere, 0 is a point; all-MiniLM-L6-v2 sentences show -3.8, the masked language model -1.9",
+         meaning="the unit vectors cover the sphere {coverage}",
+         action=f"a contrastive objective spreads them; without training: {_fit('whiten')}"),
+    Rule("hubness", "hubness", watch=2.5, bad=5.0, examples="hubs",
+         source="0 is none; sentences of all-MiniLM-L6-v2 and of the masked language model show 1.3 to 1.9",
+         meaning="the most listed 1 % of rows take {hub_share:.1%} of all places among the 10 nearest",
+         action="look at the hubs named here; centring often helps, otherwise rank by mutual neighbours"),
+    Rule("never retrieved", "never_retrieved", watch=0.05, bad=0.2, examples="lonely",
+         source="sentences of all-MiniLM-L6-v2 and of the masked language model show 0.01 to 0.02",
+         meaning="{never_retrieved:.1%} of rows are among nobody's 10 nearest: a search from inside never shows them",
+         action="read the rows named here: remove empty or boilerplate texts; otherwise treat hubness first"),
+    Rule("near-duplicates", "near_duplicates", watch=0.02, bad=0.1, examples="copies",
+         source="0 in a deduplicated set; STS-B sentences, which repeat, show 0.13",
+         meaning="{near_duplicates:.1%} of rows have another at cosine 0.99 or more, "
+                 "{exact_duplicates:.1%} repeat an earlier row exactly",
+         action="deduplicate the texts; if the texts differ, the encoder does not distinguish them"),
+    Rule("lengths", "norm_variation", watch=0.1, bad=0.5,
+         source="0 for normalised vectors; mean-pooled sentences of all-MiniLM-L6-v2 show 0.21, tokens 0.40",
+         meaning="the rows' lengths vary by {norm_variation:.0%} around {mean_norm:.3g}",
+         action="decide on cosine or inner product; for cosine, scale the rows to length 1 before indexing"),
+    Rule("zero vectors", "zero_rows", watch=0.0, bad=0.01, examples="zeros",
+         source="none in a sound set",
+         meaning="{zero_rows:.2%} of rows are exactly zero",
+         action="find the empty texts or failed calls behind them, and drop them"),
+    Rule("cosine or inner product", "metric_agreement", watch=0.9, bad=0.5,
+         source="1 for normalised vectors; mean-pooled sentences of all-MiniLM-L6-v2 before normalising show 0.67",
+         meaning="the 10 nearest by cosine and by inner product share {metric_agreement:.0%}",
+         action="set the index to the measure the encoder was trained for, or scale the rows to length 1"),
+    Rule("distance contrast", "relative_contrast", watch=1.5, bad=1.2,
+         source="1 carries no signal; pure noise in 384 dimensions shows 1.24, all-MiniLM-L6-v2 sentences 3.8",
+         meaning="a random row is {relative_contrast:.2f} times as far as the nearest one",
+         action="check that the vectors come from the encoder and texts you expect; re-rank a longer list"),
+    Rule("outliers", "outliers", watch=0.01, bad=0.05, examples="outlying",
+         source="all-MiniLM-L6-v2 sentences show 0.00, tokens of the masked language model 0.15",
+         meaning="{outliers:.2%} of rows are unusually far from their nearest neighbour",
+         action="read the rows named here: foreign language, code, broken text, another model's vectors"),
+    Rule("islands", "islands", watch=0.01, bad=0.1, examples="cut_off",
+         source="0 in all spaces of docs/ranges.md",
+         meaning="{islands:.2%} of rows are in small parts cut off from the rest of the neighbour graph",
+         action="graph indexes may not reach them: deduplicate, or raise the number of links"),
+    Rule("density", "density_variation", watch=0.6, bad=1.0,
+         source="all-MiniLM-L6-v2 sentences show 0.36, tokens of the masked language model 0.83",
+         meaning="the distance to the 10 nearest varies by {density_variation:.0%} over the space",
+         action="one similarity threshold will not fit everywhere: use ranks, or thresholds per region"),
+    Rule("stability", "retrieval_stability", watch=0.9, bad=0.75,
+         source="1 is stable; all-MiniLM-L6-v2 sentences show 0.97, pure noise 0.82",
+         meaning="a small step of the query keeps {retrieval_stability:.0%} of its 10 nearest",
+         action="retrieve a longer list and re-rank it"),
+    Rule("intrinsic dimension", "intrinsic_dimension", watch=2.0, bad=1.0,
+         source="TwoNN; the real spaces of docs/ranges.md show 3 to 15; it does not predict search quality",
+         meaning="locally the cloud extends in about {intrinsic_dimension:.1f} directions",
+         action="check for duplicated or templated texts"),
+)
+# fmt: on
 
 
 def findings(cloud: Cloud, rows: Sequence[Row]) -> list[Finding]:
@@ -32,13 +175,16 @@ def findings(cloud: Cloud, rows: Sequence[Row]) -> list[Finding]:
     rows
         Its rows, as `theodolite.metrics.metric_rows` returns them.
     """
+    # A metric without a value has no finding: its row says why.
     facts = Facts(cloud, {row.metric: row.value for row in rows if math.isfinite(row.value)})
-    judged = [_judge(rule, facts) for rule in RULES if rule.metric in facts.values]
+    judged = [_judge(rule, facts) for rule in RULES if rule.metric in facts]
     return sorted(judged, key=lambda finding: -finding.severity)
 
 
-class Facts:
+class Facts(dict[str, Any]):
     """What the sentences of findings are made of, by name: metrics of a survey, and details computed when needed.
+
+    A metric that was not measured is measured when a sentence needs it, or raises `Undefined`.
 
     Parameters
     ----------
@@ -49,13 +195,10 @@ class Facts:
     """
 
     def __init__(self, cloud: Cloud, values: Mapping[str, float]) -> None:
+        super().__init__(values)
         self.cloud = cloud
-        self.values = values
 
-    def __getitem__(self, name: str) -> Any:
-        """A fact of this class, or a metric; one that was not measured is measured now, or raises `Undefined`."""
-        if name in self.values:
-            return self.values[name]
+    def __missing__(self, name: str) -> Any:
         return getattr(self, name) if name in vars(Facts) else METRICS[name].function(self.cloud)
 
     @property
@@ -66,7 +209,7 @@ class Facts:
     @property
     def ceiling(self) -> int:
         """The largest number of dimensions that the rows can fill."""
-        return max(1, min(self.cloud.d, self.cloud.n - 1))
+        return max(1, min(self.cloud.d, self.cloud.n - 1))  # n rows about their mean have at most rank n - 1
 
     @property
     def effective_rank_share(self) -> float:
@@ -122,7 +265,7 @@ class Facts:
     def copies(self) -> Indices:
         """Rows that have another row at almost the same place."""
         table = neighbours_of(self.cloud)
-        return table.rows[table.distance[:, 0] <= 1 - NEAR]
+        return table.rows[table.distance[:, 0] <= 1 - NEAR]  # as `near_duplicates` counts them
 
     @property
     def outlying(self) -> Indices:
@@ -132,7 +275,7 @@ class Facts:
     @property
     def cut_off(self) -> Indices:
         """Rows on islands of the neighbour graph."""
-        return np.array([row for island in components(self.cloud).islands for row in island], dtype=np.intp)
+        return np.array([row for island in island_components(self.cloud) for row in island], dtype=np.intp)
 
     @property
     def zeros(self) -> Indices:
@@ -149,14 +292,6 @@ def _judge(rule: Rule, facts: Facts) -> Finding:
         examples = () if is_good or not rule.examples else tuple(int(row) for row in facts[rule.examples][:EXAMPLES])
     except Undefined as undefined:
         meaning, examples = f"details are not defined: {undefined}", ()
-    return Finding(
-        topic=rule.topic,
-        verdict=verdict,
-        value=value,
-        metric=rule.metric,
-        healthy=rule.healthy,
-        source=rule.source,
-        meaning=meaning,
-        action="" if is_good else rule.action.format_map(facts),
-        rows=examples,
-    )
+    action = "" if is_good else rule.action.format_map(facts)
+    about = {name: getattr(rule, name) for name in ("topic", "metric", "healthy", "source")}
+    return Finding(**about, verdict=verdict, value=value, meaning=meaning, action=action, rows=examples)

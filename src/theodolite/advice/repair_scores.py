@@ -11,8 +11,7 @@ from theodolite.core.vectors import Floats
 from theodolite.repairs.base import Repair
 from theodolite.tasks.scores import spearman
 
-NO_REPAIR = "none"
-"""The name of the score without a repair."""
+NO_REPAIR = "none"  # the name of the score without a repair
 
 
 def row_cosines(first: Floats, second: Floats) -> Doubles:
@@ -25,8 +24,7 @@ def row_cosines(first: Floats, second: Floats) -> Doubles:
     """
     products = np.einsum("ij,ij->i", first, second, dtype=np.float64)
     lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
-    cosines = np.zeros(len(products))
-    np.divide(products, lengths, out=cosines, where=lengths > 0)
+    cosines: Doubles = np.divide(products, lengths, out=np.zeros(len(products)), where=lengths > 0)
     return cosines
 
 

@@ -105,8 +105,8 @@ class Output:
 
 def show(result: Result) -> None:
     """Print a result to the terminal."""
+    from theodolite.reports.blocks import print_blocks
     from theodolite.reports.summary import blocks_of
-    from theodolite.reports.terminal import print_blocks
 
     print_blocks(blocks_of(result), console())
 

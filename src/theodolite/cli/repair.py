@@ -25,8 +25,7 @@ def list_command() -> None:
       theodolite repair list
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.repairs import REPAIRS, repair_settings
-    from theodolite.reports.summary import Paragraph
-    from theodolite.reports.terminal import print_blocks
+    from theodolite.reports.blocks import Paragraph, print_blocks
 
     blocks = []
     for name, kind in REPAIRS.items():

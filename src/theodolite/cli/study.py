@@ -32,8 +32,7 @@ def list_command(as_json: opt.AsJson = False) -> None:
     Example:
       theodolite study list
     """  # noqa: D301  # \b keeps the lines of the example apart
-    from theodolite.reports.summary import Paragraph
-    from theodolite.reports.terminal import print_blocks
+    from theodolite.reports.blocks import Paragraph, print_blocks
     from theodolite.studies import study, study_names
 
     studies = [study(name) for name in study_names()]
@@ -151,8 +150,8 @@ def check_command(
     Example:
       theodolite study check rp21
     """  # noqa: D301  # \b keeps the lines of the example apart
+    from theodolite.reports.blocks import print_blocks
     from theodolite.reports.summary import comparison_blocks, verdict_blocks
-    from theodolite.reports.terminal import print_blocks
     from theodolite.studies import study
 
     check = study(name).check(to)

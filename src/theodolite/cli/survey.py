@@ -85,8 +85,7 @@ def survey_command(
 def _print_metrics() -> None:
     """Print all metrics of the registry: name, whether a survey measures it by default, and what it is."""
     from theodolite.metrics import METRICS
-    from theodolite.reports.summary import Paragraph
-    from theodolite.reports.terminal import print_blocks
+    from theodolite.reports.blocks import Paragraph, print_blocks
 
     blocks = []
     for entry in METRICS.values():

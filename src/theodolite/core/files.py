@@ -6,16 +6,14 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from theodolite.core.options import option
-
-CHUNK = 2**20
 
 
 class BusyError(OSError):
@@ -45,12 +43,8 @@ def sha256_of(path: Path) -> str:
     path
         An existing file.
     """
-    digest = hashlib.sha256()
     with path.open("rb", buffering=0) as file:
-        buffer = memoryview(bytearray(CHUNK))
-        while size := file.readinto(buffer):
-            digest.update(buffer[:size])
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def natural_key(name: str) -> list[tuple[int, int | str]]:
@@ -145,10 +139,11 @@ def whole_file(path: str | os.PathLike[str], *, overwrite: bool = True) -> Itera
         A temporary name in the same folder, to write to. It is removed if the block raises.
     """
     path = require_free(path, overwrite=overwrite)
+    # With the number of the process: two that write the same file do not share a partial one.
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield partial
-        sync(partial)
+        sync(partial)  # before the rename, or a power cut could leave the new name with no content
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -170,19 +165,17 @@ def write_text(path: str | os.PathLike[str], text: str, *, overwrite: bool = Tru
         partial.write_text(text, encoding="utf-8", newline="\n")
 
 
-def write_json(path: str | os.PathLike[str], values: Any, *, overwrite: bool = True) -> None:
+def write_json(path: str | os.PathLike[str], values: Any) -> None:
     """Write values to a file as indented JSON, whole or not at all.
 
     Parameters
     ----------
     path
-        The file to write.
+        The file to write or replace.
     values
         Anything that JSON can hold.
-    overwrite
-        Whether a file of that name may be replaced.
     """
-    write_text(path, json.dumps(values, indent=1, ensure_ascii=False) + "\n", overwrite=overwrite)
+    write_text(path, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
 
 
 @contextmanager
@@ -206,14 +199,13 @@ def whole_folder(target: str | os.PathLike[str], *, overwrite: bool = False, mar
     target = Path(target)
     undo_half_replacement(target)
     require_free_folder(target, overwrite=overwrite, marker=marker)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    # Not tempfile.mkdtemp: its folders can be read by their owner only.
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    partial.mkdir(parents=True)
     try:
-        partial.chmod(0o777 & ~_umask())  # mkdtemp makes folders that only their owner can read
         yield partial
-        for path in partial.rglob("*"):
+        for path in (*partial.rglob("*"), partial):
             sync(path)
-        sync(partial)
         replace_folder(partial, target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -229,19 +221,13 @@ def replace_folder(partial: Path, target: Path) -> None:
     target
         The name it gets.
     """
-    old = set_aside(target)
-    is_replacement = target.exists()
-    if is_replacement:
-        target.rename(old)
+    if target.exists():
+        target.rename(set_aside(target))
     try:
         partial.rename(target)
-    except OSError:
-        if is_replacement:
-            old.rename(target)
-        raise
-    sync(target.parent)
-    if is_replacement:
-        shutil.rmtree(old)
+        sync(target.parent)  # the old folder is deleted only after the new name is on disk
+    finally:
+        undo_half_replacement(target)
 
 
 def undo_half_replacement(target: Path) -> None:
@@ -324,22 +310,10 @@ def _acquire(path: Path, target: Path) -> int:
         except OSError as error:
             os.close(handle)
             raise OSError(f"{target.parent} cannot lock files ({error}); write to a local disk, then move the folder") from error
-        if _is_at(handle, path):
-            os.ftruncate(handle, 0)
-            os.write(handle, f"{os.getpid()}\n".encode())
-            return handle
-        os.close(handle)  # its holder finished and removed the file before we locked it: create a new one
-
-
-def _is_at(handle: int, path: Path) -> bool:
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return False
-    return os.path.samestat(os.fstat(handle), status)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        # The holder before us may have removed the file after we opened it: the lock is then on a file that no one else finds.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), path.stat()):
+                os.ftruncate(handle, 0)
+                os.write(handle, f"{os.getpid()}\n".encode())
+                return handle
+        os.close(handle)

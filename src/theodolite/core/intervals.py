@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+# Default coverage: the share of repetitions in which an interval contains the true value.
 LEVEL = 0.95
-"""Default coverage: the share of repetitions in which an interval contains the true value."""
-
+# Lower and upper bound; (None, None) if there is no interval.
 Interval: TypeAlias = tuple[float, float] | tuple[None, None]
-"""Lower and upper bound; (None, None) if there is no interval."""
-
 NO_INTERVAL: Interval = (None, None)
-LARGEST_CORRELATION = 1 - 1e-12
-"""Correlations are limited to this size, because Fisher's z is infinite at 1."""
 
 
 def require_level(level: float) -> float:
@@ -151,6 +147,7 @@ def quantile_interval(values: ArrayLike, quantile: float, *, level: float = LEVE
 
     ordered = np.asarray(values, dtype=np.float64)
     n, tail = len(ordered), (1 - require_level(level)) / 2
+    # Of n values, between `low` and `high` are below the quantile with probability `level`.
     low, high = int(binom.ppf(tail, n, quantile)), int(binom.ppf(1 - tail, n, quantile))
     return float(ordered[max(low - 1, 0)]), float(ordered[min(high, n - 1)])
 
@@ -175,6 +172,7 @@ def spearman_interval(correlation: float, n: int, *, level: float = LEVEL) -> In
     furthest = 1 - 6 / (n * (n * n - 1))
     centre = math.atanh(max(-furthest, min(furthest, correlation)))
     half = float(ndtri((1 + require_level(level)) / 2)) * math.sqrt(1.06 / (n - 3))
+    # The limited centre may leave a perfect correlation outside of its own interval.
     return min(correlation, math.tanh(centre - half)), max(correlation, math.tanh(centre + half))
 
 
@@ -197,7 +195,11 @@ def jackknife_interval(
     n = len(leave_one_out)
     if n < 2:
         raise ValueError(f"a jackknife over {n} units has no spread; it needs at least 2")
-    scale: Callable[[float], float] = _fisher if correlation else float
+
+    def scale(value: float) -> float:
+        # Fisher's z is infinite at ±1.
+        return math.atanh(min(max(value, -1 + 1e-12), 1 - 1e-12)) if correlation else value
+
     values = np.array([scale(value) for value in leave_one_out])
     error = math.sqrt((n - 1) / n * float(np.square(values - values.mean()).sum()))
     low, high = standard_error_interval(scale(estimate), error, n - 1, level=level)
@@ -221,8 +223,3 @@ def half_samples(n: int, count: int, *, seed: int) -> list[NDArray[np.intp]]:
     """
     generator = np.random.default_rng(seed)
     return [np.sort(generator.permutation(n)[: n // 2]) for _ in range(count)]
-
-
-def _fisher(correlation: float) -> float:
-    """Fisher's z, finite also at ±1."""
-    return math.atanh(min(max(correlation, -LARGEST_CORRELATION), LARGEST_CORRELATION))

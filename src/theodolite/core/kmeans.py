@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from theodolite.core.moments import Doubles, centred
 from theodolite.core.parallel import map_blocks
 from theodolite.core.sampling import RowSample, sample_rows
-from theodolite.core.vectors import Floats, Indices, Source, Vectors, source
+from theodolite.core.vectors import REPLAYABLE, Floats, Indices, Source, Vectors, source
 
 SAMPLE = 10_000  # rows on which Lloyd's iterations begin
 SAMPLE_PER_CLUSTER = 100  # and at least this many for each cluster
@@ -73,10 +73,7 @@ def k_means(X: Vectors, k: int, *, seed: int = 0, passes: int = 3) -> Clusters:
     if k < 1 or passes < 1:
         raise ValueError(f"k={k} and passes={passes} must each be at least 1")
     if not data.replayable:
-        raise ValueError(
-            "k-means reads its rows several times, and this stream can be read once; pass a function that returns "
-            "a fresh iterator, a list of chunks, a folder of shards or a memory-mapped array"
-        )
+        raise ValueError(f"k-means reads its rows several times, and this stream can be read once; {REPLAYABLE}")
     sample = _sample(data, k, seed=seed)
     shift = _shift(sample)
     sample = sample if shift is None else centred(sample, shift)
@@ -84,15 +81,10 @@ def k_means(X: Vectors, k: int, *, seed: int = 0, passes: int = 3) -> Clusters:
     if len(centres) < k:
         centres = _start(sample, k, seed=seed)
     on_sample = _lloyd(source(sample), None, centres, passes=SAMPLE_PASSES)
-    final = _lloyd(data, shift, on_sample.centres, passes=passes)
+    final = _lloyd(data, shift, on_sample.centroids, passes=passes)
     has_rows = final.counts > 0
-    return Clusters(
-        centroids=final.centres[has_rows] if shift is None else final.centres[has_rows] + shift,
-        counts=final.counts[has_rows],
-        inertia=final.inertia,
-        n_passes=final.passes,
-        converged=final.converged,
-    )
+    centroids = final.centroids[has_rows] if shift is None else final.centroids[has_rows] + shift
+    return replace(final, centroids=centroids, counts=final.counts[has_rows])
 
 
 def nearest_centroids(rows: Floats, centroids: Doubles) -> Indices:
@@ -109,14 +101,6 @@ def nearest_centroids(rows: Floats, centroids: Doubles) -> Indices:
     return _nearest(centred(rows, middle), (centroids - middle).astype(rows.dtype))[0]
 
 
-class _State(NamedTuple):
-    centres: Doubles
-    counts: NDArray[np.int64]
-    inertia: float
-    passes: int
-    converged: bool
-
-
 class _Part(NamedTuple):
     """What one block adds to its clusters; coordinates are relative to the shift."""
 
@@ -127,19 +111,19 @@ class _Part(NamedTuple):
     distance: float
 
 
-def _lloyd(data: Source, shift: Doubles | None, centres: Doubles, *, passes: int) -> _State:
+def _lloyd(data: Source, shift: Doubles | None, centres: Doubles, *, passes: int) -> Clusters:
     """Lloyd's iterations over all rows of the data, minus `shift`, until one gains next to nothing."""
     previous = math.inf
     for number in range(1, passes + 1):
-        state, restarted = _iterate(data, shift, centres)
-        gain = previous - state.inertia
-        if gain <= TOLERANCE * state.inertia and not restarted:
-            return state._replace(passes=number, converged=True)
-        centres, previous = state.centres, state.inertia
-    return state._replace(passes=passes)
+        clusters, restarted = _iterate(data, shift, centres)
+        gain = previous - clusters.inertia
+        if gain <= TOLERANCE * clusters.inertia and not restarted:
+            return replace(clusters, n_passes=number, converged=True)
+        centres, previous = clusters.centroids, clusters.inertia
+    return replace(clusters, n_passes=passes)
 
 
-def _iterate(data: Source, shift: Doubles | None, centres: Doubles) -> tuple[_State, bool]:
+def _iterate(data: Source, shift: Doubles | None, centres: Doubles) -> tuple[Clusters, bool]:
     """One pass: assign every row, move the centres to the means. Also whether an empty cluster got a new centre."""
     counts = np.zeros(len(centres), np.int64)
     sums = np.zeros(centres.shape)
@@ -150,7 +134,7 @@ def _iterate(data: Source, shift: Doubles | None, centres: Doubles) -> tuple[_St
     def work(_: int, block: Floats) -> _Part:
         return _assign(block if shift is None else centred(block, shift), rounded)
 
-    for part in map_blocks(work, data):
+    for part in map_blocks(work, data):  # in order, so that the sums do not depend on the number of threads
         counts += part.counts
         sums += part.sums
         squares += part.squares
@@ -158,6 +142,7 @@ def _iterate(data: Source, shift: Doubles | None, centres: Doubles) -> tuple[_St
     has_rows = counts > 0
     means = centres.copy()
     means[has_rows] = sums[has_rows] / counts[has_rows, None]
+    # The sum of |x - mean|^2 is that of |x|^2 minus n |mean|^2; rounding may leave it a little below 0.
     inertia = max(0.0, squares - float(np.vdot(sums[has_rows], means[has_rows])))
     empty = np.flatnonzero(~has_rows)
     # A distance that may be rounding error is not a reason for another cluster.
@@ -165,36 +150,32 @@ def _iterate(data: Source, shift: Doubles | None, centres: Doubles) -> tuple[_St
     restarts = [row for distance, row in far if distance > noise][: len(empty)]
     if restarts:
         means[empty[: len(restarts)]] = restarts
-    return _State(means, counts, inertia, 1, False), bool(restarts)
+    return Clusters(means, counts, inertia, n_passes=1, converged=False), bool(restarts)
 
 
 def _assign(rows: Floats, centres: Floats) -> _Part:
+    from scipy.sparse import csr_array
+
     labels, best = _nearest(rows, centres)
+    # Memberships in compressed rows, one entry of 1 in each: a sparse product takes a sixth of the time of a dense one.
+    entries = np.ones(len(rows), rows.dtype), labels, np.arange(len(rows) + 1)
+    members = csr_array(entries, shape=(len(rows), len(centres)))
     squares = np.einsum("ij,ij->i", rows, rows)
     distance = squares - 2 * best
     farthest = int(distance.argmax())
     return _Part(
         counts=np.bincount(labels, minlength=len(centres)),
-        sums=_sums(rows, labels, len(centres)),
+        sums=np.asarray(members.T @ rows),
         squares=float(squares.sum(dtype=np.float64)),
         farthest=rows[farthest].copy(),
         distance=float(distance[farthest]),
     )
 
 
-def _sums(rows: Floats, labels: Indices, k: int) -> Floats:
-    """(k, d) sums of the rows of each cluster, by a sparse product: a sixth of the time of a dense one."""
-    from scipy.sparse import csr_array
-
-    # The matrix of memberships in compressed rows: one entry, 1, in each row.
-    ends = np.arange(len(rows) + 1)
-    members = csr_array((np.ones(len(rows), rows.dtype), labels, ends), shape=(len(rows), k))
-    return np.asarray(members.T @ rows)
-
-
 def _nearest(rows: Floats, centres: Floats) -> tuple[Indices, Floats]:
     """Nearest centre of each row, and its score x.c - |c|^2 / 2: half of the difference of |x|^2 and the squared distance."""
     scores = rows @ centres.T
+    # |x|^2 is the same for all centres of a row, so it is left out; |c|^2 is summed in float64.
     scores -= (0.5 * np.square(centres.astype(np.float64)).sum(axis=1)).astype(rows.dtype)
     labels = scores.argmax(axis=1)
     return labels, scores[np.arange(len(rows)), labels]
@@ -206,10 +187,8 @@ def _sample(data: Source, k: int, *, seed: int) -> Floats:
     if data.n is not None:
         return data.take(sample_rows(data.n, size, seed=seed))
     sample = RowSample(size, data.d, data.dtype, seed=seed)
-    start = 0
-    for block in data.blocks():
-        sample.add(start, block)
-        start += len(block)
+    for start, raw in data.raw_blocks():
+        sample.add(start, data.prepare(start, raw))
     return sample.rows
 
 
@@ -239,7 +218,7 @@ def _plus_plus(rows: Floats, squares: Floats, k: int, random: np.random.Generato
     centres = [int(random.integers(len(rows)))]
     near = _distances(rows, squares, np.array(centres))[:, 0]
     while len(centres) < k and near.any():
-        candidates = _draw(near, _trials(k), random)
+        candidates = _draw(near, k, random)
         options = np.minimum(near[:, None], _distances(rows, squares, candidates))
         best = int(options.sum(axis=0).argmin())
         near = options[:, best]
@@ -257,7 +236,7 @@ def _swap_centres(rows: Floats, squares: Floats, centres: Indices, random: np.ra
     for _ in range(len(centres)):
         if not first.any():
             break
-        candidates = _draw(first, _trials(len(centres)), random)
+        candidates = _draw(first, len(centres), random)
         distances = _distances(rows, squares, candidates)
         shortest = np.minimum(distances, first[:, None])
         extra = np.minimum(distances, second[:, None]) - shortest  # what a row costs more if its centre is the one replaced
@@ -280,15 +259,11 @@ def _two_nearest(rows: Floats, squares: Floats, centres: Indices) -> tuple[Indic
     return owner, first, distances.min(axis=1)
 
 
-def _draw(weights: Floats, size: int, random: np.random.Generator) -> Indices:
-    """Row numbers drawn with probabilities in proportion to the weights."""
+def _draw(weights: Floats, k: int, random: np.random.Generator) -> Indices:
+    """Row numbers drawn with probabilities in proportion to the weights: 2 + log k of them, as greedy k-means++ takes."""
     total = np.cumsum(weights, dtype=np.float64)
-    rows: Indices = np.searchsorted(total, random.random(size) * total[-1], side="right")
+    rows: Indices = np.searchsorted(total, random.random(2 + int(math.log(k))) * total[-1], side="right")
     return np.minimum(rows, len(weights) - 1)
-
-
-def _trials(k: int) -> int:
-    return 2 + int(math.log(k))
 
 
 def _distances(rows: Floats, squares: Floats, centres: Indices) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from os import PathLike
 from typing import Any
@@ -17,8 +17,8 @@ from theodolite.core.vectors import Floats, Vectors, source
 
 Doubles = NDArray[np.float64]
 
-FORMAT = 1
-SUMS = ("unit_sum", "unit_squares", "zero_rows", "norm_sum", "norm_squares")
+FORMAT = 2
+SUMS = ("unit_sum", "unit_squares", "zero_rows", "norm_sum", "norm_squares")  # fields that add up when clouds are merged
 NORMS = ("norm_sum", "norm_squares", "norm_min", "norm_max")
 LONGEST = 1e70  # traces of squares are fourth powers, and must fit in float64
 SUM_RUN = 128  # rows summed in the block's own precision before float64 takes over
@@ -32,25 +32,37 @@ class Moments:
     `a | b` is the moments of both clouds together. If there are no more rows than dimensions, the rows themselves are stored
     in `rows`: they are smaller than the scatter matrix, and give its spectrum through their Gram matrix. Otherwise only
     `scatter` is stored. Exactly one of the two is set.
+
+    Parameters
+    ----------
+    n, mean
+        Number of rows, and their mean, (d,).
+    scatter
+        (d, d) sum over the rows of (x - mean)(x - mean)^T.
+    rows
+        (n, d), n <= d: the rows themselves.
+    unit_sum, unit_squares
+        (d,) sums of x / |x| and of its square, per dimension, over the rows that are not zero.
+    zero_rows
+        Number of rows that are zero.
+    norm_sum, norm_squares, norm_min, norm_max
+        Sum, sum of squares, minimum and maximum of the rows' lengths.
+    eps
+        Rounding unit of the products in `scatter`: that of float32 if any block was float32.
     """
 
     n: int
     mean: Doubles
     scatter: Doubles | None
-    """(d, d): sum over rows of (x - mean)(x - mean)^T."""
     rows: Doubles | None
-    """(n, d), n <= d: the rows themselves."""
     unit_sum: Doubles
-    """Sum of x / |x| over the rows that are not zero."""
     unit_squares: Doubles
-    """Sum of (x / |x|)^2 per dimension."""
     zero_rows: int
     norm_sum: float
     norm_squares: float
     norm_min: float
     norm_max: float
     eps: float
-    """Rounding unit of the products in `scatter`: that of float32 if any block was float32."""
 
     @classmethod
     def of(cls, X: Vectors, *, sample: RowSample | None = None) -> Moments:
@@ -85,13 +97,12 @@ class Moments:
         return len(self.mean)
 
     def __or__(self, other: Moments) -> Moments:
-        if not isinstance(other, Moments):
-            return NotImplemented
         if self.d != other.d:
             raise ValueError(f"moments of d={self.d} and d={other.d} describe different spaces and cannot be merged")
         n = self.n + other.n
         if self.rows is not None and other.rows is not None and n <= self.d:
             return _of_few_rows(np.concatenate([self.rows, other.rows]))
+        # Chan's update: the scatter of both is the sum of the two, plus the spread between their means.
         step = other.mean - self.mean
         return Moments(
             n=n,
@@ -124,20 +135,12 @@ class Moments:
         return self.full_scatter() / (self.n - ddof)
 
     @cached_property
-    def gram(self) -> Doubles | None:
-        """The (n, n) products of the centred rows if the rows are stored, else None."""
-        if self.rows is None:
-            return None
+    def smaller_product(self) -> Doubles:
+        """The (n, n) Gram matrix if the rows are stored, else the scatter: both have the same eigenvalues other than 0."""
+        if self.scatter is not None:
+            return self.scatter
         rows = self._centred_rows
         return rows @ rows.T
-
-    @property
-    def smaller_product(self) -> Doubles:
-        """The Gram matrix if the rows are stored, else the scatter matrix: both have the same eigenvalues other than 0."""
-        if self.gram is not None:
-            return self.gram
-        assert self.scatter is not None
-        return self.scatter
 
     @cached_property
     def trace(self) -> float:
@@ -168,6 +171,7 @@ class Moments:
 
     def cosine_contributions(self) -> Doubles:
         """(d,) what each dimension adds to the mean cosine over all pairs of rows that are not zero; needs two such rows."""
+        # The squared sum of unit vectors holds every ordered pair, and each row with itself, which is subtracted.
         n = self.directed_rows
         return (np.square(self.unit_sum) - self.unit_squares) / (n * (n - 1))
 
@@ -179,6 +183,7 @@ class Moments:
     @property
     def has_spread(self) -> bool:
         """Whether the rows are more than one point, beyond the rounding error of centring."""
+        # Each entry of a centred row may be off by the rounding of the largest entry of the mean.
         rounding = float(np.finfo(np.float64).eps) * float(np.abs(self.mean).max(initial=0.0))
         return self.trace > self.n * self.d * rounding**2
 
@@ -190,14 +195,9 @@ class Moments:
         path
             The file to write or replace.
         """
-        arrays: dict[str, Any] = {
-            "counts": np.array([FORMAT, self.n, self.zero_rows], dtype=np.int64),
-            "norms": np.array([self.norm_sum, self.norm_squares, self.norm_min, self.norm_max, self.eps]),
-            "vectors": np.stack([self.mean, self.unit_sum, self.unit_squares]),
-            **({"scatter": self.scatter} if self.rows is None else {"rows": self.rows}),
-        }
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         with open(path, "wb") as file:
-            np.savez(file, **arrays)
+            np.savez(file, format=FORMAT, **{name: value for name, value in values.items() if value is not None})
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Moments:
@@ -214,28 +214,23 @@ class Moments:
             The file does not hold moments of this format.
         """
         with np.load(path, allow_pickle=False) as stored:
-            if "counts" not in stored or int(stored["counts"][0]) != FORMAT:
-                raise ValueError(f"{path} does not hold moments in format {FORMAT}; write it with Moments.save")
-            _, n, zero_rows = (int(count) for count in stored["counts"])
-            norms = dict(zip((*NORMS, "eps"), map(float, stored["norms"]), strict=True))
-            mean, unit_sum, unit_squares = stored["vectors"]
-            scatter, rows = (stored[name] if name in stored else None for name in ("scatter", "rows"))
-        return cls(n, mean, scatter, rows, unit_sum, unit_squares, zero_rows, **norms)
+            values: dict[str, Any] = dict(stored)
+        if values.pop("format", 0) != FORMAT:
+            raise ValueError(f"{path} does not hold moments in format {FORMAT}; write it with Moments.save")
+        values = {name: value if value.ndim else value.item() for name, value in values.items()}  # numbers have no axes
+        return cls(**{"scatter": None, "rows": None, **values})
 
 
 @dataclass(frozen=True, eq=False)
 class BlockMoments:
     """Statistics of one block. Its products are taken about a point `offset` away from its mean, close enough not to cancel."""
 
-    n: int
     mean: Doubles
     offset: Doubles
     products: Floats
     unit_sum: Doubles
     unit_squares: Doubles
-    zero_rows: int
     norms: Doubles
-    eps: float
 
     @classmethod
     def of(cls, block: Floats) -> BlockMoments:
@@ -257,20 +252,15 @@ class BlockMoments:
         centred = block - shift
         offset = column_sums(centred) / len(block)
         products = centred.T @ centred
-        is_directed = norms > 0
-        inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=is_directed).astype(block.dtype)
-        unit_sum = column_sums(block, inverse)
+        inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0).astype(block.dtype)
         squares = np.square(block, out=centred)  # reuses memory that is no longer needed
         return cls(
-            n=len(block),
             mean=shift + offset,
             offset=offset,
             products=products,
-            unit_sum=unit_sum,
+            unit_sum=column_sums(block, inverse),
             unit_squares=column_sums(squares, np.square(inverse)),
-            zero_rows=int(len(block) - is_directed.sum()),
             norms=norms,
-            eps=float(np.finfo(products.dtype).eps),
         )
 
 
@@ -289,7 +279,8 @@ def merge_blocks(parts: Iterable[BlockMoments], d: int) -> Moments:
     products = np.zeros((d, d))
     for part in parts:
         products += part.products
-        group.append(replace(part, products=np.zeros((0, 0))))  # summed above: the rest of a block's statistics is small
+        # Summed above; the rest of a block's statistics is small.
+        group.append(replace(part, products=np.zeros((0, 0), part.products.dtype)))
         if len(group) == GROUP:
             total = _merge_group(total, group, products)
             group, products = [], np.zeros((d, d))
@@ -362,24 +353,21 @@ def centred(rows: Floats, point: Doubles) -> Floats:
 
 def _merge_group(total: Moments | None, group: Sequence[BlockMoments], products: Doubles) -> Moments:
     """Moments of a group of blocks, from their products, the offsets of those, and the spread of the blocks' means."""
-    counts = np.array([part.n for part in group], dtype=np.float64)
+    counts = np.array([len(part.norms) for part in group], dtype=np.float64)
     means = np.stack([part.mean for part in group])
     n = int(counts.sum())
     mean = counts @ means / n
     spread = (means - mean) * np.sqrt(counts)[:, None]
     offsets = np.stack([part.offset for part in group]) * np.sqrt(counts)[:, None]
-    norms = np.concatenate([part.norms for part in group])
-    scatter = products + spread.T @ spread - offsets.T @ offsets
     merged = Moments(
         n=n,
         mean=mean,
-        scatter=scatter,
+        scatter=products + spread.T @ spread - offsets.T @ offsets,
         rows=None,
         unit_sum=np.sum([part.unit_sum for part in group], axis=0),
         unit_squares=np.sum([part.unit_squares for part in group], axis=0),
-        zero_rows=sum(part.zero_rows for part in group),
-        **_norm_statistics(norms),
-        eps=max(part.eps for part in group),
+        **_norm_statistics(np.concatenate([part.norms for part in group])),
+        eps=max(float(np.finfo(part.products.dtype).eps) for part in group),
     )
     return merged if total is None else total | merged
 
@@ -395,12 +383,11 @@ def _of_few_rows(rows: Doubles) -> Moments:
         rows=rows,
         unit_sum=units.sum(axis=0),
         unit_squares=np.square(units).sum(axis=0),
-        zero_rows=int(len(rows) - is_directed.sum()),
         **_norm_statistics(norms),
         eps=float(np.finfo(np.float64).eps),
     )
 
 
-def _norm_statistics(norms: Doubles) -> dict[str, float]:
+def _norm_statistics(norms: Doubles) -> dict[str, Any]:
     values = (norms.sum(), np.square(norms).sum(), norms.min(), norms.max())
-    return dict(zip(NORMS, map(float, values), strict=True))
+    return {"zero_rows": int((norms == 0).sum()), **dict(zip(NORMS, map(float, values), strict=True))}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import shlex
 import sys
+from collections.abc import Collection
 from contextvars import ContextVar
 
+# Whether the caller is the command line, which sets it before it calls a verb.
 ON_COMMAND_LINE = ContextVar("ON_COMMAND_LINE", default=False)
-"""Whether the caller is the command line, which sets it before it calls a verb."""
 
 
 def option(name: str, value: str = "") -> str:
@@ -59,6 +61,25 @@ def command(words: str, **options: str) -> str:
 def command_line() -> str:
     """The command that is running, to run it again; empty if a verb was called from Python."""
     return shlex.join(["theodolite", *sys.argv[1:]]) if ON_COMMAND_LINE.get() else ""
+
+
+def suggestion(name: str, names: Collection[str]) -> str:
+    """What a message about an unknown name ends with: the known name closest to it, or all of them.
+
+    Parameters
+    ----------
+    name
+        The unknown name.
+    names
+        The known ones.
+
+    Examples
+    --------
+    >>> suggestion("isoscore", ["iso_score", "hubness"]), suggestion("x", ["iso_score", "hubness"])
+    ("did you mean 'iso_score'?", 'known: iso_score, hubness')
+    """
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
 
 
 def _flag(name: str, value: str) -> str:

@@ -8,16 +8,16 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import TypeVar
+
+from threadpoolctl import threadpool_limits
 
 from theodolite.core.vectors import Floats, Source
 
 Item = TypeVar("Item")
 Output = TypeVar("Output")
 
-SHORT = 0.05
-"""Seconds of work that are not worth a second thread."""
+SHORT = 0.05  # seconds of work that are not worth a second thread
 
 
 def available_cores() -> int:
@@ -67,7 +67,7 @@ def in_order(function: Callable[[Item], Output], items: Iterable[Item], *, worke
     if workers == 1:
         yield from map(function, items)
         return
-    with _pool(workers) as pool:
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
         running: deque[Future[Output]] = deque()
         try:
             for item in items:
@@ -77,8 +77,7 @@ def in_order(function: Callable[[Item], Output], items: Iterable[Item], *, worke
             while running:
                 yield running.popleft().result()
         finally:
-            for future in running:
-                future.cancel()
+            pool.shutdown(cancel_futures=True)
 
 
 def in_threads(function: Callable[[Item], Output], items: Iterable[Item]) -> list[Output]:
@@ -95,7 +94,7 @@ def in_threads(function: Callable[[Item], Output], items: Iterable[Item]) -> lis
     workers = min(available_cores(), len(items))
     if workers <= 1:
         return [function(item) for item in items]
-    with _pool(workers) as pool:
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
         return list(pool.map(function, items))
 
 
@@ -121,9 +120,9 @@ def in_parallel(
         Called with (finished, total) after every task; it may raise to cancel the rest.
     """
     from joblib import Parallel, delayed
-    from threadpoolctl import threadpool_limits
 
-    def report() -> None:
+    def add(output: Output) -> None:
+        results.append(output)
         if progress is not None:
             progress(len(results), len(tasks))
 
@@ -132,8 +131,7 @@ def in_parallel(
     start = time.perf_counter()
     # Threads cost milliseconds to set up, so the first tasks run here: a short list is finished by then.
     while len(results) < len(tasks) and (jobs == 1 or time.perf_counter() - start <= SHORT):
-        results.append(function(tasks[len(results)]))
-        report()
+        add(function(tasks[len(results)]))
     rest = tasks[len(results) :]
     if not rest:
         return results
@@ -145,19 +143,10 @@ def in_parallel(
         )
         try:
             for output in outputs:
-                results.append(output)
-                report()
+                add(output)
         except BaseException:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # joblib warns that tasks were cancelled, which is intended
+            # joblib warns that tasks were cancelled, which is intended.
+            with warnings.catch_warnings(action="ignore", category=UserWarning):
                 outputs.close()
             raise
     return results
-
-
-@contextmanager
-def _pool(workers: int) -> Iterator[ThreadPoolExecutor]:
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
-        yield pool

@@ -17,8 +17,7 @@ from theodolite.core.sampling import sample_rows
 from theodolite.core.spectrum import fixed_signs
 from theodolite.core.vectors import array
 
-POINTS = 10_000
-"""Default number of points in a picture."""
+POINTS = 10_000  # default number of points in a picture
 AXES = ("x", "y", "z")
 _OWN_COLUMNS = {*AXES, "row"}
 
@@ -82,8 +81,8 @@ def draw_picture(
     """
     whole = array(X)
     moments = Moments.of(whole)
-    values, directions = np.linalg.eigh(moments.covariance())
-    order = np.argsort(values)[::-1][: len(AXES)]
+    values, directions = np.linalg.eigh(moments.covariance(ddof=min(1, moments.n - 1)))  # one row has a covariance of zeros
+    order = np.argsort(values)[::-1][: len(AXES)]  # eigh returns ascending eigenvalues
     basis = fixed_signs(directions[:, order])
     rows = sample_rows(len(whole), points, seed=seed)
     coordinates = np.zeros((len(rows), len(AXES)), np.float32)
@@ -109,12 +108,12 @@ def write_picture(picture: Picture, path: str | os.PathLike[str]) -> None:
     import pyarrow
     import pyarrow.parquet as parquet
 
-    table: dict[str, Any] = {name: picture.points[:, i] for i, name in enumerate(AXES)}
-    table |= {"row": picture.rows}
-    table |= {name: list(column) for name, column in picture.columns.items() if name not in _OWN_COLUMNS}
+    axes = {name: picture.points[:, i] for i, name in enumerate(AXES)}
+    facts = {name: list(column) for name, column in picture.columns.items() if name not in _OWN_COLUMNS}
+    table = pyarrow.table({**axes, "row": picture.rows, **facts})
     metadata = json.dumps({"about": dict(picture.about), "explained": picture.explained})
     with whole_file(path) as partial:
-        parquet.write_table(pyarrow.table(table).replace_schema_metadata({"theodolite": metadata}), partial)
+        parquet.write_table(table.replace_schema_metadata({"theodolite": metadata}), partial)
 
 
 def read_picture(path: str | os.PathLike[str]) -> Picture:
@@ -135,9 +134,7 @@ def read_picture(path: str | os.PathLike[str]) -> Picture:
     table = parquet.read_table(path)
     metadata = (table.schema.metadata or {}).get(b"theodolite")
     if metadata is None or not set(table.column_names) >= _OWN_COLUMNS:
-        raise ValueError(
-            f"{os.fspath(path)} is not a picture of a cloud: it lacks the columns x, y, z and row, or their description"
-        )
+        raise ValueError(f"{os.fspath(path)} is not a picture of a cloud: it lacks the columns x, y, z, row or a description")
     description = json.loads(metadata)
     points = np.stack([table[name].to_numpy() for name in AXES], axis=1).astype(np.float32, copy=False)
     columns = {name: table[name].to_pylist() for name in table.column_names if name not in _OWN_COLUMNS}

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
 
@@ -28,7 +28,7 @@ AGAIN = "run the verb again"
 
 Severity: TypeAlias = Literal["good", "watch", "bad"]
 Outcome: TypeAlias = Literal["holds", "does not hold", "not decidable here"]
-OUTCOMES: tuple[Outcome, ...] = ("holds", "does not hold", "not decidable here")
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class Finding:
     @property
     def severity(self) -> int:
         """0 for good, 1 for watch, 2 for bad."""
-        return ("good", "watch", "bad").index(self.verdict)
+        return get_args(Severity).index(self.verdict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,8 +141,7 @@ class Verdict:
         values
             Fields by name, nested.
         """
-        measured = _judged(values["measured"])
-        return cls(**{**values, "measured": measured, "printed": tuple(map(_judged, values["printed"]))})
+        return cls(**{**values, "measured": _judged(values["measured"]), "printed": tuple(map(_judged, values["printed"]))})
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -229,6 +228,7 @@ class Result(Sequence[Row]):
 
     def frame(self) -> pandas.DataFrame:
         """All rows as a pandas DataFrame, one column per field of a row."""
+        # Not a dependency: whoever wants a frame has pandas.
         try:
             import pandas
         except ImportError:
@@ -275,6 +275,8 @@ class Result(Sequence[Row]):
             return path
         if path.is_file():
             raise FileExistsError(f"{path} is a file; name a folder, or a file that ends in {', '.join(ROW_ENDINGS)}")
+        import pyarrow.parquet as parquet
+
         # In place, not as a whole folder: a study or a training run has other files there.
         path.mkdir(parents=True, exist_ok=True)
         (path / ABOUT).unlink(missing_ok=True)  # while files change, the folder is not a result
@@ -287,7 +289,8 @@ class Result(Sequence[Row]):
         for name, table in self.records.items():
             names.append(f"records/{name}.parquet")
             (path / "records").mkdir(exist_ok=True)
-            _write_table(table, path / names[-1])
+            with whole_file(path / names[-1]) as partial:
+                parquet.write_table(table, partial)
         about = self.to_dict()
         del about["rows"]
         write_json(path / ABOUT, {"format": FORMAT, **about, "files": {name: sha256_of(path / name) for name in names}})
@@ -316,7 +319,10 @@ class Result(Sequence[Row]):
             return cls(verb="rows", title=f"Rows of {path.name}", rows=_rows(path))
         if not path.is_dir():
             raise FileNotFoundError(f"there is no result {path}; name a folder that a verb wrote, or a file of rows")
+        import pyarrow.parquet as parquet
+
         about = _about(path)
+        # The rows are checked even if the list of files leaves them out.
         files = {name: _inside(path, name) for name in {ROWS: "", **about["files"]}}
         for name, file in files.items():
             if sha256_of(file) != about["files"].get(name):
@@ -329,7 +335,7 @@ class Result(Sequence[Row]):
                 findings=tuple(map(_finding, about["findings"])),
                 verdicts=tuple(map(Verdict.from_dict, about["verdicts"])),
                 pictures=tuple(read_picture(file) for name, file in files.items() if name.startswith("pictures/")),
-                records={file.stem: _read_table(file) for name, file in files.items() if name.startswith("records/")},
+                records={file.stem: parquet.read_table(file) for name, file in files.items() if name.startswith("records/")},
                 notes=tuple(map(str, about["notes"])),
                 provenance=about["provenance"],
             )
@@ -338,14 +344,8 @@ class Result(Sequence[Row]):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: all but pictures and records; nan and infinity become null."""
-        values: dict[str, Any] = _plain(
-            {
-                **{name: getattr(self, name) for name in ("verb", "title", "notes", "provenance")},
-                "rows": [row.to_dict() for row in self.rows],
-                "findings": [asdict(finding) for finding in self.findings],
-                "verdicts": [asdict(verdict) for verdict in self.verdicts],
-            }
-        )
+        values = {name: _plain(getattr(self, name)) for name in ("verb", "title", "notes", "provenance")}
+        values |= {name: [_plain(asdict(item)) for item in getattr(self, name)] for name in ("rows", "findings", "verdicts")}
         return values
 
     @classmethod
@@ -366,15 +366,12 @@ class Result(Sequence[Row]):
             name: tuple(item for result in results for item in getattr(result, name))
             for name in ("rows", "findings", "verdicts", "pictures", "notes")
         }
-        tables: dict[str, list[pyarrow.Table]] = {}
-        for result in results:
-            for name, table in result.records.items():
-                tables.setdefault(name, []).append(table)
+        tables = dict.fromkeys(name for result in results for name in result.records)
         inputs = [item for result in results for item in result.provenance.get("inputs", ())]
         return cls(
             verb=first.verb,
             title=title or ", ".join(result.title for result in results),
-            records={name: _stacked(parts) for name, parts in tables.items()},
+            records={name: _stacked([result.records[name] for result in results if name in result.records]) for name in tables},
             provenance={**first.provenance, "inputs": inputs},
             **sequences,
         )
@@ -396,6 +393,12 @@ def table_of(records: Iterable[Mapping[str, Any]]) -> pyarrow.Table:
 def _drawing() -> Any:
     # The one upward import, late and by name: a result draws itself, as a pandas frame does, but the drawing is in `reports`.
     return import_module("theodolite.reports.drawing")
+
+
+def _stacked(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
+    import pyarrow
+
+    return pyarrow.concat_tables(tables, promote_options="default")
 
 
 def _finding(values: Mapping[str, Any]) -> Finding:
@@ -451,22 +454,3 @@ def _rows(path: Path) -> tuple[Row, ...]:
         return tuple(read_rows(path))
     except (ValueError, TypeError, AttributeError) as error:  # of JSON, of Arrow, or of a row
         raise ValueError(f"{path} does not hold rows ({error}); {AGAIN}") from error
-
-
-def _write_table(table: pyarrow.Table, path: Path) -> None:
-    import pyarrow.parquet as parquet
-
-    with whole_file(path) as partial:
-        parquet.write_table(table, partial)
-
-
-def _read_table(path: Path) -> pyarrow.Table:
-    import pyarrow.parquet as parquet
-
-    return parquet.read_table(path)
-
-
-def _stacked(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
-    import pyarrow
-
-    return pyarrow.concat_tables(tables, promote_options="default")

@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 
 from theodolite.core.files import require_free, whole_file, write_json, write_text
 
-ROW_ENDINGS = (".parquet", ".json", ".jsonl")
-"""Files that rows can be written to."""
+ROW_ENDINGS = (".parquet", ".json", ".jsonl")  # of files that rows can be written to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,13 +110,20 @@ def write_rows(rows: Iterable[Row], path: str | os.PathLike[str]) -> None:
     """
     path = require_rows_file(path)
     records = [row.to_dict() for row in rows]
+    # JSON has no nan: `to_dict` made them null, and `from_dict` turns null into nan.
     if path.suffix == ".json":
         write_json(path, records)
     elif path.suffix == ".jsonl":
         write_text(path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
     else:
+        import pyarrow
+        import pyarrow.parquet as parquet
+
+        # The schema comes from the class, so that columns of None, and files without rows, have their types too.
+        kinds = {"str": pyarrow.string(), "float": pyarrow.float64(), "int": pyarrow.int64()}
+        schema = pyarrow.schema([(f.name, kinds[str(f.type).split(" ")[0]]) for f in fields(Row)])
         with whole_file(path) as partial:
-            _write_parquet(records, partial)
+            parquet.write_table(pyarrow.Table.from_pylist(records, schema=schema), partial)
 
 
 def require_rows_file(path: str | os.PathLike[str]) -> Path:
@@ -175,13 +181,3 @@ def _rows_file(path: str | os.PathLike[str]) -> Path:
     if path.suffix not in ROW_ENDINGS:
         raise ValueError(f"{path.name!r} has no known ending for rows; use .parquet, .json or .jsonl")
     return path
-
-
-def _write_parquet(records: list[dict[str, Any]], path: Path) -> None:
-    import pyarrow
-    import pyarrow.parquet as parquet
-
-    # The schema comes from the class, so that columns of None, and files without rows, have their types too.
-    kinds = {"str": pyarrow.string(), "float": pyarrow.float64(), "int": pyarrow.int64()}
-    schema = pyarrow.schema([(f.name, kinds[str(f.type).split(" ")[0]]) for f in fields(Row)])
-    parquet.write_table(pyarrow.Table.from_pylist(records, schema=schema), path)

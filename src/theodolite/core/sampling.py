@@ -27,12 +27,14 @@ def sample_rows(n: int, size: int, *, seed: int = 0) -> Indices:
     for start in range(0, n, 2**20):
         sample = np.concatenate([sample, np.arange(start, min(n, start + 2**20))])
         if len(sample) > size:
-            sample = sample[_smallest(row_keys(sample, seed=seed), size)]
+            sample = sample[_smallest(sample, size, seed)]
     return np.sort(sample)
 
 
 class RowSample:
     """The sample that `sample_rows` would choose, gathered from blocks whose total number is not known beforehand.
+
+    `index` are the numbers of the rows sampled so far, ascending, and `rows` the rows themselves.
 
     Parameters
     ----------
@@ -49,8 +51,8 @@ class RowSample:
     def __init__(self, size: int, d: int, dtype: np.dtype[np.floating], *, seed: int = 0) -> None:
         self.size = size
         self.seed = seed
-        self._index = np.empty(0, np.intp)
-        self._rows = np.empty((0, d), dtype)
+        self.index: Indices = np.empty(0, np.intp)
+        self.rows: Floats = np.empty((0, d), dtype)
 
     def add(self, start: int, block: Floats) -> None:
         """Offer the rows of a block.
@@ -63,25 +65,15 @@ class RowSample:
             The rows.
         """
         index = np.arange(start, start + len(block))
-        if len(self._index) >= self.size:
+        if len(self.index) >= self.size:
             # Rows with a larger key than the sample's largest cannot enter it: most blocks are dropped here without a copy.
-            is_smaller = row_keys(index, seed=self.seed) < row_keys(self._index, seed=self.seed).max()
+            is_smaller = _row_keys(index, self.seed) < _row_keys(self.index, self.seed).max()
             index, block = index[is_smaller], block[is_smaller]
-        self._index = np.concatenate([self._index, index])
-        self._rows = np.concatenate([self._rows, block])
-        if len(self._index) > self.size:
-            best = np.sort(_smallest(row_keys(self._index, seed=self.seed), self.size))
-            self._index, self._rows = self._index[best], self._rows[best]
-
-    @property
-    def index(self) -> Indices:
-        """Numbers of the sampled rows, ascending."""
-        return self._index
-
-    @property
-    def rows(self) -> Floats:
-        """The sampled rows, in the order of `index`."""
-        return self._rows
+        self.index = np.concatenate([self.index, index])
+        self.rows = np.concatenate([self.rows, block])
+        if len(self.index) > self.size:
+            best = np.sort(_smallest(self.index, self.size, self.seed))
+            self.index, self.rows = self.index[best], self.rows[best]
 
 
 def sample_by_label(y: ArrayLike, size: int, *, seed: int = 0) -> Indices:
@@ -135,16 +127,8 @@ def hold_out(y: ArrayLike, share: float, *, seed: int = 0) -> Indices:
     return _stratified(codes, _quotas(counts, size, least=np.zeros_like(counts), most=counts - 1), seed)
 
 
-def row_keys(index: Indices, *, seed: int) -> NDArray[np.uint64]:
-    """A random 64-bit key for each row number (splitmix64); a sample is the rows with the smallest keys.
-
-    Parameters
-    ----------
-    index
-        Row numbers.
-    seed
-        Another seed gives other keys.
-    """
+def _row_keys(index: Indices, seed: int) -> NDArray[np.uint64]:
+    """A random 64-bit key for each row number (splitmix64); a sample is the rows with the smallest keys."""
     with np.errstate(over="ignore"):
         key = index.astype(np.uint64) + np.uint64(1) + np.uint64(seed) * np.uint64(0xD1342543DE82EF95)
         key *= np.uint64(0x9E3779B97F4A7C15)
@@ -153,8 +137,9 @@ def row_keys(index: Indices, *, seed: int) -> NDArray[np.uint64]:
         return key ^ (key >> np.uint64(31))
 
 
-def _smallest(keys: NDArray[np.uint64], size: int) -> Indices:
-    return np.argpartition(keys, size - 1)[:size]
+def _smallest(index: Indices, size: int, seed: int) -> Indices:
+    """Positions of the row numbers with the smallest keys, in no particular order."""
+    return np.argpartition(_row_keys(index, seed), size - 1)[:size]
 
 
 def _label_codes(y: ArrayLike) -> tuple[Indices, Indices]:
@@ -180,6 +165,6 @@ def _quotas(counts: Indices, size: int, *, least: Indices, most: Indices) -> Ind
 
 def _stratified(codes: Indices, quotas: Indices, seed: int) -> Indices:
     """The rows with the smallest keys of each label, as many as its quota."""
-    order = np.lexsort((row_keys(np.arange(len(codes)), seed=seed), codes))
-    starts = np.concatenate([[0], np.cumsum(np.bincount(codes))[:-1]])
-    return np.sort(np.concatenate([order[start : start + size] for start, size in zip(starts, quotas, strict=True)]))
+    order = np.lexsort((_row_keys(np.arange(len(codes)), seed), codes))
+    by_label = np.split(order, np.cumsum(np.bincount(codes))[:-1])
+    return np.sort(np.concatenate([rows[:quota] for rows, quota in zip(by_label, quotas, strict=True)]))

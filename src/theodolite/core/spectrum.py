@@ -43,6 +43,7 @@ class Spectrum:
         Directions without any spread count as one: nothing that is measured along them depends on which ones they are.
         """
         rank = self.rank
+        # One zero in place of all directions without spread.
         padded = np.append(self.values[:rank], np.zeros(int(rank < self.d)))
         return float(np.min(padded[:-1] - padded[1:]) / padded[0]) if rank and len(padded) > 1 else float("nan")
 
@@ -62,6 +63,7 @@ def eigenpairs(moments: Moments, *, centered: bool = True) -> Spectrum:
         rows = moments.rows - moments.mean if centered else moments.rows
         _, singular, vectors = np.linalg.svd(rows, full_matrices=False)
         return Spectrum(np.square(singular), fixed_signs(vectors.T), moments.d, moments.eps)
+    # Ascending, and a little below 0 by rounding.
     values, vectors = np.linalg.eigh(_second_moment(moments, centered=centered))
     return Spectrum(np.maximum(values[::-1], 0.0), fixed_signs(vectors[:, ::-1]), moments.d, moments.eps)
 

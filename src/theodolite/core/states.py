@@ -13,8 +13,8 @@ BEFORE = "before"
 AFTER = "after"
 DIFFERENCE = "difference"
 
+# All states, earliest first.
 STATES = (PRE_TRAINED, BEFORE, FINE_TUNING, FINE_TUNED, AFTER, ISOLAYER, ISOBN, COSREG, ISTAR, DIFFERENCE)
-"""All states, earliest first."""
 
 _TITLES = {ISOLAYER: "isotropy layer", ISOBN: "IsoBN", COSREG: "cosine regularisation", ISTAR: "I-STAR"}
 

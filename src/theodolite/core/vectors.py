@@ -18,13 +18,13 @@ from theodolite.core.files import natural_key
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Indices: TypeAlias = NDArray[np.intp]
-
+# Anything `source` accepts: an (n, d) array or memmap, a nested list, a torch tensor, a pandas or polars frame, an iterable
+# of (m, d) chunks, a function that returns such an iterable, a folder of `.npy` shards, or a `Source`.
 Vectors: TypeAlias = Any
-"""Anything `source` accepts: an (n, d) array or memmap, a nested list, a torch tensor, a pandas or polars frame, an iterable
-of (m, d) chunks, a function that returns such an iterable, a folder of `.npy` shards, or a `Source`."""
-
+# The ways out that an error names if a stream would have to be read twice.
+REPLAYABLE = "pass a function that returns a fresh iterator, a list of chunks, a folder of shards or a memory-mapped array"
+# Target size of one block: large enough for BLAS to run at full speed, small enough to stay in the last-level cache.
 BLOCK_BYTES = 8 * 2**20
-"""Target size of one block: large enough for BLAS to run at full speed, small enough to stay in the last-level cache."""
 
 
 class Source:
@@ -74,10 +74,8 @@ class Source:
 
     def raw_blocks(self) -> Iterator[tuple[int, NDArray[Any]]]:
         """Pairs of first row and block as stored: neither cast nor checked, so that worker threads can do both."""
-        start = 0
-        for block in _regroup(self._chunks(), self.block_rows, self.d):
-            yield start, block
-            start += len(block)
+        for number, block in enumerate(_regroup(self._chunks(), self.block_rows, self.d)):
+            yield number * self.block_rows, block
 
     def prepare(self, start: int, raw: NDArray[Any], *, check: bool = True) -> Floats:
         """A stored block as C-ordered float32 or float64.
@@ -111,16 +109,12 @@ class Source:
         """
         if self._take is not None:
             selection = np.ascontiguousarray(self._take(rows), dtype=self.dtype)
-            bad = np.argwhere(~np.isfinite(selection))
-            if len(bad):
-                raise _not_finite(selection[tuple(bad[0])], int(rows[bad[0][0]]), int(bad[0][1]))
+            require_finite(selection, rows=rows)
             return selection
         parts = [np.empty((0, self.d), self.dtype)]
-        start = 0
-        for block in self.blocks():
-            low, high = np.searchsorted(rows, (start, start + len(block)))
-            parts.append(block[rows[low:high] - start])
-            start += len(block)
+        for start, raw in self.raw_blocks():
+            low, high = np.searchsorted(rows, (start, start + len(raw)))
+            parts.append(self.prepare(start, raw)[rows[low:high] - start])
         return np.concatenate(parts)
 
     def watched(self, on_rows: Callable[[int], None]) -> Source:
@@ -180,6 +174,7 @@ def array(X: Vectors) -> Floats:
         See `Vectors` for what is accepted.
     """
     blocks = list(source(X).blocks())
+    # One block needs no copy: it may be the caller's own array.
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
@@ -203,7 +198,7 @@ def working_dtype(dtype: Any) -> np.dtype[Any]:
     return np.dtype(np.float32 if small else np.float64)
 
 
-def require_finite(block: Floats, *, first_row: int = 0) -> None:
+def require_finite(block: Floats, *, first_row: int = 0, rows: Indices | None = None) -> None:
     """Raise a ValueError that names the first entry that is NaN or infinite.
 
     Parameters
@@ -212,6 +207,8 @@ def require_finite(block: Floats, *, first_row: int = 0) -> None:
         The rows to check.
     first_row
         Number of the first of them, for the message.
+    rows
+        Numbers of all of them, if they do not follow each other.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         # One reduction decides the usual case; a sum that overflowed without a bad entry is sorted out below.
@@ -219,16 +216,12 @@ def require_finite(block: Floats, *, first_row: int = 0) -> None:
             return
     bad = np.argwhere(~np.isfinite(block))
     if len(bad):
-        row, column = (int(i) for i in bad[0])
-        raise _not_finite(block[row, column], first_row + row, column)
-
-
-def _not_finite(value: Any, row: int, column: int) -> ValueError:
-    name = "NaN" if np.isnan(value) else str(value)
-    return ValueError(
-        f"the vectors contain {name} at row {row}, column {column}; every entry must be finite: "
-        "drop such rows, or find the step that produced them"
-    )
+        row, column = bad[0]
+        name = "NaN" if np.isnan(block[row, column]) else str(block[row, column])
+        raise ValueError(
+            f"the vectors contain {name} at row {first_row + row if rows is None else rows[row]}, column {column}; "
+            "every entry must be finite: drop such rows, or find the step that produced them"
+        )
 
 
 def _plain(X: Any) -> NDArray[Any]:
@@ -251,16 +244,15 @@ def _from_frame(frame: Any) -> NDArray[Any]:
     """The vectors of a pandas or polars frame with numeric columns or one column of vectors, or of a Series of vectors."""
     if not hasattr(frame, "columns"):
         return _from_series(frame)
-    columns = [str(name) for name in frame.columns]
-    if len(columns) == 1:  # which may hold one list per row
+    if len(frame.columns) == 1:  # which may hold one list per row
         series = frame[frame.columns[0]]
         if len(series) and np.ndim(next(iter(series))) == 1:
             return _from_series(series)
-    for name, label in zip(columns, frame.columns, strict=True):
-        dtype = getattr(frame[label].to_numpy(), "dtype", None)
-        if dtype is None or dtype.kind not in "fiub":
+    for name in frame.columns:
+        dtype = frame[name].to_numpy().dtype
+        if dtype.kind not in "fiub":
             raise TypeError(
-                f"column {name!r} of the frame is not numeric ({dtype}); select the vector columns first, "
+                f"column {str(name)!r} of the frame is not numeric ({dtype}); select the vector columns first, "
                 "or pass a frame with one column of lists"
             )
     return np.asarray(frame.to_numpy())
@@ -277,11 +269,7 @@ def _from_series(series: Any) -> NDArray[Any]:
 
 def _from_array(X: NDArray[Any]) -> Source:
     _require_table(X)
-
-    def chunks() -> Iterator[NDArray[Any]]:
-        yield X
-
-    return Source(chunks, n=X.shape[0], d=X.shape[1], dtype=X.dtype, take=lambda rows: X[rows])
+    return Source(lambda: iter([X]), n=X.shape[0], d=X.shape[1], dtype=X.dtype, take=lambda rows: X[rows])
 
 
 def _from_sequence(parts: Sequence[NDArray[Any]]) -> Source:
@@ -319,10 +307,7 @@ def _from_stream(stream: Iterator[Any]) -> Source:
     def chunks() -> Iterator[NDArray[Any]]:
         nonlocal is_spent
         if is_spent:
-            raise ValueError(
-                "this stream of chunks was read already and cannot be read twice; pass a function that returns "
-                "a fresh iterator, a list of chunks, or a memory-mapped array"
-            )
+            raise ValueError(f"this stream of chunks was read already and cannot be read twice; {REPLAYABLE}")
         is_spent = True
         yield first
         yield from plain
@@ -341,8 +326,10 @@ def _first_chunk(chunks: Iterator[NDArray[Any]], otherwise: str) -> NDArray[Any]
 def _from_folder(folder: Path) -> Source:
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is not a folder of .npy shards; open a single file with theodolite.read")
+    # A space has one .npy file per layer: reading them as shards would put layers one under the other.
     if (folder / "space.json").exists():
         raise ValueError(f"{folder} is a space with layers; open it with theodolite.spaces.Space.open and take one of them")
+    # Opened as memory maps, so that a folder may be larger than memory.
     shards = sorted(folder.glob("*.npy"), key=lambda path: natural_key(path.name))
     if not shards:
         raise FileNotFoundError(f"{folder} contains no .npy shard; name the folder the shards are in")
@@ -351,23 +338,19 @@ def _from_folder(folder: Path) -> Source:
 
 def _require_table(X: NDArray[Any]) -> None:
     working_dtype(X.dtype)
-    if X.ndim == 1:
-        raise ValueError(
-            f"got one axis of length {len(X)}; vectors are an (n, d) array: X.reshape(1, -1) for one vector, "
-            "X.reshape(-1, 1) for one dimension"
-        )
+    hints = {
+        0: "a single number is not a vector",
+        1: f"one axis of length {X.size} is X.reshape(1, -1) if it is one vector, X.reshape(-1, 1) if it is one dimension",
+    }
     if X.ndim != 2:
-        raise ValueError(
-            f"got shape {X.shape}; vectors are an (n, d) array: drop padding, then flatten with X.reshape(-1, X.shape[-1])"
-            if X.ndim > 2
-            else "got a single number; vectors are an (n, d) array"
-        )
+        hint = hints.get(X.ndim, "drop padding, then flatten with X.reshape(-1, X.shape[-1])")
+        raise ValueError(f"got shape {X.shape}; vectors are an (n, d) array: {hint}")
     if 0 in X.shape:
         raise ValueError(f"got shape {X.shape}; there must be at least one row and one column")
 
 
 def _regroup(chunks: Iterable[NDArray[Any]], rows: int, d: int) -> Iterator[NDArray[Any]]:
-    """Cut long chunks and join short ones, so that speed does not depend on how a caller chunks."""
+    """Blocks of exactly `rows` rows, but for the last, so that speed does not depend on how a caller chunks."""
     waiting: list[NDArray[Any]] = []
     count = 0  # rows waiting
     start = 0
@@ -382,6 +365,7 @@ def _regroup(chunks: Iterable[NDArray[Any]], rows: int, d: int) -> Iterator[NDAr
             if count >= rows:
                 joined = waiting[0] if len(waiting) == 1 else np.concatenate(waiting)
                 yield joined[:rows]
+                # The rest is a view, not a copy, and shorter than a block.
                 waiting = [joined[rows:]] if count > rows else []
                 count = max(0, count - rows)
     if count:

@@ -20,11 +20,10 @@ from theodolite.metrics.cosine import (
     rogue_share, pair_cosine_median, pair_cosine_p05, pair_cosine_p95, pair_cosines, similar_pairs, zero_rows,
 )
 from theodolite.metrics.sphere import alignment, uniformity
-from theodolite.metrics.intrinsic import intrinsic_dimension
 from theodolite.metrics.neighbours import (
-    density_variation, exact_duplicates, hub_share, hubness, near_duplicates, never_retrieved, outliers, relative_contrast,
+    density_variation, exact_duplicates, hub_share, hubness, intrinsic_dimension, islands, metric_agreement, near_duplicates,
+    never_retrieved, outliers, relative_contrast, retrieval_stability,
 )
-from theodolite.metrics.retrieval import islands, metric_agreement, retrieval_stability
 from theodolite.metrics.evaluation import Comparison, compare_clouds, metric_rows
 
 __all__ = [

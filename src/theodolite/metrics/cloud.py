@@ -12,12 +12,11 @@ import numpy as np
 from theodolite.core.moments import Doubles, Moments, row_norms
 from theodolite.core.sampling import RowSample, sample_rows
 from theodolite.core.spectrum import Spectrum, eigenpairs, eigenvalues
-from theodolite.core.vectors import Floats, Indices, Source, Vectors, source
+from theodolite.core.vectors import REPLAYABLE, Floats, Indices, Source, Vectors, source
 
 Value = TypeVar("Value")
 
-SAMPLE = 10_000
-"""Rows used by metrics that compare rows with rows, if there are more."""
+SAMPLE = 10_000  # rows used by metrics that compare rows with rows, if there are more
 CHUNK = 1024  # rows normalised at a time, so that float64 copies stay small
 
 
@@ -77,7 +76,6 @@ class Cloud:
         self.sample_size = sample
         self.seed = seed
         self._cache: dict[str, object] = {}
-        self._sampled: tuple[Indices, Floats] | None = None
 
     @classmethod
     def of(cls, X: Vectors) -> Cloud:
@@ -115,17 +113,22 @@ class Cloud:
         self._sampled = sample.index, sample.rows
         return moments
 
+    @cached_property
+    def _sampled(self) -> tuple[Indices, Floats]:
+        """Numbers of the sampled rows, ascending, and the rows."""
+        if not self.source.replayable:
+            self.moments  # noqa: B018  # reads the stream, and sets this attribute
+            return self._sampled
+        index = sample_rows(self.n, self.sample_size, seed=self.seed)
+        return index, self.source.take(index)
+
     def replay(self) -> Source:
         """The rows for a second pass; a stream that can be read only once has them only if its sample holds all of them."""
         if self.source.replayable:
             return self.source
-        self.moments  # noqa: B018  # the first pass, which collects the sample
         if not self.is_sampled:
             return source(self.sample)
-        raise Undefined(
-            "it needs a second pass over the rows, and this stream can be read once: pass a function that returns "
-            "a fresh iterator, or a memory-mapped array"
-        )
+        raise Undefined(f"it needs a second pass over the rows, and this stream can be read once: {REPLAYABLE}")
 
     def cached(self, key: str, compute: Callable[[], Value]) -> Value:
         """A value that is computed once per cloud, which is how metrics share intermediate results.
@@ -159,12 +162,12 @@ class Cloud:
     @property
     def sample_index(self) -> Indices:
         """Numbers of the sampled rows, ascending; all rows if there are no more than `sample_size`."""
-        return self._sample[0]
+        return self._sampled[0]
 
     @property
     def sample(self) -> Floats:
         """The sampled rows."""
-        return self._sample[1]
+        return self._sampled[1]
 
     @property
     def is_sampled(self) -> bool:
@@ -180,16 +183,6 @@ class Cloud:
             raise Undefined(f"comparing rows needs at least two that are not zero, there are {units.m}{zeros}")
         return units
 
-    @property
-    def _sample(self) -> tuple[Indices, Floats]:
-        if self._sampled is None:
-            if not self.source.replayable:
-                self.moments  # noqa: B018  # reads the stream, and collects the sample
-                return self._sample
-            index = sample_rows(self.n, self.sample_size, seed=self.seed)
-            self._sampled = index, self.source.take(index)
-        return self._sampled
-
 
 def moments_of(X: Vectors | Moments | Cloud) -> Moments:
     """Moments of vectors or of a cloud; moments are returned as they are.
@@ -202,6 +195,22 @@ def moments_of(X: Vectors | Moments | Cloud) -> Moments:
     return X.moments if isinstance(X, Cloud) else Moments.of(X)
 
 
+def moments_with_spread(X: Vectors | Moments | Cloud) -> Moments:
+    """Moments of vectors or of a cloud whose rows are not all the same point; undefined otherwise.
+
+    Parameters
+    ----------
+    X
+        Vectors, moments or a cloud.
+    """
+    moments = moments_of(X)
+    if moments.n < 2:
+        raise Undefined("one row has no covariance; give at least two")
+    if not moments.has_spread:
+        raise Undefined("all rows are the same point, so there is no variance")
+    return moments
+
+
 def _unit_rows(X: Floats, index: Indices) -> UnitRows:
     """Rows scaled to unit length, in float64 but stored in X's precision; `index` are their numbers in the cloud."""
     norms = row_norms(X)
@@ -212,6 +221,7 @@ def _unit_rows(X: Floats, index: Indices) -> UnitRows:
         # A division, not a product with the reciprocal: that of a tiny norm would overflow.
         return np.asarray(X[rows].astype(np.float64) / norms[rows, None], dtype=np.float64)
 
+    # Scaled twice, once for the mean and once to subtract it: float64 unit vectors of all rows would double the memory.
     mean = np.zeros(X.shape[1])
     for rows in chunks:
         mean += scaled(rows).sum(axis=0)

@@ -11,15 +11,12 @@ from theodolite.core.intervals import quantile_interval, share_interval
 from theodolite.core.moments import Doubles, Moments
 from theodolite.core.parallel import in_threads
 from theodolite.core.vectors import Indices, Vectors
-from theodolite.metrics.cloud import Cloud, Undefined, UnitRows, moments_of
+from theodolite.metrics.cloud import Cloud, Undefined, UnitRows, moments_of, moments_with_spread
 from theodolite.metrics.registry import LOWER, NEITHER, metric
 
-PAIRS = 200_000
-"""Pairs of rows that are measured if there are more."""
-LEVELS = (0.05, 0.5, 0.95)
-"""Quantiles of the cosines of pairs."""
-SIMILAR = 0.8
-"""Cosine above which two random rows count as similar."""
+PAIRS = 200_000  # pairs of rows that are measured if there are more
+LEVELS = (0.05, 0.5, 0.95)  # quantiles of the cosines of pairs
+SIMILAR = 0.8  # cosine above which two random rows count as similar
 
 
 @metric("[-1/(n-1), 1]", LOWER, needs="moments", paper="Ethayarajh 2019", isotropic_at="0")
@@ -62,6 +59,7 @@ def rogue_share(X: Vectors | Moments | Cloud) -> float:
     X
         Vectors, their moments or a cloud.
     """
+    # Magnitudes: the contribution of a dimension may be negative, and the sum of all may be near 0.
     sizes = np.sort(np.abs(dimension_contributions(X)))[::-1]
     total = float(sizes.sum())
     if total == 0:
@@ -78,9 +76,7 @@ def largest_variance_ratio(X: Vectors | Moments | Cloud) -> float:
     X
         Vectors, their moments or a cloud.
     """
-    moments = moments_of(X)
-    if moments.n < 2 or not moments.has_spread:
-        raise Undefined("there is no variance to compare")
+    moments = moments_with_spread(X)
     return float(moments.squared_deviations.max()) * moments.d / moments.trace
 
 
@@ -212,6 +208,7 @@ def pair_cosines(X: Vectors | Cloud, *, pairs: int = PAIRS, threshold: float = S
     """
     if pairs < 1:
         raise ValueError(f"pairs={pairs} must be at least 1")
+    # Cached, as four metrics read the same cosines.
     cloud = Cloud.of(X)
     return cloud.cached(f"pair cosines {pairs} {threshold}", lambda: _measure(cloud, pairs, threshold))
 
@@ -286,4 +283,4 @@ def _cosines(units: UnitRows, first: Indices, second: Indices) -> Doubles:
         return np.asarray(1 - np.einsum("ij,ij->i", gap, gap).astype(np.float64) / 2, dtype=np.float64)
 
     cosines: Doubles = np.concatenate(in_threads(work, range(0, len(first), step)))
-    return cosines.clip(-1, 1)
+    return cosines.clip(-1, 1)  # rounding may leave one of opposite rows a little below -1

@@ -17,13 +17,10 @@ from theodolite.metrics import partition
 from theodolite.metrics.cloud import Cloud, Undefined
 from theodolite.metrics.registry import METRICS, check_metrics
 
-Progress: TypeAlias = Callable[[int, int], None]
-"""Called with (finished, total) as replicates finish."""
+Progress: TypeAlias = Callable[[int, int], None]  # called with (finished, total) as replicates finish
 
-FEWEST_REPLICATES = 20
-"""Half-samples that an interval needs at least."""
-FEWEST_ROWS = 8
-"""Rows that half-samples need at least."""
+FEWEST_REPLICATES = 20  # half-samples that an interval needs at least
+FEWEST_ROWS = 8  # rows that half-samples need at least
 
 
 def metric_rows(
@@ -65,27 +62,15 @@ def metric_rows(
     names = check_metrics(metrics)
     values = _values(cloud, names)
     deviations = _deviations(cloud, names, bootstrap, seed=cloud.seed, progress=progress)
-    fields = {"versions": current_versions(), **(about or {})}
+    fields = {"n": cloud.n, "d": cloud.d, "seed": cloud.seed, "versions": current_versions(), **(about or {})}
     setting = str(fields.pop("setting", ""))
     rows = []
     for name, (value, reason) in values.items():
         low, high = deviation_interval(value, deviations.get(name), level=level)
         is_sampled = METRICS[name].needs == "sample" and cloud.is_sampled
         settings = [setting, f"sample={cloud.sample_size}" * is_sampled, f"half-samples={bootstrap}" * (low is not None)]
-        rows.append(
-            Row(
-                metric=name,
-                value=value,
-                low=low,
-                high=high,
-                reason=reason,
-                n=cloud.n,
-                d=cloud.d,
-                seed=cloud.seed,
-                setting=" ".join(filter(None, settings)),
-                **fields,
-            )
-        )
+        fields["setting"] = " ".join(filter(None, settings))
+        rows.append(Row(metric=name, value=value, low=low, high=high, reason=reason, **fields))
     return rows
 
 
@@ -156,7 +141,7 @@ def compare_clouds(
     require_level(level)
     before, after = metric_rows(first, metrics, about=about[0]), metric_rows(second, metrics, about=about[1])
     if paired is None:
-        paired = first.n == second.n
+        paired = first.n == second.n  # two clouds of one size are two states of the same texts more often than not
     if paired and first.n != second.n:
         raise ValueError(f"paired rows need as many in both: there are {first.n} and {second.n}; compare them as independent")
     if paired and (first.sample_size, first.seed) != (second.sample_size, second.seed):

@@ -6,7 +6,7 @@ import numpy as np
 
 from theodolite.core.moments import Doubles, Moments
 from theodolite.core.vectors import Vectors
-from theodolite.metrics.cloud import Cloud, Undefined, moments_of
+from theodolite.metrics.cloud import Cloud, Undefined, moments_with_spread
 from theodolite.metrics.registry import HIGHER, metric
 
 
@@ -22,8 +22,8 @@ def iso_score(X: Vectors | Moments | Cloud) -> float:
     X
         Vectors, their moments or a cloud.
     """
-    moments = moments_of(X)
-    return _score(_participation(moments), moments.d)
+    moments = moments_with_spread(X)
+    return _score(moments.trace**2 / moments.trace_of_square, moments.d)
 
 
 @metric("[1, d]", HIGHER, needs="moments", paper="Rudman et al. 2022")
@@ -35,7 +35,8 @@ def participation_ratio(X: Vectors | Moments | Cloud) -> float:
     X
         Vectors, their moments or a cloud.
     """
-    return _participation(moments_of(X))
+    moments = moments_with_spread(X)
+    return moments.trace**2 / moments.trace_of_square
 
 
 @metric(
@@ -57,7 +58,7 @@ def iso_score_corrected(X: Vectors | Moments | Cloud) -> float:
     X
         Vectors, their moments or a cloud; at least 3 rows.
     """
-    moments = _with_spread(moments_of(X))
+    moments = moments_with_spread(X)
     if moments.n < 3:
         raise Undefined(f"the correction needs at least 3 rows, there are {moments.n}")
     # Srivastava 2005: of Gaussian rows, with `free` degrees of freedom.
@@ -87,29 +88,17 @@ def iso_score_star(X: Vectors | Moments | Cloud, reference: Doubles, *, zeta: fl
     zeta
         The weight of C0, in [0, 1].
     """
-    moments = _with_spread(moments_of(X))
+    moments = moments_with_spread(X)
     if reference.shape != (moments.d, moments.d):
         raise ValueError(f"reference has shape {reference.shape}; C0 must be ({moments.d}, {moments.d}), as wide as the vectors")
     if not 0 <= zeta <= 1:
         raise ValueError(f"zeta={zeta} must be in [0, 1]")
+    # The shrunk matrix is not the scatter of a cloud, so its participation ratio comes from the matrix itself.
     shrunk = (1 - zeta) * moments.covariance() + zeta * reference
     return _score(float(np.trace(shrunk)) ** 2 / float(np.vdot(shrunk, shrunk)), moments.d)
-
-
-def _participation(moments: Moments) -> float:
-    moments = _with_spread(moments)
-    return moments.trace**2 / moments.trace_of_square
 
 
 def _score(participation: float, d: int) -> float:
     if d == 1:
         raise Undefined("isotropy has no meaning in one dimension (d = 1)")
     return (participation - 1) / (d - 1)
-
-
-def _with_spread(moments: Moments) -> Moments:
-    if moments.n < 2:
-        raise Undefined("one row has no covariance; give at least two")
-    if not moments.has_spread:
-        raise Undefined("all rows are the same point, so there is no variance to compare")
-    return moments

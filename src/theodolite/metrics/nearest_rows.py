@@ -1,25 +1,31 @@
-"""Exact nearest rows by brute force, near the speed of the matrix product: tiles of the symmetric product, on all cores.
+"""Exact nearest rows by brute force, near the speed of the matrix product, and the neighbour table that metrics share.
 
-Each tile of products serves both its rows and its columns, which halves the work; on 10,000 x 768 rows this takes less than
-half the time of the general search in scikit-learn. Products select a few candidates more than needed, and differences of the
-rows, which do not cancel, decide among them.
+The symmetric product is cut into tiles, which run on all cores. Each tile serves both its rows and its columns, which halves
+the work; on 10,000 x 768 rows this takes less than half the time of the general search in scikit-learn. Products select a few
+candidates more than needed, and differences of the rows, which do not cancel, decide among them.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from theodolite.core.moments import Doubles
 from theodolite.core.parallel import in_threads
 from theodolite.core.vectors import Floats, Indices
+from theodolite.metrics.cloud import Cloud, Undefined
 
 Output = TypeVar("Output")
 
+K = 10  # neighbours listed per row: the length of a first page of search results
+# Cosine distance, as a share of the mean one, up to which two rows are copies: above float32 rounding, below real gaps.
+SAME = 1e-10
 TILE = 1024  # rows of a tile: large enough for BLAS, and its products stay in the cache
 SPARE = 4  # candidates beyond k, so that rounding in the products cannot exclude a true neighbour
 GATHER_BYTES = 8 * 2**20
@@ -52,6 +58,7 @@ def nearest_neighbours(points: Floats, k: int) -> tuple[Indices, Doubles]:
         best.offer(rows, products, columns.start)
 
     each_tile(points, visit)
+    # Products may round two candidates to the same score: differences, which do not cancel, decide their order.
     squares = squared_distances(points, points, best.index)
     order = np.lexsort((best.index, squares), axis=1)[:, :k]
     return np.take_along_axis(best.index, order, 1), np.take_along_axis(squares, order, 1)
@@ -140,6 +147,147 @@ def distinct_rows(X: Floats) -> tuple[Indices, Indices]:
         if group[row] == len(first):
             first.append(row)
     return np.array(first, np.intp), group
+
+
+@dataclass(frozen=True, eq=False)
+class NeighbourTable:
+    """The k nearest rows by cosine of every row of a cloud's sample that is not zero, nearest first, itself excluded.
+
+    Rows are numbered by their position among the m rows that are not zero. Rows that point the same way, up to the rounding of
+    one text embedded in two batches, are copies: neighbours at distance 0. If more copies tie than the list has room for, each
+    row lists those that come next after it, in a circle: listing the first ones would turn them into hubs.
+
+    Parameters
+    ----------
+    index, distance
+        (m, k) positions of the neighbours, and their cosine distances 1 - cosine, in [0, 2].
+    rows
+        (m,) row numbers in the whole cloud.
+    distinct
+        (g,) positions of the rows that are not a copy of an earlier one.
+    group
+        (m,) which distinct row each row is a copy of.
+    distinct_index, distinct_distance
+        (g, k') neighbours of each distinct row among the distinct rows, and their distances; k' = min(k, g - 1).
+    copy_distance
+        Cosine distance up to which rows count as copies.
+    """
+
+    index: Indices
+    distance: Doubles
+    rows: Indices
+    distinct: Indices
+    group: Indices
+    distinct_index: Indices
+    distinct_distance: Doubles
+    copy_distance: float
+
+    @property
+    def m(self) -> int:
+        """Number of rows that are not zero."""
+        return len(self.rows)
+
+    @property
+    def k(self) -> int:
+        """Number of neighbours listed per row."""
+        return int(self.index.shape[1])
+
+    @property
+    def nearest_distinct(self) -> Doubles:
+        """(g,) cosine distance of each distinct row to the nearest other one."""
+        if len(self.distinct) < 2:
+            raise Undefined("all rows point the same way, so no row has a neighbour other than copies of itself")
+        return np.asarray(self.distinct_distance[:, 0], dtype=np.float64)
+
+    def occurrences(self) -> Indices:
+        """(m,) in how many lists each row appears; undefined if every list has the same rows."""
+        if self.k == self.m - 1:  # then all counts are equal, whatever the cloud looks like
+            raise Undefined(f"each of the {self.m} rows that are not zero lists all the others; there must be more than {K + 1}")
+        if not self.distance.any():
+            raise Undefined(f"every row has at least {self.k} copies by direction, so their order as neighbours is arbitrary")
+        return np.bincount(self.index.ravel(), minlength=self.m)
+
+
+def neighbours_of(cloud: Cloud) -> NeighbourTable:
+    """The neighbour table of a cloud's sample for k = 10, or m - 1 if there are fewer rows; computed once per cloud.
+
+    Parameters
+    ----------
+    cloud
+        The cloud.
+    """
+    return cloud.cached("neighbours", lambda: _table(cloud, K))
+
+
+def mean_distance(shifted: Floats, rows: Indices) -> float:
+    """Mean cosine distance over all pairs of some rows: the mean of |u_i - u_j|^2 / 2 over i < j is the unbiased variance.
+
+    Parameters
+    ----------
+    shifted
+        (m, d) unit vectors minus their mean.
+    rows
+        Positions of at least two of them.
+    """
+    squares = np.einsum("ij,ij->i", shifted, shifted).astype(np.float64)[rows].sum()
+    total = (np.bincount(rows, minlength=len(shifted)).astype(shifted.dtype) @ shifted).astype(np.float64)
+    return float(squares - total @ total / len(rows)) / (len(rows) - 1)
+
+
+def _table(cloud: Cloud, k: int) -> NeighbourTable:
+    units = cloud.units
+    first, group = distinct_rows(units.shifted)
+    index, distance = _search(units.shifted, first, k)
+    rounding = 4 * float(np.finfo(units.shifted.dtype).eps) ** 2  # if the whole cloud is one direction, the rest is noise
+    limit = max(SAME * mean_distance(units.shifted, np.arange(units.m)), rounding)
+    # A merge may bring rows together that were not among each other's k nearest, so the search is repeated.
+    while distance.size and distance[:, 0].min() <= limit:
+        first, group = _merge_copies(index, distance <= limit, first, group)
+        index, distance = _search(units.shifted, first, k)
+    full = (index, distance) if len(first) == units.m else _with_copies(index, distance, group, min(k, units.m - 1))
+    return NeighbourTable(*full, units.rows, first, group, index, distance, limit)
+
+
+def _search(points: Floats, first: Indices, k: int) -> tuple[Indices, Doubles]:
+    """Lists over the distinct rows alone, (g, min(k, g - 1)) numbers and cosine distances."""
+    if len(first) == 1:
+        return np.empty((1, 0), np.intp), np.empty((1, 0))
+    index, squares = nearest_neighbours(points if len(first) == len(points) else points[first], min(k, len(first) - 1))
+    return index, squares / 2
+
+
+def _merge_copies(index: Indices, is_copy: NDArray[np.bool_], first: Indices, group: Indices) -> tuple[Indices, Indices]:
+    """Distinct rows and groups after distinct rows that are listed as copies of each other were merged."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    row, place = np.nonzero(is_copy)
+    edges = coo_array((np.ones(len(row), np.int8), (row, index[row, place])), shape=(len(first), len(first)))
+    _, part = connected_components(edges, directed=False)
+    _, leader, number = np.unique(part, return_index=True, return_inverse=True)
+    order = np.argsort(leader)  # parts in the order of their first rows
+    return first[leader[order]], np.argsort(order)[number][group]
+
+
+def _with_copies(index: Indices, distance: Doubles, group: Indices, k: int) -> tuple[Indices, Doubles]:
+    """Lists over all rows, from the lists over distinct rows: own copies first, then every neighbour with its copies."""
+    sets = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
+    all_index = np.empty((len(group), k), np.intp)
+    all_distance = np.zeros((len(group), k))
+    for row, own in enumerate(group):
+        # Own copies, starting with the next one after this row.
+        place = int(np.searchsorted(sets[own], row))
+        copies = np.roll(sets[own], -place)[1 : k + 1]
+        all_index[row, : len(copies)] = copies
+        count = len(copies)
+        for other, gap in zip(index[own], distance[own], strict=True):
+            if count == k:
+                break
+            copies = np.roll(sets[other], -(row % len(sets[other])))[: k - count]
+            all_index[row, count : count + len(copies)] = copies
+            all_distance[row, count : count + len(copies)] = gap
+            count += len(copies)
+    return all_index, all_distance
 
 
 class _Best:

@@ -1,96 +1,58 @@
-"""Nearest neighbours in a cloud: hubs, rows that no search returns, copies, outliers, and how much distances differ."""
+"""What nearest neighbours show: intrinsic dimension, hubs, copies, outliers, islands, and how stable a search is."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import NDArray
 
 from theodolite.core.moments import Doubles
 from theodolite.core.vectors import Floats, Indices, Vectors
 from theodolite.metrics.cloud import Cloud, Undefined
-from theodolite.metrics.nearest_rows import distinct_rows, nearest_neighbours
+from theodolite.metrics.nearest_rows import (
+    K,
+    NeighbourTable,
+    distinct_rows,
+    largest_products,
+    mean_distance,
+    nearest_neighbours,
+    neighbours_of,
+    squared_distances,
+)
 from theodolite.metrics.registry import NEITHER, metric
 
-K = 10
-"""Neighbours listed per row: the length of a first page of search results."""
-NEAR = 0.99
-"""Cosine from which two rows count as near-duplicates."""
-SAME = 1e-10
-"""Cosine distance, as a share of the mean one, up to which two rows are copies: above float32 rounding, below real gaps."""
-HUBS = 0.01
-"""Share of the rows whose neighbour slots `hub_share` counts."""
+NEAR = 0.99  # cosine from which two rows count as near-duplicates
+HUBS = 0.01  # share of the rows whose neighbour slots `hub_share` counts
+AGREEMENT_QUERIES = 2000
+STABILITY_QUERIES = 300
+STEP = 0.05  # length of a query's step, as a share of the mean distance to the 10 nearest
+ISLAND_SHARE = 0.005  # share of all rows up to which a cut-off part of the neighbour graph is an island
+DISCARD = 0.1  # share of TwoNN's ratios, the largest ones, that the fit leaves out: the density is least constant there
 
 
-@dataclass(frozen=True, eq=False)
-class NeighbourTable:
-    """The k nearest rows by cosine of every row of a cloud's sample that is not zero, nearest first, itself excluded.
+@metric("(0, inf)", NEITHER, needs="sample", paper="Facco et al. 2017", resample=False)
+def intrinsic_dimension(X: Vectors | Cloud) -> float:
+    """Intrinsic dimension by TwoNN (Facco et al. 2017), above 0, usually far below d; Euclidean.
 
-    Rows are numbered by their position among the m rows that are not zero. Rows that point the same way, up to the rounding of
-    one text embedded in two batches, are copies: neighbours at distance 0. If more copies tie than the list has room for, each
-    row lists those that come next after it, in a circle: listing the first ones would turn them into hubs.
-
-    Parameters
-    ----------
-    index, distance
-        (m, k) positions of the neighbours, and their cosine distances 1 - cosine, in [0, 2].
-    rows
-        (m,) row numbers in the whole cloud.
-    distinct
-        (g,) positions of the rows that are not a copy of an earlier one.
-    group
-        (m,) which distinct row each row is a copy of.
-    distinct_index, distinct_distance
-        (g, k') neighbours of each distinct row among the distinct rows, and their distances; k' = min(k, g - 1).
-    copy_distance
-        Cosine distance up to which rows count as copies.
-    """
-
-    index: Indices
-    distance: Doubles
-    rows: Indices
-    distinct: Indices
-    group: Indices
-    distinct_index: Indices
-    distinct_distance: Doubles
-    copy_distance: float
-
-    @property
-    def m(self) -> int:
-        """Number of rows that are not zero."""
-        return len(self.rows)
-
-    @property
-    def k(self) -> int:
-        """Number of neighbours listed per row."""
-        return int(self.index.shape[1])
-
-    @property
-    def nearest_distinct(self) -> Doubles:
-        """(g,) cosine distance of each distinct row to the nearest other one."""
-        if len(self.distinct) < 2:
-            raise Undefined("all rows point the same way, so no row has a neighbour other than copies of itself")
-        return np.asarray(self.distinct_distance[:, 0], dtype=np.float64)
-
-    def occurrences(self) -> Indices:
-        """(m,) in how many lists each row appears; undefined if every list has the same rows."""
-        if self.k == self.m - 1:  # then all counts are equal, whatever the cloud looks like
-            raise Undefined(f"each of the {self.m} rows that are not zero lists all the others; there must be more than {K + 1}")
-        if not self.distance.any():
-            raise Undefined(f"every row has at least {self.k} copies by direction, so their order as neighbours is arbitrary")
-        return np.bincount(self.index.ravel(), minlength=self.m)
-
-
-def neighbours_of(cloud: Cloud) -> NeighbourTable:
-    """The neighbour table of a cloud's sample for k = 10, or m - 1 if there are fewer rows; computed once per cloud.
+    If r1 and r2 are a row's distances to its two nearest, P(r2 / r1 <= mu) = 1 - mu^-dimension. The dimension is the slope of
+    -log(1 - F) on log mu, by least squares through the origin, with F = i / n for the i-th smallest mu. The 10 % largest ratios
+    are discarded, and copies of rows are left out.
 
     Parameters
     ----------
-    cloud
-        The cloud.
+    X
+        Vectors or a cloud; of more than 10,000 rows a seeded sample is measured, see `Cloud`.
     """
-    return cloud.cached("neighbours", lambda: _table(cloud, K))
+    points = _centred(Cloud.of(X).sample)
+    first, _ = distinct_rows(points)
+    n = len(first)
+    if n < 3:
+        raise Undefined(f"two distances from each row need at least 3 distinct rows, there are {n}")
+    _, squares = nearest_neighbours(points if n == len(points) else points[first], 2)
+    log_ratio = np.sort(np.log(squares[:, 1] / squares[:, 0]) / 2)[: int(n * (1 - DISCARD))]
+    log_tail = -np.log1p(-np.arange(1, len(log_ratio) + 1) / n)
+    # Ratios within rounding of 1 have no slope to fit.
+    if log_ratio[-1] < 256 * np.finfo(points.dtype).eps:
+        raise Undefined("the two nearest of each row are equally far, as on a grid, so their ratios fit no dimension")
+    return float(log_ratio @ log_tail / (log_ratio @ log_ratio))
 
 
 @metric("(-inf, inf)", NEITHER, needs="sample", paper="Radovanović et al. 2010", resample=False)
@@ -181,7 +143,7 @@ def relative_contrast(X: Vectors | Cloud) -> float:
     cloud = Cloud.of(X)
     table = neighbours_of(cloud)
     nearby = float(np.median(table.nearest_distinct))
-    return _mean_distance(cloud.units.shifted, table.distinct) / nearby
+    return mean_distance(cloud.units.shifted, table.distinct) / nearby
 
 
 @metric("[0, 0.5]", NEITHER, needs="sample", resample=False)
@@ -230,6 +192,108 @@ def density_variation(X: Vectors | Cloud) -> float:
     return float(means.std() / means.mean())
 
 
+@metric("[0, 1]", NEITHER, needs="sample", resample=False)
+def metric_agreement(X: Vectors | Cloud) -> float:
+    """Mean share of a row's 10 nearest by cosine that are also its 10 largest inner products, in [0, 1]; 1 is the same results.
+
+    Over at most 2,000 seeded queries. Rows that tie with the tenth by cosine count as shared.
+
+    Parameters
+    ----------
+    X
+        Vectors or a cloud; of more than 10,000 rows a seeded sample is measured, see `Cloud`.
+    """
+    cloud = Cloud.of(X)
+    units, table = cloud.units, neighbours_of(cloud)
+    shifted, dtype = units.shifted, units.shifted.dtype
+    queries = _queries(cloud, units.m, AGREEMENT_QUERIES)
+    # x_i . x_j ranks as r_j (1 - |u_i - u_j|^2 / 2), r_j the length of x_j; minus 1 and over shifted vectors nothing cancels.
+    length = units.norms / units.norms.mean()
+    halves = np.einsum("ij,ij->i", shifted, shifted).astype(np.float64) / 2
+    keys = np.empty((units.m, shifted.shape[1] + 1), dtype)
+    np.multiply(shifted, length.astype(dtype)[:, None], out=keys[:, :-1])
+    keys[:, -1] = -length
+    rows = np.column_stack([shifted[queries], halves[queries].astype(dtype)])
+    bias = ((length - 1) - length * halves).astype(dtype)
+    by_product = largest_products(rows, keys, table.k, bias=bias, own=queries)
+    distance = squared_distances(shifted[queries], shifted, by_product) / 2
+    # Within a margin of the tenth distance: ties, and rounding of the products, are not disagreement.
+    return float(np.mean(distance <= table.distance[queries, -1:] * (1 + 1e-5) + table.copy_distance))
+
+
+@metric("[0, 1]", NEITHER, needs="sample", resample=False)
+def retrieval_stability(X: Vectors | Cloud) -> float:
+    """Mean overlap (Jaccard) of the 10 nearest by cosine before and after a small step of the query, in [0, 1]; 1 is stable.
+
+    300 seeded queries take a Gaussian step whose length is about 5 % of the mean distance between a row and its 10 nearest, both
+    as unit vectors. Copies are searched once, as their order is arbitrary.
+
+    Parameters
+    ----------
+    X
+        Vectors or a cloud; of more than 10,000 rows a seeded sample is measured, see `Cloud`.
+    """
+    cloud = Cloud.of(X)
+    table = neighbours_of(cloud)
+    g, k = len(table.distinct), table.distinct_index.shape[1]
+    if k == g - 1:
+        raise Undefined(f"each of the {g} distinct directions lists all the others; there must be more than {k + 1}")
+    shifted = cloud.units.shifted
+    points = shifted if g == table.m else shifted[table.distinct]
+    queries = _queries(cloud, g, STABILITY_QUERIES)
+    length = STEP * float(np.sqrt(2 * table.distinct_distance).mean())
+    # A Gaussian vector of d dimensions has a length of about sqrt(d).
+    steps = np.random.default_rng(cloud.seed).standard_normal((len(queries), cloud.d)) * (length / np.sqrt(cloud.d))
+    stepped = (points[queries] + steps).astype(points.dtype)
+    after = largest_products(stepped, points, k, bias=-np.einsum("ij,ij->i", points, points) / 2, own=queries)
+    before = np.sort(table.distinct_index[queries], axis=1)
+    shared = np.array([len(np.intersect1d(a, b, assume_unique=True)) for a, b in zip(before, after, strict=True)])
+    return float(np.mean(shared / (2 * k - shared)))
+
+
+def components(X: Vectors | Cloud) -> tuple[Indices, ...]:
+    """Row numbers of each connected part of the symmetrised 10-nearest-neighbour graph by cosine, largest part first.
+
+    Parameters
+    ----------
+    X
+        Vectors or a cloud; of more than 10,000 rows a seeded sample is measured, see `Cloud`.
+    """
+    cloud = Cloud.of(X)
+    return cloud.cached("components", lambda: _components(neighbours_of(cloud)))
+
+
+def island_components(X: Vectors | Cloud) -> list[Indices]:
+    """Row numbers of each part of the neighbour graph that is an island: of at most 20 rows, or 0.5 % of all if that is more.
+
+    A part has at least 11 rows, a row and its 10 nearest, so a much smaller limit would find nothing. The largest part is the
+    mainland, and never an island.
+
+    Parameters
+    ----------
+    X
+        Vectors or a cloud; of more than 10,000 rows a seeded sample is measured, see `Cloud`.
+    """
+    parts = components(X)
+    limit = max(2 * K, int(ISLAND_SHARE * sum(map(len, parts))))
+    return [rows for rows in parts[1:] if len(rows) <= limit]
+
+
+@metric("[0, 1)", NEITHER, needs="sample", resample=False)
+def islands(X: Vectors | Cloud) -> float:
+    """Share of rows in small parts cut off from the rest of the graph of 10 nearest by cosine, in [0, 1); 0 is none.
+
+    A part is small with at most 20 rows or 0.5 % of them. `island_components` names the rows.
+
+    Parameters
+    ----------
+    X
+        Vectors or a cloud; of more than 10,000 rows a seeded sample is measured, see `Cloud`.
+    """
+    cloud = Cloud.of(X)
+    return sum(map(len, island_components(cloud))) / neighbours_of(cloud).m
+
+
 def _excess(cloud: Cloud) -> Doubles:
     """(m,) by how much each row's nearest-neighbour distance exceeds the limit of an outlier."""
     table = neighbours_of(cloud)
@@ -242,62 +306,29 @@ def _excess(cloud: Cloud) -> Doubles:
     return np.asarray(distance - (middle + 3 * max(deviation, 1e-5 * middle)), dtype=np.float64)[table.group]
 
 
-def _table(cloud: Cloud, k: int) -> NeighbourTable:
-    units = cloud.units
-    first, group = distinct_rows(units.shifted)
-    index, distance = _search(units.shifted, first, k)
-    rounding = 4 * float(np.finfo(units.shifted.dtype).eps) ** 2  # if the whole cloud is one direction, the rest is noise
-    limit = max(SAME * _mean_distance(units.shifted, np.arange(units.m)), rounding)
-    while distance.size and distance[:, 0].min() <= limit:
-        first, group = _merge_copies(index, distance <= limit, first, group)
-        index, distance = _search(units.shifted, first, k)
-    full = (index, distance) if len(first) == units.m else _with_copies(index, distance, group, min(k, units.m - 1))
-    return NeighbourTable(*full, units.rows, first, group, index, distance, limit)
+def _centred(X: Floats) -> Floats:
+    """Rows about their mean, divided by the largest entry: ratios stay the same, and squares neither cancel nor overflow."""
+    scale = float(np.abs(X).max()) or 1.0
+    mean = X.mean(axis=0, dtype=np.float64)
+    points = np.empty_like(X)
+    for start in range(0, len(X), 1024):  # in chunks, so that float64 copies stay small
+        points[start : start + 1024] = (X[start : start + 1024] - mean) / scale
+    return points
 
 
-def _search(points: Floats, first: Indices, k: int) -> tuple[Indices, Doubles]:
-    """Lists over the distinct rows alone, (g, min(k, g - 1)) numbers and cosine distances."""
-    if len(first) == 1:
-        return np.empty((1, 0), np.intp), np.empty((1, 0))
-    index, squares = nearest_neighbours(points if len(first) == len(points) else points[first], min(k, len(first) - 1))
-    return index, squares / 2
+def _queries(cloud: Cloud, m: int, count: int) -> Indices:
+    """`count` of m positions, seeded; all of them if there are no more."""
+    if m <= count:
+        return np.arange(m)
+    return np.sort(np.random.default_rng(cloud.seed).choice(m, count, replace=False))
 
 
-def _merge_copies(index: Indices, is_copy: NDArray[np.bool_], first: Indices, group: Indices) -> tuple[Indices, Indices]:
-    """Distinct rows and groups after distinct rows that are listed as copies of each other were merged."""
-    from scipy.sparse import coo_array
+def _components(table: NeighbourTable) -> tuple[Indices, ...]:
+    from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
-    row, place = np.nonzero(is_copy)
-    edges = coo_array((np.ones(len(row), np.int8), (row, index[row, place])), shape=(len(first), len(first)))
-    _, part = connected_components(edges, directed=False)
-    _, leader, number = np.unique(part, return_index=True, return_inverse=True)
-    order = np.argsort(leader)  # parts in the order of their first rows
-    return first[leader[order]], np.argsort(order)[number][group]
-
-
-def _mean_distance(shifted: Floats, rows: Indices) -> float:
-    """Mean cosine distance over all pairs of the rows: the mean of |u_i - u_j|^2 / 2 over i < j is the unbiased variance."""
-    squares = np.einsum("ij,ij->i", shifted, shifted).astype(np.float64)[rows].sum()
-    total = (np.bincount(rows, minlength=len(shifted)).astype(shifted.dtype) @ shifted).astype(np.float64)
-    return float(squares - total @ total / len(rows)) / (len(rows) - 1)
-
-
-def _with_copies(index: Indices, distance: Doubles, group: Indices, k: int) -> tuple[Indices, Doubles]:
-    """Lists over all rows, from the lists over distinct rows: own copies first, then every neighbour with its copies."""
-    sets = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
-    all_index = np.empty((len(group), k), np.intp)
-    all_distance = np.zeros((len(group), k))
-    for row, own in enumerate(group):
-        place = int(np.searchsorted(sets[own], row))
-        copies = np.roll(sets[own], -place)[1 : k + 1]
-        all_index[row, : len(copies)] = copies
-        count = len(copies)
-        for other, gap in zip(index[own], distance[own], strict=True):
-            if count == k:
-                break
-            copies = np.roll(sets[other], -(row % len(sets[other])))[: k - count]
-            all_index[row, count : count + len(copies)] = copies
-            all_distance[row, count : count + len(copies)] = gap
-            count += len(copies)
-    return all_index, all_distance
+    ends = np.arange(0, table.m * table.k + 1, table.k)
+    graph = csr_array((np.ones(table.index.size, np.int8), table.index.ravel(), ends), shape=(table.m, table.m))
+    _, label = connected_components(graph, directed=True, connection="weak")
+    parts = np.split(np.argsort(label, kind="stable"), np.cumsum(np.bincount(label))[:-1])
+    return tuple(table.rows[part] for part in sorted(parts, key=len, reverse=True))

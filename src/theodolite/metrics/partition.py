@@ -149,13 +149,13 @@ def eigen_gap(X: Vectors | Cloud) -> float:
     return gap
 
 
+# The variant that each registered metric reads, so that a survey can compute all of them in one pass.
 VARIANTS: dict[str, Variant] = {
     "partition_isotropy": RAW,
     "log_partition_isotropy": RAW,
     "log_partition_isotropy_unit_norm": UNIT_NORM,
     "log_partition_isotropy_centered": CENTERED,
 }
-"""The variant that each registered metric reads, so that a survey can compute all of them in one pass."""
 
 
 def log_partitions(X: Vectors | Cloud, variants: set[Variant]) -> dict[Variant, LogPartition]:
@@ -191,22 +191,22 @@ class _Frame:
 
     directions: Floats
     origin: Floats | None
-    rest: Doubles
-    """The rounding error of the origin in the rows' precision, along each direction."""
-    reach: float
-    """An upper bound of all projections."""
+    rest: Doubles  # the rounding error of the origin in the rows' precision, along each direction
+    reach: float  # an upper bound of all projections
     variants: list[Variant]
     scales: list[float]
 
     def log_sums(self, block: Floats) -> list[tuple[Doubles, Doubles]]:
         projected = (block if self.origin is None else block - self.origin) @ self.directions
+        # exp overflows float32 beyond 88.7 and float64 beyond 709.7; the margin is for sums of 128 rows, and of reciprocals.
+        limit = 80.0 if block.dtype == np.float32 else 690.0
         last = len(self.scales) - 1  # may overwrite the projections, the others need a copy
         sums = []
         for position, scale in enumerate(self.scales):
             scaled = projected if position == last else projected.copy()
             if scale != 1.0:
                 scaled *= projected.dtype.type(scale)
-            plus, minus = _log_sum_exp(scaled, safe=self.reach * scale < _safe_exponent(block.dtype))
+            plus, minus = _log_sum_exp(scaled, safe=self.reach * scale < limit)
             sums.append((plus - self.rest * scale, minus + self.rest * scale))
         return sums
 
@@ -294,9 +294,3 @@ def _log_sum_exp(projected: Floats, *, safe: bool) -> tuple[Doubles, Doubles]:
     top, bottom = projected.max(axis=0), projected.min(axis=0)
     plus = np.log(column_sums(np.exp(projected - top))) + top
     return plus, np.log(column_sums(np.exp(bottom - projected))) - bottom
-
-
-def _safe_exponent(dtype: np.dtype[np.floating]) -> float:
-    """Largest |p| for which exp(p), its reciprocal and their sums over a run of rows are ordinary numbers."""
-    # exp overflows float32 beyond 88.7 and float64 beyond 709.7; the margin is for sums of 128 rows.
-    return 80.0 if dtype == np.float32 else 690.0

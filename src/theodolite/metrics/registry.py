@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import math
 import warnings
@@ -10,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec, TypeAlias
 
+from theodolite.core.options import suggestion
 from theodolite.metrics.cloud import Undefined
 
 Arguments = ParamSpec("Arguments")
@@ -20,6 +20,7 @@ HIGHER: Direction = "higher is isotropic"
 LOWER: Direction = "lower is isotropic"
 NEITHER: Direction = "neither"
 
+# Metrics that are measured by default for every layer of a space.
 LAYER_METRICS = (
     "iso_score",
     "mean_cosine",
@@ -28,7 +29,6 @@ LAYER_METRICS = (
     "log_partition_isotropy",
     "log_partition_isotropy_unit_norm",
 )
-"""Metrics that are measured by default for every layer of a space."""
 
 
 class UndefinedMetricWarning(UserWarning):
@@ -45,16 +45,16 @@ class Metric:
         The name in rows and on the command line.
     function
         The function itself, which raises `Undefined` if there is no value.
-    label
-        Its name in tables and legends.
-    isotropic_at
-        The value of an isotropic cloud, as it is written on an axis; empty if only the direction is known.
-    summary
-        The first line of its docstring.
-    range, direction, paper
-        Its bounds, which values are isotropic, and who defined it.
+    range, direction
+        Its bounds, and which values are isotropic.
     needs
         What is read: moments (one pass), a second pass over the rows, the seeded sample of rows, or a second input.
+    label
+        Its name in tables and legends.
+    paper
+        Who defined it.
+    isotropic_at
+        The value of an isotropic cloud, as it is written on an axis; empty if only the direction is known.
     default
         Whether a survey of one cloud measures it unless other metrics are named.
     resample
@@ -63,28 +63,30 @@ class Metric:
 
     name: str
     function: Callable[..., float]
-    label: str
-    isotropic_at: str
-    summary: str
     range: str
     direction: Direction
-    paper: str
     needs: Needs
-    default: bool
-    resample: bool
+    label: str
+    paper: str = ""
+    isotropic_at: str = ""
+    default: bool = True
+    resample: bool = True
 
-    def value(self, cloud: Any, **options: Any) -> tuple[float, str]:
+    @property
+    def summary(self) -> str:
+        """The first line of its docstring."""
+        return (self.function.__doc__ or "").strip().partition("\n")[0]
+
+    def value(self, cloud: Any) -> tuple[float, str]:
         """The value and an empty reason, or nan and the reason why there is no value.
 
         Parameters
         ----------
         cloud
             A cloud, or anything else that the function accepts.
-        options
-            Keyword arguments of the function.
         """
         try:
-            return float(self.function(cloud, **options)), ""
+            return float(self.function(cloud)), ""
         except Undefined as undefined:
             return math.nan, str(undefined)
 
@@ -97,8 +99,7 @@ class Metric:
         return self.label + side.get(self.direction, "")
 
 
-METRICS: dict[str, Metric] = {}
-"""All metrics of a cloud by name."""
+METRICS: dict[str, Metric] = {}  # all metrics of a cloud by name
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,7 @@ class Measure:
     axis: str = ""
 
 
+# All other numbers that rows carry, by name.
 MEASURES: dict[str, Measure] = {
     "accuracy": Measure("accuracy"),
     "macro_f1": Measure("macro F1"),
@@ -154,7 +156,6 @@ MEASURES: dict[str, Measure] = {
     "labels_fell": Measure("labels that fell"),
     **{f"ev_{k}": Measure(f"EV {k}", f"EV {k} (small is isotropic)") for k in range(1, 21)},
 }
-"""All other numbers that rows carry, by name."""
 
 
 def label_of(name: str) -> str:
@@ -203,52 +204,30 @@ def check_metrics(names: Sequence[str] | None = None) -> list[str]:
         return default_metrics()
     for name in names:
         if name not in METRICS:
-            close = difflib.get_close_matches(name, METRICS, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(METRICS)}"
-            raise ValueError(f"there is no metric {name!r}; {hint}")
+            raise ValueError(f"there is no metric {name!r}; {suggestion(name, METRICS)}")
         if METRICS[name].needs in ("pairs", "reference"):
             raise ValueError(f"metric {name!r} needs a second input; call theodolite.metrics.{name} with it")
     return list(dict.fromkeys(names))
 
 
 def metric(
-    range: str,
-    direction: Direction,
-    *,
-    needs: Needs,
-    paper: str = "",
-    label: str = "",
-    isotropic_at: str = "",
-    default: bool = True,
-    resample: bool = True,
+    range: str, direction: Direction, *, needs: Needs, **details: Any
 ) -> Callable[[Callable[Arguments, float]], Callable[Arguments, float]]:
     """Register a function as a metric under its own name; if it raises `Undefined`, a direct caller gets nan and a warning.
 
     Parameters
     ----------
-    range, direction, needs, paper, isotropic_at, default, resample
+    range, direction, needs
         The fields of the same name of `Metric`.
-    label
-        Its name in tables; the function's name in words by default.
+    details
+        Its further fields; the label is the function's name in words by default.
     """
 
     def register(function: Callable[Arguments, float]) -> Callable[Arguments, float]:
         name = function.__name__
         if name in METRICS:
             raise ValueError(f"metric {name!r} is registered twice")
-        METRICS[name] = Metric(
-            name=name,
-            function=function,
-            label=label or name.replace("_", " "),
-            isotropic_at=isotropic_at,
-            summary=(function.__doc__ or "").strip().partition("\n")[0],
-            range=range,
-            direction=direction,
-            paper=paper,
-            needs=needs,
-            default=default,
-            resample=resample,
-        )
+        METRICS[name] = Metric(name, function, range, direction, needs, **{"label": name.replace("_", " "), **details})
 
         @functools.wraps(function)
         def with_warning(*args: Arguments.args, **kwargs: Arguments.kwargs) -> float:

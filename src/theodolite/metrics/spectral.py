@@ -7,7 +7,7 @@ import numpy as np
 from theodolite.core.moments import Doubles, Moments
 from theodolite.core.spectrum import eigenvalues, noise_floor
 from theodolite.core.vectors import Vectors
-from theodolite.metrics.cloud import Cloud, Undefined, moments_of
+from theodolite.metrics.cloud import Cloud, Undefined, moments_of, moments_with_spread
 from theodolite.metrics.registry import HIGHER, LOWER, metric
 
 
@@ -152,6 +152,7 @@ def _values(X: Vectors | Moments | Cloud, *, centered: bool) -> Doubles:
     if isinstance(X, Cloud):
         if centered:
             return X.eigenvalues
+        # I(W) needs the eigenvectors of X^T X too, so the cloud computes both once.
         values = X.uncentered_spectrum.values
         return np.concatenate([values, np.zeros(X.d - len(values))])
     return eigenvalues(moments_of(X), centered=centered)
@@ -170,16 +171,12 @@ def _share(X: Vectors | Moments | Cloud, k: int, *, centered: bool = False) -> f
 
 def _spread(X: Vectors | Moments | Cloud) -> tuple[Doubles, float]:
     """Covariance eigenvalues up to a factor, and the size up to which they may be rounding error; undefined without variance."""
-    moments = moments_of(X)
-    if moments.n < 2:
-        raise Undefined("one row has no covariance; give at least two")
-    if not moments.has_spread:
-        raise Undefined("all rows are the same point, so there is no variance")
+    moments = moments_with_spread(X)
     values = _values(X if isinstance(X, Cloud) else moments, centered=True)
     return values, noise_floor(values, len(values), eps=moments.eps)
 
 
 def _exp_entropy(weights: Doubles) -> float:
     shares = weights / weights.sum()
-    shares = shares[shares > 0]
+    shares = shares[shares > 0]  # p log p is 0 at p = 0
     return float(np.exp(-(shares * np.log(shares)).sum()))

@@ -38,12 +38,12 @@ def uniformity(X: Vectors | Cloud, *, t: float = 2.0) -> float:
         products -= squares[rows, None]
         products -= squares[columns]
         products *= t
-        if rows == columns:
+        if rows == columns:  # on the diagonal every pair occurs twice, and each row with itself
             products[np.tri(len(products), dtype=bool)] = -np.inf
         peak = products.max()
         if np.isneginf(peak):  # a tile of a single row has no pair
             return -np.inf
-        products -= peak
+        products -= peak  # so that the largest exponent is 0, and nothing overflows or vanishes
         np.exp(products, out=products)
         return float(peak) + float(np.log(products.sum(axis=1).sum(dtype=np.float64)))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +63,21 @@ class RowPlan:
     def slots(self) -> int:
         """The number of vectors that are concatenated to a row: 2 for pairs of words, otherwise 1."""
         return int(self.runs.shape[1])
+
+    def digest(self, *arrays: NDArray[Any]) -> str:
+        """SHA-256 of tokens and rows, and of further arrays that belong to them.
+
+        Parameters
+        ----------
+        arrays
+            The further arrays.
+        """
+        digest = hashlib.sha256()
+        for part in (self.tokens.ids, self.tokens.starts, self.tokens.types, self.text, self.runs, *arrays):
+            if part is not None:
+                digest.update(np.ascontiguousarray(part).data)
+                digest.update(b"|")
+        return digest.hexdigest()
 
     def rows_of(self, texts: Ints) -> tuple[Ints, Ints]:
         """The rows that come from some texts, and for each row the position of its text among them.
@@ -152,10 +169,7 @@ def _runs_of_texts(encoder: Encoder, tokens: Tokens, unit: Unit) -> Ints:
     lengths = tokens.lengths
     first = _cls_positions(encoder, tokens) if unit == "cls" else lengths - 1
     if not lengths.all():
-        raise ValueError(
-            f"text {int(np.argmin(lengths))} has no token, and the tokenizer of {encoder.name} adds none, so it has no vector; "
-            "leave it out"
-        )
+        raise ValueError(f"text {int(np.argmin(lengths))} has no token, so it has no vector; leave it out")
     if unit in ("mean", "max"):
         return np.stack([np.zeros_like(lengths), lengths], axis=1)[:, None]
     return np.stack([first, first + 1], axis=1)[:, None]
@@ -167,9 +181,7 @@ def _cls_positions(encoder: Encoder, tokens: Tokens) -> NDArray[np.int64]:
     for ends in (tokens.starts[:-1], tokens.starts[1:] - 1):
         if cls is not None and tokens.lengths.all() and np.all(tokens.ids[ends] == cls):
             return np.asarray(ends - tokens.starts[:-1], dtype=np.int64)
-    raise EncoderError(
-        f"{encoder.name} puts no [CLS] token into a text; use {option('unit', 'mean')} or {option('unit', 'last')}"
-    )
+    raise EncoderError(f"{encoder.name} adds no [CLS] token; use {option('unit', 'mean')} or {option('unit', 'last')}")
 
 
 def _runs_of_places(tokens: Tokens, inputs: TextInputs) -> tuple[Ints, NDArray[np.bool_]]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from theodolite.core.options import option
 from theodolite.models.alignment import RowPlan, plan_rows, warn_dropped
 from theodolite.models.encoder import Encoder
-from theodolite.models.tokens import Ints, TextInputs, text_inputs
+from theodolite.models.tokens import Ints, TextInputs, Tokens, text_inputs
 from theodolite.spaces.space import choose_layers
 from theodolite.tasks.examples import Examples
 from theodolite.tasks.task import TEXT_UNIT, Unit
@@ -90,11 +90,6 @@ class Reading:
         return cls(encoder, inputs, plan, unit, numbers, _batches(encoder, plan, batch_size))
 
     @property
-    def n(self) -> int:
-        """The number of rows."""
-        return self.plan.n
-
-    @property
     def d(self) -> int:
         """The width of a row: the encoder's, or twice that for pairs of words."""
         return self.encoder.d * self.plan.slots
@@ -150,9 +145,9 @@ def _encode(encoder: Encoder, plan: RowPlan, texts: Ints, layers: tuple[int, ...
             raise
         if len(texts) == 1:
             tokens = int(plan.tokens.lengths[texts[0]])
+            limit = option("max_length", str(encoder.max_length))
             raise MemoryError(
-                f"text {texts[0]} with {tokens} tokens does not fit in the memory of {encoder.device} even alone; lower "
-                f"{option('max_length', str(encoder.max_length))}"
+                f"text {texts[0]} with {tokens} tokens does not fit in the memory of {encoder.device} even alone; lower {limit}"
             ) from None
     # Outside the handler, which would keep the tensors of the failed batch alive.
     first, second = (_encode(encoder, plan, half, layers) for half in np.array_split(texts, 2))
@@ -171,7 +166,7 @@ def _encode_at_once(encoder: Encoder, plan: RowPlan, texts: Ints, layers: tuple[
     import torch
     from torch.nn.functional import embedding_bag
 
-    ids, mask, types = _padded(encoder, plan, texts)
+    ids, mask, types = padded(plan.tokens, texts, pad=encoder.pad_id)
     rows, owner = plan.rows_of(texts)
     # The states of a batch are one long list of tokens: runs are moved to where their text begins in it.
     runs = (plan.runs[rows].astype(np.int64) + (owner * ids.shape[1])[:, None, None]).reshape(-1, 2)
@@ -194,18 +189,26 @@ def _encode_at_once(encoder: Encoder, plan: RowPlan, texts: Ints, layers: tuple[
     return blocks
 
 
-def _padded(
-    encoder: Encoder, plan: RowPlan, texts: Ints
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None]:
-    """(texts, longest) token numbers, mask and token types, padded on the right."""
-    tokens = plan.tokens
+def padded(tokens: Tokens, texts: Ints, *, pad: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None]:
+    """Token numbers, mask and token types of some texts, (texts, longest) each, padded on the right; types only if there are any.
+
+    Parameters
+    ----------
+    tokens
+        The tokens of all texts.
+    texts
+        Numbers of texts.
+    pad
+        The token that fills up short texts.
+    """
     lengths = tokens.lengths[texts]
     inside = np.arange(lengths.max()) < lengths[:, None]
     flat = np.concatenate([np.arange(tokens.starts[text], tokens.starts[text + 1]) for text in texts])
-    ids = np.full(inside.shape, encoder.pad_id, np.int64)
-    ids[inside] = tokens.ids[flat]
-    types: NDArray[np.int64] | None = None
-    if tokens.types is not None:
-        types = np.zeros(inside.shape, np.int64)
-        types[inside] = tokens.types[flat]
-    return ids, inside.astype(np.int64), types
+
+    def filled(values: NDArray[Any], padding: int) -> NDArray[np.int64]:
+        table = np.full(inside.shape, padding, np.int64)
+        table[inside] = values[flat]
+        return table
+
+    types = None if tokens.types is None else filled(tokens.types, 0)
+    return filled(tokens.ids, pad), inside.astype(np.int64), types

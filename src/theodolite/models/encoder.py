@@ -7,7 +7,7 @@ import inspect
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from theodolite.core.options import option
 from theodolite.models.location import EncoderError, Location, find_encoder
@@ -96,16 +96,24 @@ class Encoder:
         """
         if isinstance(model, Encoder):
             return model
-        require_models()
+        try:
+            import torch
+            import transformers  # noqa: F401
+        except ImportError as error:
+            raise ImportError(f"encoders need torch and transformers ({error}); run: {INSTALL}") from None
         if not isinstance(model, (str, os.PathLike)):
             return cls._in_memory(model, tokenizer, name=name, max_length=max_length)
+        if dtype not in get_args(Precision):
+            raise ValueError(f"dtype={dtype!r} must be one of {', '.join(get_args(Precision))}")
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
         location = find_encoder(model, revision=revision)
         with quiet_loading():
             module, own_tokenizer = _load(location, tokenizer, trust_remote_code)
         length = max_length if max_length is not None else _within_positions(module, location.max_length)
         encoder = cls(module, own_tokenizer, name=name, location=location, max_length=length)
         # Files may be in half precision; measured numbers should not depend on that unless it is asked for.
-        encoder.module.to(device=_device(device), dtype=_precision(dtype)).eval()
+        encoder.module.to(device=device, dtype=getattr(torch, dtype)).eval()
         return encoder
 
     @classmethod
@@ -150,10 +158,8 @@ class Encoder:
     @property
     def pad_id(self) -> int:
         """The token that fills up short texts. It is masked out, so a tokenizer without padding can lend its end-of-text."""
-        for token in (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id):
-            if token is not None:
-                return int(token)
-        return 0
+        tokens = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id, 0)
+        return int(next(token for token in tokens if token is not None))
 
     def hidden_states(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor | None = None) -> tuple[torch.Tensor, ...]:
         """The hidden states of every layer, (texts, tokens, d) each, in one pass without gradients or dropout.
@@ -229,15 +235,6 @@ def quiet_loading() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def require_models() -> None:
-    """Raise an ImportError with the command to run, if torch or transformers cannot be imported."""
-    try:
-        import torch  # noqa: F401
-        import transformers  # noqa: F401
-    except ImportError as error:
-        raise ImportError(f"encoders need torch and transformers ({error}); run: {INSTALL}") from None
-
-
 def limit_threads(threads: int) -> None:
     """Limit the threads of torch in this process, if torch is installed.
 
@@ -256,9 +253,7 @@ def limit_threads(threads: int) -> None:
 def _load(location: Location, tokenizer: Any, trust_remote_code: bool) -> tuple[Any, Any]:
     from transformers import AutoModel, AutoTokenizer
 
-    options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "subfolder": location.subfolder}
-    if location.revision is not None:
-        options["revision"] = location.revision
+    options = location.loading_options(trust_remote_code=trust_remote_code)
     try:
         module, report = AutoModel.from_pretrained(location.place, output_loading_info=True, **options)
         if tokenizer is None:
@@ -268,30 +263,9 @@ def _load(location: Location, tokenizer: Any, trust_remote_code: bool) -> tuple[
     # A pooler is never read here; any other weight that the files lack would be random, and so would be what is measured.
     missing = sorted(key for key in report["missing_keys"] if "pooler" not in key)
     if missing:
-        raise EncoderError(
-            f"the files of {location.name!r} lack {len(missing)} weights of its layers ({missing[0]}, ...), which would "
-            "be random; save the whole encoder"
-        )
+        lacking = f"{len(missing)} weights of its layers ({missing[0]}, ...)"
+        raise EncoderError(f"the files of {location.name!r} lack {lacking}, which would be random; save the whole encoder")
     return module, tokenizer
-
-
-def _device(name: str) -> str:
-    import torch
-
-    if name != "auto":
-        return name
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def _precision(name: str) -> torch.dtype:
-    import torch
-
-    precisions = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-    if name not in precisions:
-        raise ValueError(f"dtype={name!r} must be one of {', '.join(precisions)}")
-    return precisions[name]
 
 
 def _max_length(module: Any, tokenizer: Any, requested: int | None) -> int | None:
@@ -303,8 +277,7 @@ def _max_length(module: Any, tokenizer: Any, requested: int | None) -> int | Non
         return requested
     # A tokenizer without a limit says so by a number near 1e30.
     stated = int(tokenizer.model_max_length) if tokenizer.model_max_length < 10**9 else None
-    limits = [limit for limit in (positions, stated) if limit is not None]
-    return min(limits) if limits else None
+    return min((limit for limit in (positions, stated) if limit is not None), default=None)
 
 
 def _within_positions(module: Any, length: int | None) -> int | None:

@@ -109,9 +109,7 @@ def add_dense(
     """
     M, b = np.asarray(matrix, dtype=np.float64), np.asarray(bias, dtype=np.float64)
     if M.ndim != 2 or b.shape != (M.shape[1],):
-        raise ValueError(
-            f"matrix of shape {M.shape} and bias of shape {b.shape} must be (d, e) and (e,), as in x @ matrix + bias"
-        )
+        raise ValueError(f"matrix of shape {M.shape} and bias of shape {b.shape} must be (d, e) and (e,) of x @ matrix + bias")
     if not (np.isfinite(M).all() and np.isfinite(b).all()):
         raise ValueError("matrix and bias have values that are not finite numbers; such a map cannot be exported")
     modules = _modules(folder, pooling)
@@ -170,9 +168,7 @@ def _modules(folder: Path, pooling: Pooling | None) -> list[dict[str, Any]]:
         modules: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
         return sorted(modules, key=lambda module: int(module["idx"]))
     if pooling not in ("cls", "mean"):
-        raise ValueError(
-            f"{folder.name} is a plain encoder: choose how its vectors are pooled, pooling='cls' or 'mean' (not {pooling!r})"
-        )
+        raise ValueError(f"{folder.name} is a plain encoder without pooling: choose pooling='cls' or 'mean' (not {pooling!r})")
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     (folder / "1_Pooling").mkdir()
     modes = {f"pooling_mode_{name}": name.startswith(pooling) for name in ("cls_token", "mean_tokens", "max_tokens")}

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from theodolite.core.options import option
 from theodolite.core.rows import current_versions
-from theodolite.models.batches import BatchSize, Blocks, Progress, Reading
+from theodolite.models.batches import BatchSize, Progress, Reading
 from theodolite.models.encoder import INSTALL, Encoder
 from theodolite.models.tokens import Ints
 from theodolite.spaces.space import Origin, Space
@@ -85,27 +85,27 @@ def extract_space(
     """
     reading = Reading.of(encoder, texts, unit=unit, layers=layers, specials=specials, batch_size=batch_size)
     columns = _columns(reading, frequencies)
-    origin = replace(
-        origin,
-        model=origin.model or encoder.name,
-        revision=origin.revision or encoder.revision,
-        task=origin.task or reading.inputs.task,
-        split=origin.split or reading.inputs.split,
-        pooling=origin.pooling or unit,
-        versions=origin.versions or model_versions(),
-    )
+    known: dict[str, Any] = {"model": encoder.name, "revision": encoder.revision, "pooling": unit, "versions": model_versions()}
+    known |= {"task": reading.inputs.task, "split": reading.inputs.split}
+    origin = replace(origin, **{name: getattr(origin, name) or value for name, value in known.items()})
     if to is not None:
         return _to_folder(reading, to, columns, origin, overwrite=overwrite, progress=progress)
-    vectors = {layer: np.empty((reading.n, reading.d), np.float32) for layer in reading.layers}
+    vectors = {layer: np.empty((reading.plan.n, reading.d), np.float32) for layer in reading.layers}
     for rows, blocks in reading.blocks(progress):
         for layer, block in blocks.items():
             vectors[layer][rows] = block
     return Space.of(vectors, rows=columns, origin=origin)
 
 
-def model_versions() -> str:
-    """The versions of the libraries that vectors depend on, in one line."""
-    return "; ".join([current_versions(), *(f"{name} {version(name)}" for name in ("torch", "transformers"))])
+def model_versions(*packages: str) -> str:
+    """The versions of the libraries that vectors depend on, in one line.
+
+    Parameters
+    ----------
+    packages
+        Names of further packages, besides torch and transformers.
+    """
+    return "; ".join([current_versions(), *(f"{name} {version(name)}" for name in ("torch", "transformers", *packages))])
 
 
 def zipf_frequencies(words: Iterable[str], *, language: str = "en") -> NDArray[np.float64]:
@@ -133,20 +133,14 @@ def _to_folder(
     from theodolite.spaces.store import SpaceWriter
 
     count, total = 0, sum(map(len, reading.batches))
-    with SpaceWriter(
-        to,
-        layers=reading.layers,
-        n=reading.n,
-        d=reading.d,
-        dtype=np.float32,
-        rows=columns,
-        origin=origin,
-        fingerprint=_fingerprint(reading),
-        overwrite=overwrite,
-    ) as writer:
+    shape: dict[str, Any] = {"layers": reading.layers, "n": reading.plan.n, "d": reading.d, "dtype": np.float32}
+    about: dict[str, Any] = {"rows": columns, "origin": origin, "fingerprint": _fingerprint(reading)}
+    with SpaceWriter(to, **shape, **about, overwrite=overwrite) as writer:
         for number, part in enumerate(_parts(reading)):
             if number not in writer.done:  # by an earlier call that was killed
-                writer.write(number, *_encode_part(reading, part))
+                encoded = [reading.encode(batch) for batch in part]
+                blocks = {layer: np.concatenate([blocks[layer] for _, blocks in encoded]) for layer in reading.layers}
+                writer.write(number, np.concatenate([rows for rows, _ in encoded]), blocks)
             count += sum(map(len, part))
             if progress is not None:
                 progress(count, total)
@@ -168,22 +162,11 @@ def _parts(reading: Reading) -> Iterator[list[Ints]]:
         yield part
 
 
-def _encode_part(reading: Reading, part: list[Ints]) -> tuple[Ints, Blocks]:
-    encoded = [reading.encode(batch) for batch in part]
-    rows = np.concatenate([rows for rows, _ in encoded])
-    return rows, {layer: np.concatenate([blocks[layer] for _, blocks in encoded]) for layer in reading.layers}
-
-
 def _fingerprint(reading: Reading) -> str:
     """Equal for equal weights, tokens, rows, batches and precision: what a continued extraction must share with the first."""
-    digest = hashlib.sha256()
-    plan = reading.plan
-    for part in (plan.tokens.ids, plan.tokens.starts, plan.tokens.types, plan.text, plan.runs, *reading.batches):
-        if part is not None:
-            digest.update(np.ascontiguousarray(part).data)
-            digest.update(b"|")
-    encoder = reading.encoder
-    about = [encoder.fingerprint(), digest.hexdigest(), reading.unit, reading.layers, encoder.dtype, plan.is_maximum]
+    encoder, plan = reading.encoder, reading.plan
+    digest = plan.digest(*reading.batches)
+    about = [encoder.fingerprint(), digest, reading.unit, reading.layers, encoder.dtype, plan.is_maximum]
     return hashlib.sha256(json.dumps(about).encode()).hexdigest()
 
 
@@ -230,10 +213,8 @@ def _token_texts(reading: Reading) -> list[str]:
 
 def _frequencies(encoder: Encoder, columns: Columns, unit: Unit) -> list[float]:
     if unit not in ("tokens", "words"):
-        raise ValueError(
-            f"{option('frequencies')} needs single tokens or words, not {option('unit', unit)}; use "
-            f"{option('unit', 'tokens')} or {option('unit', 'words')}"
-        )
+        units = f"{option('unit', 'tokens')} or {option('unit', 'words')}"
+        raise ValueError(f"{option('frequencies')} is of single tokens or words, not of {unit}; use {units}")
     if unit == "words":
         return list(map(float, zipf_frequencies(columns["word"])))
     plain = {token: _without_marks(encoder, token) for token in set(columns["token"])}

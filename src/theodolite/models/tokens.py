@@ -74,12 +74,7 @@ def text_inputs(texts: Sequence[str] | Examples, unit: Unit, *, together: bool =
     """
     if unit not in UNITS:
         raise ValueError(f"{option('unit', unit)} must be one of {', '.join(UNITS)}")
-    if not isinstance(texts, Examples):
-        inputs = _from_texts(texts, unit)
-    elif unit in ("words", "pairs"):
-        inputs = _from_words(texts, unit)
-    else:
-        inputs = _from_examples(texts, together)
+    inputs = _from_examples(texts, unit, together) if isinstance(texts, Examples) else _from_texts(texts, unit)
     if not inputs.texts:
         raise ValueError("there are no texts to encode; give at least one")
     return inputs
@@ -93,10 +88,7 @@ def _from_texts(texts: Sequence[str], unit: Unit) -> TextInputs:
         if not isinstance(text, str):
             raise TypeError(f"text {index} is {type(text).__name__}, not a string; every text must be one")
     if unit == "pairs":
-        raise ValueError(
-            f"{option('unit', 'pairs')} needs examples of two words each, of a word_pairs task; for all words use "
-            f"{option('unit', 'words')}"
-        )
+        raise ValueError(f"{option('unit', 'pairs')} needs examples of two words; for all words use {option('unit', 'words')}")
     number = np.arange(len(texts))
     if unit != "words":
         return TextInputs(texts=texts, number=number)
@@ -105,42 +97,27 @@ def _from_texts(texts: Sequence[str], unit: Unit) -> TextInputs:
     return TextInputs(texts=texts, number=number, words=words, spans=spans, places=_all_places(words))
 
 
-def _from_examples(examples: Examples, together: bool) -> TextInputs:
-    # The labels of words say nothing about a whole sentence.
-    columns: dict[str, Any] = {} if examples.places is not None else {"labels": examples.labels, "scores": examples.scores}
-    columns |= {"task": examples.task.name, "split": examples.split}
-    number = np.arange(len(examples.texts))
+def _from_examples(examples: Examples, unit: Unit, together: bool) -> TextInputs:
+    texts, number = examples.texts, np.arange(len(examples.texts))
+    columns: dict[str, Any] = {"task": examples.task.name, "split": examples.split}
+    labels = {"labels": examples.labels, "scores": examples.scores}
+    if unit in ("words", "pairs"):
+        if examples.words is None:
+            raise ValueError(f"{option('unit', unit)} is for words; {examples.task.name!r} is on texts: use mean, cls or tokens")
+        width = 0 if examples.places is None else examples.places.shape[1]
+        if unit == "pairs" and width != 3:
+            raise ValueError(f"{option('unit', unit)} needs two words per example; use {option('unit', 'words')}")
+        # All words of a task on pairs can be encoded too, but then there is no example that a label could belong to.
+        has_examples = width == (3 if unit == "pairs" else 2)
+        columns |= {"words": examples.words, "spans": examples.spans(), **(labels if has_examples else {})}
+        columns["places"] = examples.places if has_examples else _all_places(examples.words)
+        return TextInputs(texts=texts, number=number, **columns)
+    if examples.places is None:  # the labels of words say nothing about a whole sentence
+        columns |= labels
     if examples.second is None or examples.task.kind != "similarity" or together:
-        return TextInputs(texts=examples.texts, second=examples.second, number=number, **columns)
-    return TextInputs(
-        texts=[*examples.texts, *examples.second], number=np.tile(number, 2), side=np.repeat(np.arange(2), len(number)), **columns
-    )
-
-
-def _from_words(examples: Examples, unit: Unit) -> TextInputs:
-    name = examples.task.name
-    if examples.words is None:
-        raise ValueError(
-            f"{option('unit', unit)} is for tasks on words, and {name!r} is on texts; use {option('unit', 'mean')}, cls or tokens"
-        )
-    width = 0 if examples.places is None else examples.places.shape[1]
-    if unit == "pairs" and width != 3:
-        raise ValueError(
-            f"{option('unit', unit)} needs two words per example, and {name!r} has one; use {option('unit', 'words')}"
-        )
-    # All words of a task on pairs can be encoded too, but then there is no example that a label could belong to.
-    labelled = width == (3 if unit == "pairs" else 2)
-    return TextInputs(
-        texts=examples.texts,
-        number=np.arange(len(examples.texts)),
-        words=examples.words,
-        spans=examples.spans(),
-        places=examples.places if labelled else _all_places(examples.words),
-        labels=examples.labels if labelled else None,
-        scores=examples.scores if labelled else None,
-        task=name,
-        split=examples.split,
-    )
+        return TextInputs(texts=texts, second=examples.second, number=number, **columns)
+    side = np.repeat(np.arange(2), len(number))
+    return TextInputs(texts=[*texts, *examples.second], number=np.tile(number, 2), side=side, **columns)
 
 
 def _all_places(words: Sequence[Sequence[str]]) -> Ints:
@@ -173,9 +150,9 @@ class Tokens:
     ids: NDArray[np.int32]
     starts: NDArray[np.int64]
     special: NDArray[np.bool_]
-    types: NDArray[np.int8] | None
-    offsets: NDArray[np.int32] | None
-    cut: NDArray[np.int32] | None
+    types: NDArray[np.int8] | None = None
+    offsets: NDArray[np.int32] | None = None
+    cut: NDArray[np.int32] | None = None
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -211,15 +188,10 @@ def tokenize(encoder: Encoder, inputs: TextInputs, *, offsets: bool = False) -> 
         )
     parts = [_chunk(encoder, inputs, start, offsets) for start in range(0, len(inputs.texts), CHUNK)]
     columns: dict[str, Any] = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-    types = columns.get("types")
-    return Tokens(
-        ids=columns["ids"],
-        starts=np.concatenate([[0], np.cumsum(columns["lengths"])]),
-        special=columns["special"],
-        types=types if types is not None and types.any() else None,  # encoders assume zeros by themselves
-        offsets=columns.get("offsets"),
-        cut=columns.get("cut"),
-    )
+    starts = np.concatenate([[0], np.cumsum(columns.pop("lengths"))])
+    if "types" in columns and not columns["types"].any():  # encoders assume zeros by themselves
+        del columns["types"]
+    return Tokens(starts=starts, **columns)
 
 
 def _chunk(encoder: Encoder, inputs: TextInputs, start: int, offsets: bool) -> dict[str, NDArray[Any]]:

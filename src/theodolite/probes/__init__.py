@@ -6,56 +6,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from theodolite.probes.classifiers.code_length import description_length
-    from theodolite.probes.classifiers.control_task import ControlTask, selectivity
-    from theodolite.probes.classifiers.linear_probe import LinearProbe
-    from theodolite.probes.classifiers.mlp_probe import ClassifierProbe
-    from theodolite.probes.classifiers.scores import ProbeScore
-    from theodolite.probes.direct.cost import estimate_cost
-    from theodolite.probes.direct.direct_probe import DirectProbe, NoSpread
+    from theodolite.probes.classifiers.estimators import ClassifierProbe, LinearProbe, ProbeScore
+    from theodolite.probes.classifiers.memorisation import ControlTask, description_length, selectivity
+    from theodolite.probes.direct_probe import DirectProbe, NoSpread, estimate_cost
     from theodolite.probes.hulls.gap import HullGap, hull_gap
-    from theodolite.probes.kernel_alignment import cka, cka_similarity
     from theodolite.probes.layer_probe import LayerProbe, probe_layer
     from theodolite.probes.movement import centroid_movement, centroid_paths, movement_directions
-    from theodolite.probes.similarity import Similarity, spatial_similarity
+    from theodolite.probes.similarity import Similarity, cka, cka_similarity, spatial_similarity
 
+# fmt: off
 __all__ = [
-    "ClassifierProbe",
-    "ControlTask",
-    "DirectProbe",
-    "HullGap",
-    "LayerProbe",
-    "LinearProbe",
-    "NoSpread",
-    "ProbeScore",
-    "Similarity",
-    "centroid_movement",
-    "centroid_paths",
-    "cka",
-    "cka_similarity",
-    "description_length",
-    "estimate_cost",
-    "hull_gap",
-    "movement_directions",
-    "probe_layer",
-    "selectivity",
-    "spatial_similarity",
+    "ClassifierProbe", "ControlTask", "DirectProbe", "HullGap", "LayerProbe", "LinearProbe", "NoSpread", "ProbeScore",
+    "Similarity", "centroid_movement", "centroid_paths", "cka", "cka_similarity", "description_length", "estimate_cost",
+    "hull_gap", "movement_directions", "probe_layer", "selectivity", "spatial_similarity",
 ]
+# fmt: on
 
 # Modules are loaded when a name is first used: the hulls' kernels and scikit-learn take a second to load.
 _NAMES = {
-    "kernel_alignment": ("cka", "cka_similarity"),
-    "classifiers.code_length": ("description_length",),
-    "classifiers.control_task": ("ControlTask", "selectivity"),
-    "classifiers.linear_probe": ("LinearProbe",),
-    "classifiers.mlp_probe": ("ClassifierProbe",),
-    "classifiers.scores": ("ProbeScore",),
-    "direct.cost": ("estimate_cost",),
-    "direct.direct_probe": ("DirectProbe", "NoSpread"),
+    "classifiers.estimators": ("ClassifierProbe", "LinearProbe", "ProbeScore"),
+    "classifiers.memorisation": ("ControlTask", "description_length", "selectivity"),
+    "direct_probe": ("DirectProbe", "NoSpread", "estimate_cost"),
     "hulls.gap": ("HullGap", "hull_gap"),
     "layer_probe": ("LayerProbe", "probe_layer"),
     "movement": ("centroid_movement", "centroid_paths", "movement_directions"),
-    "similarity": ("Similarity", "spatial_similarity"),
+    "similarity": ("Similarity", "cka", "cka_similarity", "spatial_similarity"),
 }
 
 

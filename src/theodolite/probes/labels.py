@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theodolite.core.options import option
-from theodolite.core.vectors import Floats, Vectors, array, require_finite
-
-# Labels as numbers from 0.
-Codes: TypeAlias = NDArray[np.intp]
+from theodolite.core.vectors import Floats, Indices, Vectors, array, require_finite
 
 
 class Labelled(NamedTuple):
     """Rows of float32, the number of each row's label, and the labels in order."""
 
     X: Floats
-    codes: Codes
+    codes: Indices
     classes: NDArray[Any]
 
 
@@ -39,7 +36,7 @@ def labelled(X: Vectors, y: Any) -> Labelled:
     return Labelled(rows, *label_codes(rows, y))
 
 
-def label_codes(rows: Floats, y: Any) -> tuple[Codes, NDArray[Any]]:
+def label_codes(rows: Floats, y: Any) -> tuple[Indices, NDArray[Any]]:
     """The number of each row's label, and the labels in order.
 
     Parameters

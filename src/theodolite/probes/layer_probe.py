@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from functools import partial
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theodolite.core.options import option
-from theodolite.core.rows import Row
+from theodolite.core.rows import Row, current_versions
 from theodolite.core.sampling import sample_by_label
 from theodolite.core.vectors import Floats, array
-from theodolite.probes.classifiers.scores import BaseClassifierProbe, ProbeScore
-from theodolite.probes.direct.direct_probe import Closest, DirectProbe, LabelDistance, NoSpread, Stage
-from theodolite.probes.direct.summary import HeldOut, LabelSummary, label_summaries, mean_minimum_distance, probe_rows
+from theodolite.probes.direct_probe import DirectProbe, LabelDistance, NoSpread
 from theodolite.probes.labels import require_match
 from theodolite.probes.similarity import Similarity, spatial_similarity
 
+if TYPE_CHECKING:
+    from theodolite.probes.classifiers.estimators import BaseClassifierProbe, ProbeScore
+    from theodolite.probes.merging import Stage
+
 Classifier: TypeAlias = Literal["none", "linear", "mlp"]
+
+_ONE_LABEL = "there is no other label with a cluster"
+_ONE_POINT = "every cluster of the label is a single point"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -31,35 +39,24 @@ class LayerProbe:
     ----------
     probe
         The fitted probe.
-    labels
-        The summary of each label, in the order of the probe's classes.
     sentence
         The result in one sentence.
-    closest
-        The two labels that are closest; None if there is no distance.
-    mean_minimum_distance
-        The mean over the labels of the distance to the nearest other label; nan if there is none.
-    held_out
-        How many held-out rows are nearest to a hull of their own label; None without held-out rows.
     score
         The accuracy of the classifier on the held-out rows; None without a classifier.
     train_test
         The spatial similarity of the fitted rows to the held-out rows; None if it was not requested.
-    seconds
-        How long it took to fit the probe.
     rows
-        All numbers as rows.
+        All numbers as rows: `labels`, `clusters`, `is_linear` (1 or 0) and `mean_minimum_distance`; for each label
+        `label_clusters`, `minimum_distance`, `inside_mean` and `inside_max`; for each pair of labels `label_distance`, with "A|B"
+        as its setting and the certified bounds as its interval; if there are held-out rows, `hull_accuracy`: the share whose
+        nearest hull is one of their own label; with a classifier `probe_accuracy`, `probe_accuracy_sd` over initialisations and
+        `classifier_seconds`; if requested `train_test_similarity`, with its interval; and `probe_seconds`, the time of the fit.
     """
 
     probe: DirectProbe
-    labels: tuple[LabelSummary, ...]
     sentence: str
-    closest: Closest | None
-    mean_minimum_distance: float
-    held_out: HeldOut | None
     score: ProbeScore | None
     train_test: Similarity | None
-    seconds: float
     rows: tuple[Row, ...]
 
 
@@ -131,8 +128,8 @@ def probe_layer(
     Examples
     --------
     >>> layer = probe_layer([[0.0], [1.0], [4.0], [6.0]], ["low", "low", "high", "high"], test=([[0.5], [9.0]], ["low", "high"]))
-    >>> layer.sentence, layer.held_out.accuracy
-    ('2 labels, 2 clusters: linearly separable; high and low are closest, 3', 1.0)
+    >>> layer.sentence, [row.value for row in layer.rows if row.metric == "hull_accuracy"]
+    ('2 labels, 2 clusters: linearly separable; high and low are closest, 3', [1.0])
     """
     if classifier not in get_args(Classifier):
         raise ValueError(f"classifier={classifier!r} must be one of {', '.join(get_args(Classifier))}")
@@ -151,33 +148,59 @@ def probe_layer(
     start = time.perf_counter()
     probe.fit(vectors[sample], names[sample], clusters=None if cluster_names is None else cluster_names[sample])
     seconds = time.perf_counter() - start
-    held_out = score = similarity = None
+    metrics = [*_layout_metrics(probe, names[sample])]
+    score = similarity = None
     if test is not None:
         test_X, test_y = array(test[0]), np.asarray(test[1])
         require_match(test_X, test_y)
+        split = {"split": test_split} if test_split else {}
         # A point inside hulls of two labels counts for the first one, which is what `predict` returns.
-        held_out = HeldOut(float(np.mean(probe.predict(test_X) == test_y)), len(test_y), test_split)
+        accuracy = float(np.mean(probe.predict(test_X) == test_y))
+        metrics.append({"metric": "hull_accuracy", "value": accuracy, "n": len(test_y), **split})
         if classifier != "none":
             training = _sample(names, max_classifier_rows, seed)
             model = _classifier(classifier, grid or {}, seed, device, progress)
             score = model.fit(vectors[training], names[training]).evaluate(test_X, test_y)
+            values = {"probe_accuracy": score.mean, "probe_accuracy_sd": score.sd, "classifier_seconds": score.seconds}
+            metrics += [{"metric": metric, "value": value, "n": score.n, **split} for metric, value in values.items()]
         if train_test:
             similarity = _train_test(probe, test_X, test_y, n_jobs)
-    labels = label_summaries(probe, names[sample])
-    fields = {"d": vectors.shape[1], "seed": seed, **(about or {})}
-    rows = probe_rows(probe, labels, about=fields, held_out=held_out, score=score, train_test=similarity, seconds=seconds)
-    return LayerProbe(
-        probe=probe,
-        labels=labels,
-        sentence=probe.verdict(),
-        closest=probe.closest_pair(),
-        mean_minimum_distance=mean_minimum_distance(labels),
-        held_out=held_out,
-        score=score,
-        train_test=similarity,
-        seconds=seconds,
-        rows=tuple(rows),
-    )
+            fields = {"value": similarity.value, "low": similarity.low, "high": similarity.high, "n": similarity.n}
+            metrics.append({"metric": "train_test_similarity", **fields, "reason": similarity.reason})
+    metrics.append({"metric": "probe_seconds", "value": seconds})
+    common = {"n": len(probe.clusters_), "versions": current_versions(), "d": vectors.shape[1], "seed": seed, **(about or {})}
+    for metric in metrics:
+        if not math.isnan(metric["value"]):
+            metric["reason"] = ""  # a reason is why there is no value
+    rows = tuple(Row(**{**common, **metric}) for metric in metrics)
+    return LayerProbe(probe=probe, sentence=probe.verdict(), score=score, train_test=similarity, rows=rows)
+
+
+def _layout_metrics(probe: DirectProbe, y: NDArray[Any]) -> Iterator[dict[str, Any]]:
+    """What a probe fitted on the labels `y` says, as fields of rows: of all labels, of each label, and of each pair of them."""
+    minimum = probe.minimum_distances_[np.isfinite(probe.minimum_distances_)]
+    yield {"metric": "labels", "value": float(len(probe.classes_))}
+    yield {"metric": "clusters", "value": float(probe.n_clusters_)}
+    yield {"metric": "is_linear", "value": float(probe.is_linear_)}
+    mean = float(minimum.mean()) if len(minimum) else math.nan
+    yield {"metric": "mean_minimum_distance", "value": mean, "reason": _ONE_LABEL}
+    sizes = [int(np.count_nonzero(y == label)) for label in probe.classes_]
+    for label, size, distance in zip(probe.classes_, sizes, probe.minimum_distances_, strict=True):
+        own = np.flatnonzero(probe.cluster_labels_ == label)
+        wide = own[probe.cluster_sizes_[own] > 1]  # a single point has no distance inside
+        for metric, value, reason in (
+            ("label_clusters", len(own), ""),
+            ("minimum_distance", distance, _ONE_LABEL),
+            ("inside_mean", np.mean(probe.inside_mean_[wide]) if len(wide) else math.nan, _ONE_POINT),
+            ("inside_max", np.max(probe.inside_max_[wide]) if len(wide) else math.nan, _ONE_POINT),
+        ):
+            yield {"metric": metric, "value": float(value), "label": str(label), "n": size, "reason": reason}
+    for i, j in combinations(range(len(sizes)), 2):
+        low, value, high = (float(table[i, j]) for table in (probe.label_lower_, probe.label_distances_, probe.label_upper_))
+        if math.isfinite(value):
+            setting = f"{probe.classes_[i]}|{probe.classes_[j]}"
+            n = sizes[i] + sizes[j]
+            yield {"metric": "label_distance", "value": value, "low": low, "high": high, "n": n, "setting": setting}
 
 
 def _sample(y: NDArray[Any], size: int | None, seed: int) -> NDArray[np.intp] | slice:
@@ -186,10 +209,9 @@ def _sample(y: NDArray[Any], size: int | None, seed: int) -> NDArray[np.intp] | 
 
 
 def _classifier(kind: Classifier, grid: Mapping[str, Any], seed: int, device: str, progress: Stage | None) -> BaseClassifierProbe:
-    from theodolite.probes.classifiers.linear_probe import LinearProbe
-    from theodolite.probes.classifiers.mlp_probe import ClassifierProbe
+    from theodolite.probes.classifiers.estimators import ClassifierProbe, LinearProbe
 
-    report = None if progress is None else lambda done, total: progress("classifier", done, total)
+    report = None if progress is None else partial(progress, "classifier")
     if kind == "linear":
         return LinearProbe(seed=seed, progress=report)
     return ClassifierProbe(seed=seed, progress=report, device="cpu" if device == "auto" else device, **grid)

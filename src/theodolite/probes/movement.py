@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 from theodolite.core.intervals import LEVEL, deviation_interval
 from theodolite.core.moments import Doubles
 from theodolite.core.spectrum import fixed_signs
-from theodolite.core.vectors import Vectors, array
+from theodolite.core.vectors import Indices, Vectors, array
 from theodolite.metrics.evaluation import FEWEST_REPLICATES, FEWEST_ROWS
-from theodolite.probes.labels import Codes, require_match
+from theodolite.probes.labels import require_match
 
 _MAX_CHOICES = 1_000_000  # sets of labels that `closest_labels` tries
 
@@ -98,19 +98,6 @@ class Paths:
     mean: Doubles
 
 
-def centroids(X: Vectors, y: ArrayLike) -> tuple[tuple[Any, ...], Doubles]:
-    """The labels, sorted, and the mean of the rows of each, (labels, d).
-
-    Parameters
-    ----------
-    X, y
-        (n, d) vectors and the label of each.
-    """
-    rows = array(X)
-    labels, codes = _codes(rows, y)
-    return labels, _means(rows, codes, len(labels))
-
-
 def centroid_movement(
     before: Vectors, after: Vectors, y: ArrayLike, *, bootstrap: int = 200, level: float = LEVEL, seed: int = 0
 ) -> tuple[Movement, ...]:
@@ -133,9 +120,9 @@ def centroid_movement(
         Of the half-samples.
     """
     moves, old, labels, codes = _row_moves(before, after, y)
-    distances = np.linalg.norm(_means(moves, codes, len(labels)), axis=1)
+    distances = np.linalg.norm(_means(moves, codes), axis=1)
     # Spread before the movement: the unit in which a movement is large or small.
-    offsets = old - _means(old, codes, len(labels))[codes]
+    offsets = old - _means(old, codes)[codes]
     counts = np.bincount(codes)
     spreads = np.sqrt(np.bincount(codes, np.einsum("ij,ij->i", offsets, offsets)) / counts)
     halves = np.linalg.norm(_half_means(moves, codes, bootstrap, seed), axis=2)
@@ -184,7 +171,7 @@ def movement_directions(
         Half-samples of the rows of each label that has at least eight; 0 for no bounds.
     """
     moves, _, labels, codes = _row_moves(before, after, y)
-    centroid_moves = _means(moves, codes, len(labels))
+    centroid_moves = _means(moves, codes)
     shares, axes = _principal(centroid_moves, components)
     low = high = None
     if bootstrap:
@@ -219,15 +206,17 @@ def centroid_paths(states: Sequence[Vectors], y: ArrayLike, *, labels: Sequence[
     """
     if len(states) < 2:
         raise ValueError(f"a path needs at least 2 states, there are {len(states)}; give the vectors of every step in order")
-    names, points = zip(*(centroids(X, y) for X in states), strict=True)
+    rows = [array(X) for X in states]
+    names, codes = zip(*(_codes(X, y) for X in rows), strict=True)
     missing = [label for label in labels or () if label not in names[0]]
     if missing:
         raise ValueError(f"label {missing[0]!r} does not occur; choose among {', '.join(map(str, names[0]))}")
     whose = tuple(labels) if labels is not None else names[0]
-    widths = {centres.shape[1] for centres in points}
+    widths = {X.shape[1] for X in rows}
     if len(widths) > 1:
         raise ValueError(f"the states have {sorted(widths)} columns; a common plane needs states of one width")
-    stacked = np.stack([centres[[names[0].index(label) for label in whose]] for centres in points])
+    places = [names[0].index(label) for label in whose]
+    stacked = np.stack([_means(X, codes[0])[places] for X in rows])
     mean = stacked.mean(axis=(0, 1))
     shares, axes = _principal((stacked - mean).reshape(-1, stacked.shape[-1]), components)
     return Paths(whose, (stacked - mean) @ axes.T, shares, axes, mean)
@@ -263,7 +252,7 @@ def closest_labels(labels: Sequence[Any], distances: ArrayLike, *, count: int = 
     return tuple(labels[i] for i in sets[int(np.argmin(sums))])
 
 
-def _row_moves(before: Vectors, after: Vectors, y: ArrayLike) -> tuple[Doubles, Doubles, tuple[Any, ...], Codes]:
+def _row_moves(before: Vectors, after: Vectors, y: ArrayLike) -> tuple[Doubles, Doubles, tuple[Any, ...], Indices]:
     """How each row moved, where it was, the labels, and the number of each row's label."""
     old, new = (array(X).astype(np.float64) for X in (before, after))
     if old.shape != new.shape:
@@ -271,7 +260,7 @@ def _row_moves(before: Vectors, after: Vectors, y: ArrayLike) -> tuple[Doubles, 
     return new - old, old, *_codes(old, y)
 
 
-def _codes(rows: Any, y: ArrayLike) -> tuple[tuple[Any, ...], Codes]:
+def _codes(rows: Any, y: ArrayLike) -> tuple[tuple[Any, ...], Indices]:
     """The labels, sorted, and the number of each row's label; a single label is enough."""
     names = np.asarray(y)
     require_match(rows, names)
@@ -279,13 +268,15 @@ def _codes(rows: Any, y: ArrayLike) -> tuple[tuple[Any, ...], Codes]:
     return tuple(labels.tolist()), codes
 
 
-def _means(rows: Any, codes: Codes, count: int) -> Doubles:
-    sums = np.zeros((count, rows.shape[1]))
+def _means(rows: Any, codes: Indices) -> Doubles:
+    """(labels, d): the mean of each label's rows."""
+    counts = np.bincount(codes)
+    sums = np.zeros((len(counts), rows.shape[1]))
     np.add.at(sums, codes, rows)
-    return np.asarray(sums / np.bincount(codes, minlength=count)[:, None])
+    return np.asarray(sums / counts[:, None])
 
 
-def _half_means(moves: Doubles, codes: Codes, count: int, seed: int) -> Doubles:
+def _half_means(moves: Doubles, codes: Indices, count: int, seed: int) -> Doubles:
     """(count, labels, d): each label's mean movement over random halves of its rows, over all of them if they are few."""
     if 0 < count < FEWEST_REPLICATES:
         raise ValueError(f"bootstrap={count} is too few for an interval; use at least {FEWEST_REPLICATES}, or 0 for none")

@@ -5,22 +5,21 @@ from __future__ import annotations
 import inspect
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from theodolite.core.moments import Doubles
 from theodolite.core.parallel import map_blocks
 from theodolite.core.vectors import Floats, Source, Vectors, array, source
 
-if TYPE_CHECKING:
-    from typing import Self
-
+# (matrix (d, d_out), bias (d_out,)): the repaired row is x @ matrix + bias.
 Affine = tuple[Doubles, Doubles]
-"""(matrix (d, d_out), bias (d_out,)): the repaired row is x @ matrix + bias."""
 
 
 class Repair(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
@@ -31,9 +30,7 @@ class Repair(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
     which reads a source and sets attributes that end in `_`, and `_apply`, which repairs one block.
     """
 
-    is_affine: ClassVar[bool] = True
-    """Whether `affine` has an answer."""
-
+    is_affine: ClassVar[bool] = True  # whether `affine` has an answer
     n_features_in_: int
 
     def fit(self, X: Vectors, y: Any = None) -> Self:  # noqa: ARG002  # the contract of scikit-learn
@@ -122,14 +119,48 @@ class Repair(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
             self.__dict__.pop("feature_names_in_", None)
             self.n_features_in_ = d
         elif d != self.n_features_in_:
-            raise ValueError(
-                f"X has {d} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input"
-            )
+            name = type(self).__name__
+            raise ValueError(f"X has {d} features, but {name} is expecting {self.n_features_in_} features as input")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def fold_affine(repairs: Repair | Sequence[Repair] | Pipeline) -> Affine:
+    """Matrix and bias of fitted repairs applied one after the other: x @ matrix + bias equals the whole chain.
+
+    Parameters
+    ----------
+    repairs
+        One fitted repair, several in the order in which they are applied, or a scikit-learn pipeline of them.
+
+    Raises
+    ------
+    TypeError
+        One of the steps is not an affine repair.
+    ValueError
+        There is no step, or the widths of two steps do not match.
+    """
+    if isinstance(repairs, Pipeline):
+        repairs = [step for _, step in repairs.steps if step is not None and step != "passthrough"]
+    steps = [repairs] if isinstance(repairs, Repair) else list(repairs)
+    if not steps:
+        raise ValueError("there is no repair to fold; give at least one")
+    for position, step in enumerate(steps):
+        if not isinstance(step, Repair):
+            raise TypeError(f"step {position} is a {type(step).__name__}, not a repair, so it has no known matrix and bias")
+    matrix, bias = steps[0].affine()
+    for before, step in pairwise(steps):
+        next_matrix, next_bias = step.affine()
+        if matrix.shape[1] != len(next_matrix):
+            raise ValueError(
+                f"{type(before).__name__} gives {matrix.shape[1]} columns and {type(step).__name__} takes {len(next_matrix)}; "
+                "fit each repair on the output of the one before"
+            )
+        matrix, bias = matrix @ next_matrix, bias @ next_matrix + next_bias
+    return matrix, bias
 
 
 def learned(repair: Repair) -> dict[str, Any]:

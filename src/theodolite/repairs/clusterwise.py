@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,37 +13,27 @@ from sklearn.utils.validation import check_is_fitted
 from theodolite.core.kmeans import k_means, nearest_centroids
 from theodolite.core.moments import BlockMoments, Doubles, Moments, centred, merge_blocks
 from theodolite.core.parallel import available_cores, in_order, map_blocks
-from theodolite.core.vectors import Floats, Indices, Source, Vectors
+from theodolite.core.vectors import REPLAYABLE, Floats, Indices, Source, Vectors
 from theodolite.repairs.base import Repair, directions_to_remove, gather
 from theodolite.repairs.directions import PAPER_DIRECTIONS, Removal, Which, principal_removal
 
-if TYPE_CHECKING:
-    from typing import Self
-
+# The cluster of each row of a block, from the number of its first row and the block.
 Assign: TypeAlias = Callable[[int, Floats], Indices]
-"""The cluster of each row of a block, from the number of its first row and the block."""
 
-FOLD_ROWS = 4096
-"""Rows of a cluster that are collected before they are added to its scatter matrix, so that the product is efficient."""
-FOLD_BYTES = 128 * 2**20
-"""But not more than this for all clusters together."""
+FOLD_ROWS = 4096  # rows of a cluster that are collected before they are added to its scatter, so that the product is efficient
+FOLD_BYTES = 128 * 2**20  # but not more than this for all clusters together
 
 
 class _Clusterwise(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
     """Clusters from k-means or from labels, each with its own repair; new rows go to the nearest centroid."""
 
     is_affine: ClassVar[bool] = False
-
     n_clusters: int
     seed: int
-    centroids_: Doubles
-    """(k, d): rows belong to the nearest of these."""
-    means_: Doubles
-    """(k, d): mean of the rows of each cluster."""
-    counts_: NDArray[np.int64]
-    """Number of rows of each cluster in the fit."""
-    classes_: NDArray[np.int64]
-    """Name of each cluster: the labels, ascending, or 0, 1, ..."""
+    centroids_: Doubles  # (k, d): rows belong to the nearest of these
+    means_: Doubles  # (k, d): mean of the rows of each cluster
+    counts_: NDArray[np.int64]  # number of rows of each cluster in the fit
+    classes_: NDArray[np.int64]  # name of each cluster: the labels, ascending, or 0, 1, ...
 
     def fit(self, X: Vectors, y: Any = None, *, labels: Any = None) -> Self:  # noqa: ARG002
         """Learn clusters and their repairs from the rows of X, which are read several times.
@@ -97,10 +87,8 @@ class _Clusterwise(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
 
     def _learn(self, data: Source) -> None:
         if not data.replayable:
-            raise ValueError(
-                f"{type(self).__name__} reads its rows several times, and this stream can be read once; pass a function "
-                "that returns a fresh iterator, a list of chunks, a folder of shards or a memory-mapped array"
-            )
+            name = type(self).__name__
+            raise ValueError(f"{name} reads its rows several times, and this stream can be read once; {REPLAYABLE}")
         if self._fit_labels is None:
             self.centroids_ = k_means(data, self.n_clusters, seed=self.seed).centroids
             self.classes_ = np.arange(len(self.centroids_))
@@ -195,8 +183,8 @@ class ClusterRemoveDirections(_Clusterwise):
         Seed of k-means.
     """
 
+    # (k, d, m): directions that each cluster loses, or, if `keeps_basis_`, keeps; filled up with columns of zeros.
     bases_: Doubles
-    """(k, d, m): directions that each cluster loses, or, if `keeps_basis_`, keeps; filled up with columns of zeros."""
     keeps_basis_: bool
 
     def __init__(self, n_clusters: int = 27, n_directions: int | None = None, *, which: Which = "top", seed: int = 0) -> None:
@@ -259,15 +247,14 @@ def _runs(data: Source, assign: Assign, k: int) -> Iterator[tuple[int, Floats, b
     enough = max(min(FOLD_ROWS, FOLD_BYTES // (k * data.d * data.dtype.itemsize)), data.d + 1)
     waiting: list[list[Floats]] = [[] for _ in range(k)]
     started: set[int] = set()
-    start = 0
-    for block in data.blocks():
+    for start, raw in data.raw_blocks():
+        block = data.prepare(start, raw)
         for cluster, rows in _by_cluster(assign(start, block)):
             waiting[cluster].append(block[rows])
             if sum(map(len, waiting[cluster])) >= enough:
                 yield cluster, np.concatenate(waiting[cluster]), cluster not in started
                 started.add(cluster)
                 waiting[cluster].clear()
-        start += len(block)
     for cluster, rest in enumerate(waiting):
         if rest:
             yield cluster, np.concatenate(rest), cluster not in started

@@ -16,11 +16,9 @@ from theodolite.repairs.base import Affine, Repair, directions_to_remove
 
 Which: TypeAlias = Literal["top", "bottom"]
 
-PAPER_DIRECTIONS = 12
-"""Directions that Rajaee & Pilehvar (2021) remove."""
+PAPER_DIRECTIONS = 12  # directions that Rajaee & Pilehvar (2021) remove, of 768
 PAPER_DIMENSION = 768
-PAPER_ROGUE_DIMENSIONS = 3
-"""Dimensions that Timkey & van Schijndel (2021) look at."""
+PAPER_ROGUE_DIMENSIONS = 3  # dimensions that Timkey & van Schijndel (2021) look at
 
 
 class RemoveDirections(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
@@ -40,8 +38,7 @@ class RemoveDirections(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
     """
 
     mean_: Doubles
-    basis_: Doubles
-    """(d, m) the directions that are removed, or, if `keeps_basis_`, the only ones that stay."""
+    basis_: Doubles  # (d, m) the directions that are removed, or, if `keeps_basis_`, the only ones that stay
     keeps_basis_: bool
     n_removed_: int
 
@@ -77,10 +74,8 @@ class DropRogueDimensions(Repair):
         How many dimensions to drop, at most d - 1; of equal ones the first. None means 3, or d - 1 if that is less.
     """
 
-    contributions_: Doubles
-    """(d,) what each dimension adds; together the mean cosine."""
-    dropped_: NDArray[np.int64]
-    """Dropped dimensions, the largest contribution first."""
+    contributions_: Doubles  # (d,) what each dimension adds; together the mean cosine
+    dropped_: NDArray[np.int64]  # dropped dimensions, the largest contribution first
     kept_: NDArray[np.int64]
 
     def __init__(self, n_dimensions: int | None = None) -> None:

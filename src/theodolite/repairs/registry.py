@@ -1,17 +1,29 @@
-"""The registry of repairs: their names, the settings each of them takes, and how to make one from its name."""
+"""Repairs by name: making, saving and loading them; arrays as safetensors, the rest as JSON with a hash, without pickle."""
 
 from __future__ import annotations
 
-import difflib
+import hashlib
+import json
+import os
+from pathlib import Path
 from typing import Any
 
-from theodolite.repairs.base import Repair, repair_settings
-from theodolite.repairs.center import Standardize, ZeroMean
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from theodolite.core.files import require_free_folder, whole_folder
+from theodolite.core.options import suggestion
+from theodolite.core.rows import installed_version
+from theodolite.repairs.base import Repair, learned, repair_settings
 from theodolite.repairs.clusterwise import ClusterRemoveDirections, ClusterZeroMean
 from theodolite.repairs.directions import DropRogueDimensions, RemoveDirections
+from theodolite.repairs.scaling import Standardize, Whiten, ZeroMean
 from theodolite.repairs.weighted import WeightedRemoval
-from theodolite.repairs.whiten import Whiten
 
+FORMAT = 1
+ARRAYS = "repair.safetensors"
+ABOUT = "repair.json"
+# All repairs by name. Least-dominant removal is `which="bottom"` of "global" and "cluster-based".
 REPAIRS: dict[str, type[Repair]] = {
     "zero-mean": ZeroMean,
     "standardize": Standardize,
@@ -22,7 +34,10 @@ REPAIRS: dict[str, type[Repair]] = {
     "drop-rogue": DropRogueDimensions,
     "weighted": WeightedRemoval,
 }
-"""All repairs by name. Least-dominant removal is `which="bottom"` of "global" and "cluster-based"."""
+
+
+class StoredRepairError(ValueError):
+    """A folder does not hold a repair as it was saved; the message says what is wrong."""
 
 
 def repair_named(name: str) -> type[Repair]:
@@ -41,36 +56,21 @@ def repair_named(name: str) -> type[Repair]:
     for registered, kind in REPAIRS.items():
         if registered.replace("-", "_") == name.replace("-", "_").lower():
             return kind
-    close = difflib.get_close_matches(name, REPAIRS, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(REPAIRS)}"
-    raise ValueError(f"there is no repair {name!r}; {hint}")
+    raise ValueError(f"there is no repair {name!r}; {suggestion(name, REPAIRS)}")
 
 
-def make_repair(
-    name: str,
-    *,
-    directions: int | None = None,
-    clusters: int | None = None,
-    components: int | None = None,
-    seed: int = 0,
-    **settings: Any,
-) -> Repair:
+def make_repair(name: str, *, seed: int = 0, **settings: Any) -> Repair:
     """A repair that is not fitted yet, from its name and its settings.
 
     Parameters
     ----------
     name
         A name in REPAIRS.
-    directions
-        Number of principal directions to remove; None leaves it to the repair.
-    clusters
-        Number of clusters to repair one by one; None leaves it to the repair.
-    components
-        Number of dimensions of the result; None leaves it to the repair.
     seed
         Seed of k-means, if the repair has one.
     settings
-        Any other setting of the repair, with or without the prefix `n_`.
+        Settings of the repair, with or without the prefix `n_`: `directions` to remove, `clusters` to repair one by one,
+        `components` of the result, and others. None leaves a setting to the repair.
 
     Raises
     ------
@@ -84,11 +84,122 @@ def make_repair(
     """
     kind = repair_named(name)
     defaults = repair_settings(kind)
-    counts = {"directions": directions, "clusters": clusters, "components": components}
-    values = {}
-    for key, value in {**{key: count for key, count in counts.items() if count is not None}, **settings}.items():
-        parameter = next((parameter for parameter in (key, f"n_{key}") if parameter in defaults), None)
-        if parameter is None:
+    values: dict[str, Any] = {"seed": seed} if "seed" in defaults else {}
+    for key, value in settings.items():
+        parameter = key if key in defaults else f"n_{key}"
+        if parameter in defaults:
+            values[parameter] = defaults[parameter] if value is None else value
+        elif value is not None:
             raise ValueError(f"{kind.__name__} has no setting {key!r}; it has {', '.join(defaults) or 'none'}")
-        values[parameter] = value
-    return kind(**({"seed": seed} if "seed" in defaults else {}) | values)
+    return kind(**values)
+
+
+def save_repair(repair: Repair, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write a fitted repair to a folder: `repair.safetensors` and `repair.json`, both or neither.
+
+    Parameters
+    ----------
+    repair
+        A fitted repair of one of the classes in REPAIRS.
+    folder
+        The folder to write.
+    overwrite
+        Whether a folder that exists may be replaced; only one that holds a repair ever is.
+
+    Raises
+    ------
+    FileExistsError
+        The folder exists, and may not be replaced.
+    TypeError
+        The repair is not one of those in REPAIRS.
+    """
+    check_is_fitted(repair)
+    names = {kind: name for name, kind in REPAIRS.items()}
+    if type(repair) not in names:
+        raise TypeError(f"{type(repair).__name__} is not one of the repairs that can be saved: {', '.join(REPAIRS)}")
+    require_free_folder(folder, overwrite=overwrite, marker=ABOUT)  # before the arrays are copied
+    from safetensors.numpy import save
+
+    content = save({name: np.asarray(value) for name, value in learned(repair).items() if name != "feature_names_in_"})
+    about = {
+        "format": FORMAT,
+        "repair": names[type(repair)],
+        "params": repair.get_params(),
+        "d": repair.n_features_in_,
+        "feature_names": list(getattr(repair, "feature_names_in_", [])) or None,
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "theodolite": installed_version("theodolite"),
+    }
+    text = json.dumps(about, indent=1, default=_plain) + "\n"
+    with whole_folder(folder, overwrite=overwrite, marker=ABOUT) as partial:
+        (partial / ARRAYS).write_bytes(content)
+        (partial / ABOUT).write_text(text, encoding="utf-8")
+
+
+def load_repair(folder: str | os.PathLike[str]) -> Repair:
+    """Read what `save_repair` wrote, after comparing its hash; `transform` gives the same bits as before.
+
+    Parameters
+    ----------
+    folder
+        A folder that a repair was saved to.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no repair.
+    StoredRepairError
+        The folder does not hold a repair as it was saved.
+    """
+    folder = Path(folder)
+    about = _read_about(folder)
+    kind = REPAIRS[about["repair"]]
+    try:
+        content = (folder / ARRAYS).read_bytes()
+    except FileNotFoundError:
+        raise StoredRepairError(f"{folder} has no {ARRAYS}; copy the whole folder, or fit and save the repair again") from None
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != about["sha256"]:
+        raise StoredRepairError(
+            f"{folder / ARRAYS} has SHA-256 {digest[:12]}…, not {str(about['sha256'])[:12]}… as when it was saved; "
+            "copy it again, or fit and save the repair again"
+        )
+    from safetensors.numpy import load
+
+    try:
+        repair = kind(**about["params"])
+    except TypeError as error:
+        raise StoredRepairError(f"{folder / ABOUT} holds options that {kind.__name__} does not have: {error}") from None
+    for name, value in load(content).items():
+        setattr(repair, name, value if value.ndim else value.item())  # numbers were saved as arrays without axes
+    if about.get("feature_names"):
+        repair.feature_names_in_ = np.array(about["feature_names"], dtype=object)
+    if about["d"] != repair.n_features_in_:
+        raise StoredRepairError(f"{folder / ABOUT} says d={about['d']}, but the arrays have d={repair.n_features_in_}")
+    return repair
+
+
+def _read_about(folder: Path) -> dict[str, Any]:
+    path = folder / ABOUT
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{folder} does not hold a saved repair: there is no {ABOUT} in it") from None
+    except ValueError as error:
+        raise StoredRepairError(f"{path} is not JSON: {error}") from None
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        stored = about.get("format") if isinstance(about, dict) else None
+        raise StoredRepairError(f"{path} has format {stored!r}; this version of theodolite reads format {FORMAT}")
+    missing = {"repair", "params", "d", "sha256"} - about.keys()
+    if missing:
+        raise StoredRepairError(f"{path} lacks {min(missing)!r}; fit and save the repair again")
+    if about["repair"] not in REPAIRS:
+        raise StoredRepairError(f"{path} names the repair {about['repair']!r}; known: {', '.join(REPAIRS)}")
+    return about
+
+
+def _plain(value: Any) -> Any:
+    """Options that are NumPy numbers, for JSON."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"an option of type {type(value).__name__} cannot be saved; set it to a plain number, string or None")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin
@@ -12,9 +12,6 @@ from theodolite.core.spectrum import eigenpairs
 from theodolite.core.vectors import Floats, Source, Vectors, array
 from theodolite.repairs.base import Affine, Repair, directions_to_remove
 from theodolite.repairs.directions import PAPER_DIRECTIONS, significant_rank
-
-if TYPE_CHECKING:
-    from typing import Self
 
 
 class WeightedRemoval(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
@@ -29,10 +26,8 @@ class WeightedRemoval(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
         How many directions, at most d - 1. None means 12, or d - 1 if that is less.
     """
 
-    directions_: Doubles
-    """(d, m) orthonormal columns."""
-    weights_: Doubles
-    """(m,) the share of each direction that is removed."""
+    directions_: Doubles  # (d, m) orthonormal columns
+    weights_: Doubles  # (m,) the share of each direction that is removed
 
     def __init__(self, n_directions: int | None = None) -> None:
         self.n_directions = n_directions

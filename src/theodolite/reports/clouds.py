@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,25 +15,25 @@ from numpy.typing import NDArray
 
 from theodolite.core.pictures import Picture
 from theodolite.core.states import state_order, state_title
-from theodolite.reports.plain_text import clean
+from theodolite.reports.wording import clean
 
+# Columns of a picture that its points may be coloured by, and what they are called.
 COLOURS = {
     "frequency": "word frequency (Zipf scale)",
     "label": "label",
     "pos": "part of speech",
     "cluster": "cluster",
 }
-"""Columns of a picture that its points may be coloured by, and what they are called."""
+# A column with more different values than this is not a colour.
 MOST_CLASSES = 256
-"""A column with more different values than this is not a colour."""
+# Classes that have a colour of their own; the others are grey.
 OWN_COLOURS = 12
-"""Classes that have a colour of their own; the others are grey."""
+# Characters that the page keeps of a token and of a sentence.
 TOKEN, SENTENCE = 80, 400
-"""Characters that the page keeps of a token and of a sentence."""
+# Characters of all sentences of a page together; if they are more, each is cut shorter, so that the page stays small.
 TEXT_BUDGET = 1_800_000
-"""Characters of all sentences of a page together; if they are more, each is cut shorter, so that the page stays small."""
+# Positions along an axis on the page: far finer than any screen, and two bytes each.
 STEPS = 32_767
-"""Positions along an axis on the page: far finer than any screen, and two bytes each."""
 
 
 @dataclass(frozen=True)
@@ -142,18 +141,35 @@ def group_clouds(pictures: Iterable[tuple[str, Picture]]) -> list[CloudGroup]:
     ]
 
 
+def words_of(picture: Picture, fields: Iterable[str]) -> list[str]:
+    """What a picture is of, in words that are cleaned, not escaped; what is not known is left out.
+
+    Parameters
+    ----------
+    picture
+        The picture.
+    fields
+        Any of model, state, task and layer.
+    """
+    values = {name: picture.about.get(name) for name in fields}
+    titles = {name: f"layer {value}" if name == "layer" else state_title(str(value)) for name, value in values.items()}
+    return [clean(title, 60) for name, title in titles.items() if values[name] not in ("", None)]
+
+
 def is_colour(picture: Picture, column: str) -> bool:
-    """Whether points can be coloured by a column: numbers as frequencies, and otherwise not too many classes."""
+    """Whether points can be coloured by a column: numbers as frequencies, and otherwise not too many classes.
+
+    Parameters
+    ----------
+    picture
+        The picture.
+    column
+        The name of one of its columns.
+    """
     values = [value for value in picture.columns.get(column, ()) if not _is_missing(value)]
     if column == "frequency":
         return bool(values) and all(isinstance(value, (int, float, np.integer, np.floating)) for value in values)
     return 0 < len(set(values)) <= MOST_CLASSES
-
-
-def without_text(picture: Picture) -> Picture:
-    """The picture without texts and tokens: only what its points are coloured by is left."""
-    columns = {name: values for name, values in picture.columns.items() if name in COLOURS and is_colour(picture, name)}
-    return Picture(picture.points, picture.explained, picture.rows, picture.about, columns)
 
 
 def clouds_document(pictures: Iterable[tuple[str, Picture]], *, text: bool = True) -> dict[str, Any]:
@@ -166,16 +182,19 @@ def clouds_document(pictures: Iterable[tuple[str, Picture]], *, text: bool = Tru
     text
         Whether tokens and sentences may be in it.
     """
-    groups = group_clouds((run, picture if text else without_text(picture)) for run, picture in pictures)
+    groups = group_clouds((run, picture if text else _without_text(picture)) for run, picture in pictures)
     tokens, sentences = _Strings(TOKEN), _Strings(_sentence_limit(groups))
     several = len({run for group in groups for run in group.runs}) > 1
     packed: list[dict[str, Any]] = []
     pairs = []
     for number, group in enumerate(groups):
-        names = [_name(group, i, several=several) for i in range(len(group.pictures))]
+        runs = [[clean(run, 60)] if several else [] for run in group.runs]
+        parts = zip(runs, group.pictures, strict=True)
+        names = [" · ".join(run + words_of(picture, ("model", "state", "layer"))) or "cloud" for run, picture in parts]
+        title = " · ".join(runs[0] + words_of(group.pictures[0], ("model", "task", "layer")))
         pairs += [
             {
-                "title": _group_title(group, several=several) if group.are_states else "  and  ".join(names[i] for i in pair),
+                "title": title if group.are_states else "  and  ".join(names[i] for i in pair),
                 "at": [len(packed) + i for i in pair],
                 "states": group.are_states,
                 "group": number,
@@ -244,18 +263,10 @@ def _describe(colouring: Colouring) -> dict[str, Any]:
     return {**about, "names": list(colouring.names)}
 
 
-def _name(group: CloudGroup, place: int, *, several: bool) -> str:
-    about = group.pictures[place].about
-    layer = about.get("layer")
-    state = state_title(_state(group.pictures[place]))
-    parts = [group.runs[place] if several else "", about.get("model", ""), state, "" if layer is None else f"layer {layer}"]
-    return " · ".join(clean(part, 60) for part in parts if part not in ("", None)) or "cloud"
-
-
-def _group_title(group: CloudGroup, *, several: bool) -> str:
-    model, task, layer = (group.pictures[0].about.get(name, "") for name in ("model", "task", "layer"))
-    parts = [group.runs[0] if several else "", model, task, "" if layer in ("", None) else f"layer {clean(layer, 10)}"]
-    return " · ".join(clean(part, 60) for part in parts if part)
+def _without_text(picture: Picture) -> Picture:
+    """The picture without texts and tokens: only what its points are coloured by is left."""
+    columns = {name: values for name, values in picture.columns.items() if name in COLOURS and is_colour(picture, name)}
+    return replace(picture, columns=columns)
 
 
 def _sentence_limit(groups: Iterable[CloudGroup]) -> int:
@@ -280,20 +291,14 @@ def _names(picture: Picture, column: str) -> list[str]:
 
 
 def _numbers(picture: Picture, column: str) -> NDArray[np.float64]:
-    values = picture.columns.get(column, [None] * picture.n)
-    numbers = np.array([_number(value) for value in values], np.float64)
-    return np.where(np.isfinite(numbers), numbers, math.nan)
-
-
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return math.nan
+    """The number of each point; nan if it is not known, or if the column of this picture does not hold numbers."""
+    values = picture.columns[column] if is_colour(picture, column) else [None] * picture.n
+    numbers = np.array([None if _is_missing(value) else value for value in values], np.float64)  # None becomes nan
+    return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or value == "" or (isinstance(value, (float, np.floating)) and math.isnan(value))
+    return value is None or value == "" or value != value  # nan is not equal to itself
 
 
 def _base64(array: NDArray[Any]) -> str:

@@ -1,63 +1,39 @@
-"""Results as one HTML file that loads nothing, sends nothing, and shows verdicts, tables and figures."""
+"""Results as one file: an HTML page that loads nothing and sends nothing, or Markdown for a repository or a wiki."""
 
 from __future__ import annotations
 
+import base64
+import functools
 import hashlib
+import json
+import math
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from theodolite.core.files import require_free, write_text
+from theodolite.core.files import require_free
 from theodolite.core.options import option
-from theodolite.reports.embed import ASSETS, content_policy, json_for_page, page_script, page_style, plotly_script
-from theodolite.reports.markdown import markdown_of
+from theodolite.core.rows import Row
+from theodolite.reports.displays import grouped, records_of
 from theodolite.reports.sections import page_content
+from theodolite.reports.tables import Column, Entry, Table, pivot, tables_of
+from theodolite.reports.wording import clean, command_of, finding_numbers, name_of, outcome_look, with_labels
 
 if TYPE_CHECKING:
-    import jinja2
+    from theodolite.core.result import Finding, Result, Verdict
 
-    from theodolite.core.result import Result
-
+ASSETS = Path(__file__).parent / "assets"
+# What the head of every report contains: a file with it may be replaced by a newer report.
 MARK = "theodolite-report"
-"""What the head of every report contains: a file with it may be replaced by a newer report."""
 PAGES, MARKDOWN = (".html", ".htm"), ".md"
-
-
-def write_report(results: Sequence[Result], path: str | os.PathLike[str], *, text: bool = True, overwrite: bool = False) -> Path:
-    """Write the report of some results to an HTML file, or of one result to a Markdown file, whole or not at all.
-
-    Parameters
-    ----------
-    results
-        What to show; several results are put side by side.
-    path
-        The `.html` or `.md` file to write.
-    text
-        Whether sentences and tokens of the data may be in the file.
-    overwrite
-        Whether a file that is not an HTML report may be replaced; an HTML report always is.
-
-    Returns
-    -------
-    Path
-        The file.
-
-    Raises
-    ------
-    FileExistsError
-        The file exists, is not an HTML report, and `overwrite` is False.
-    ValueError
-        The name ends in neither .html nor .md, or several results were given for a .md file.
-    """
-    path = check_target(path, overwrite=overwrite)
-    if path.suffix.lower() != MARKDOWN:
-        write_text(path, report_html(results, text=text))
-    elif len(results) == 1:
-        write_text(path, markdown_of(results[0]))
-    else:
-        raise ValueError(f"a Markdown page shows one result, not {len(results)}; write one page for each, or one .html for all")
-    return path
+# Lines of a table in Markdown, whose whole is in the result's own file; and characters of one string there.
+LINES, TEXT = 60, 2_000
+EFFECT_FIELDS = ("value", "low", "high", "how")
+PRINTED_COLUMNS = ("table", "source", "model", "task", "state", "setting", "metric", "value", "low", "high")
+# All that could end a <script> element or a line of JavaScript is written as an escape, which JSON reads back as the same letter.
+_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
 def check_target(path: str | os.PathLike[str], overwrite: bool = False) -> Path:
@@ -68,7 +44,7 @@ def check_target(path: str | os.PathLike[str], overwrite: bool = False) -> Path:
     path
         The `.html` or `.md` file that is going to be written.
     overwrite
-        Whether a file that is not an HTML report may be replaced.
+        Whether a file that is not an HTML report may be replaced; an HTML report always may.
 
     Raises
     ------
@@ -79,10 +55,12 @@ def check_target(path: str | os.PathLike[str], overwrite: bool = False) -> Path:
     if path.suffix.lower() not in (*PAGES, MARKDOWN):
         raise ValueError(f"{path.name!r} does not end in .html or .md; name the report report.html, for example")
     require_free(path, overwrite=True)
-    if path.exists() and not overwrite and not _is_report(path):
-        raise FileExistsError(
-            f"{path} exists and is not an HTML report; choose another name, or replace it with {option('overwrite')}"
-        )
+    if path.exists() and not overwrite:
+        with path.open("rb") as file:
+            is_report = f'content="{MARK}"'.encode() in file.read(8192)  # the mark is in the head
+        if not is_report:
+            hint = f"choose another name, or replace it with {option('overwrite')}"
+            raise FileExistsError(f"{path} exists and is not an HTML report; {hint}")
     return path
 
 
@@ -96,35 +74,173 @@ def report_html(results: Sequence[Result], *, text: bool = True) -> str:
     text
         Whether sentences and tokens of the data may be on the page.
     """
+    import jinja2
+
     if not results:
         raise ValueError("a report needs at least one result; none was given")
     content = page_content(results, text=text)
     data = {name: json_for_page(value) for name, value in content.data.items()}
     early = (ASSETS / "early.js").read_text(encoding="utf-8")
     plotly = plotly_script() if content.has_plots else ""
-    script, style = page_script(), page_style()
+    script = '"use strict";\n(() => {\n' + _joined_assets("script", "js") + "})();\n"  # in one scope of their own
+    style = _joined_assets("style", "css")
     scripts = [early, script, *([plotly] if plotly else [])]
     # From the content, so that the same results give the same bytes.
     nonce = hashlib.sha256("".join([*scripts, style, *data.values()]).encode("utf-8")).hexdigest()[:32]
-    page: str = _environment().get_template("page.html").render(
-        **content.context, mark=MARK, policy=content_policy(scripts, [style], nonce), nonce=nonce, style=style, early=early,
-        plotly=plotly, script=script, data=data,
-    )  # fmt: skip
-    return page
-
-
-def _environment() -> jinja2.Environment:
-    import jinja2
-
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(ASSETS),
         autoescape=True,  # whatever a result contains is text
         undefined=jinja2.StrictUndefined,  # a name that the template misspells is an error, not nothing
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    page: str = environment.get_template("page.html").render(
+        **content.context, mark=MARK, policy=content_policy(scripts, [style], nonce), nonce=nonce, style=style, early=early,
+        plotly=plotly, script=script, data=data,
+    )  # fmt: skip
+    return page
 
 
-def _is_report(path: Path) -> bool:
-    with path.open("rb") as file:
-        return f'content="{MARK}"'.encode() in file.read(8192)  # the mark is in the head
+def json_for_page(value: Any) -> str:
+    """A value as JSON that is safe inside a `<script>` element.
+
+    Parameters
+    ----------
+    value
+        Plain values without nan or infinity. Lone surrogates, which UTF-8 does not have, become question marks.
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.translate(_ESCAPES).encode("utf-8", "replace").decode("utf-8")
+
+
+def content_policy(scripts: Sequence[str], styles: Sequence[str], nonce: str) -> str:
+    """A Content-Security-Policy: nothing is loaded, nothing is sent, and only these scripts and styles are used.
+
+    Parameters
+    ----------
+    scripts, styles
+        The texts that may run and apply.
+    nonce
+        For the style elements that Plotly makes while it draws.
+    """
+    return "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src {' '.join(map(_hash_source, scripts))}",
+            f"style-src {' '.join(map(_hash_source, styles))} 'nonce-{nonce}'",
+            "img-src data: blob:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+
+
+@functools.cache
+def plotly_script() -> str:
+    """Plotly's own JavaScript, as its package brings it."""
+    from plotly.offline import get_plotlyjs
+
+    text: str = get_plotlyjs()
+    if "</script" in text.lower():
+        raise ValueError("this version of Plotly cannot be written into a page: its JavaScript contains an end tag")
+    return text
+
+
+def markdown_of(result: Result) -> str:
+    """The Markdown of one result: verdicts and findings, tables, printed numbers next to measured ones, and the command.
+
+    Parameters
+    ----------
+    result
+        The result. Its `provenance["tables"]` declares the tables, and its record `printed` has the cells of a paper's tables
+        with what was measured in them.
+    """
+    name = name_of(result)
+    parts = [f"# {_text(result.title or name)}", *_verdicts(result.verdicts), *_findings(result.findings)]
+    for table in tables_of([(name, result)]):
+        parts += [f"## {_text(table.title)}", *_table(table)]
+    for title, cells in grouped(records_of(result, "printed", PRINTED_COLUMNS), lambda cell: str(cell["table"])).items():
+        entries = [Entry(str(cell["source"]), _printed_row(cell)) for cell in cells]
+        printed = pivot(entries, rows=("run", "model", "task", "state"), columns=("setting", "metric"))
+        if printed is not None:
+            parts.append(f"## Next to the printed numbers: {_text(title)}")
+            parts.append("The number of another model than the paper's is there for orientation; it does not reproduce it.")
+            parts += _table(printed)
+    command = command_of(result).replace("```", "` ` `")  # which would end the block
+    if command:
+        parts += ["## The command", f"```text\n{command}\n```"]
+    if result.notes:
+        parts += ["## Notes", "\n".join(f"- {_text(note)}" for note in result.notes)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _verdicts(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    if verdicts:
+        yield "## Verdicts"
+    several = len({verdict.model for verdict in verdicts}) > 1
+    for verdict in verdicts:
+        measured = verdict.measured
+        claim = f"{verdict.claim}, {verdict.model}" if several else verdict.claim
+        yield f"### {outcome_look(measured.outcome)[0]} {_text(f'{claim}: {verdict.title} – {measured.outcome}')}"
+        yield _sentence(measured.why)
+        if measured.effects:
+            values, low, high, how = ([getattr(effect, name) for effect in measured.effects] for name in EFFECT_FIELDS)
+            names = Column("effect", [with_labels(effect.name) for effect in measured.effects])
+            yield from _table(Table("", (names, Column("value, 95 % interval", values, low=low, high=high), Column("from", how))))
+        if verdict.printed:
+            yield "On the paper's own rows:"
+            yield "\n".join(
+                f"- {_text(judged.source)}: **{_text(judged.outcome)}**. {_sentence(judged.why)}" for judged in verdict.printed
+            )
+
+
+def _sentence(why: str) -> str:
+    text = _text(with_labels(why)).rstrip(".")
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _findings(findings: Sequence[Finding]) -> Iterator[str]:
+    unhealthy = sorted((finding for finding in findings if finding.severity), key=lambda finding: -finding.severity)
+    if unhealthy:
+        yield "## Findings"
+        yield "\n".join(
+            f"- **{_text(f'{finding.verdict}: {finding.topic}')}** ({_text(finding_numbers(finding))}). "
+            f"{_text(finding.meaning)}{f' → {_text(finding.action)}' if finding.action else ''}"
+            for finding in unhealthy
+        )
+
+
+def _printed_row(cell: Mapping[str, Any]) -> Row:
+    value = math.nan if cell["value"] is None else float(cell["value"])
+    texts: dict[str, Any] = {name: str(cell[name] or "") for name in ("metric", "model", "task", "state", "setting")}
+    return Row(value=value, low=cell["low"], high=cell["high"], reason="not known" if math.isnan(value) else "", **texts)
+
+
+def _table(table: Table) -> Iterator[str]:
+    if table.note:
+        yield _text(table.note)
+    cells = [column.texts()[:LINES] if column.is_number else map(_text, column.texts()[:LINES]) for column in table.columns]
+    head = [_line(_text(column.heading) for column in table.columns)]
+    head += [_line("---:" if column.is_number else "---" for column in table.columns)]
+    yield "\n".join([*head, *map(_line, zip(*cells, strict=True))])
+    if table.lines > LINES:
+        yield f"The first {LINES} of {table.lines:,} lines."
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _text(text: object) -> str:
+    """Any string on one line, with nothing in it that Markdown or HTML would take for markup."""
+    return re.sub(r"([\\`*_<>|\[\]])", r"\\\1", clean(text, TEXT))
+
+
+@functools.cache
+def _joined_assets(folder: str, ending: str) -> str:
+    files = sorted((ASSETS / folder).glob(f"*.{ending}"))
+    return "\n".join(file.read_text(encoding="utf-8").strip() for file in files) + "\n"
+
+
+def _hash_source(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"

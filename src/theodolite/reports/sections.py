@@ -3,43 +3,54 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from theodolite.metrics.registry import label_of
+from theodolite.core.numbers import interval_text, number_text
+from theodolite.core.result import OUTCOMES, Effect, Judged, Verdict
+from theodolite.reports.cloud_display import CloudDisplay
 from theodolite.reports.clouds import clouds_document
-from theodolite.reports.displays.base import Display
-from theodolite.reports.displays.clouds import CloudDisplay
-from theodolite.reports.displays.figures import displays_of
-from theodolite.reports.pivot import Entry, all_rows, frame_table
-from theodolite.reports.plain_text import clean, unique_names
-from theodolite.reports.provenance import FACT, command_of, facts_of, name_of
-from theodolite.reports.tables import tables_of
-from theodolite.reports.theme import CLASS_COLOURS, GREY, Theme, ramp_colours, template
-from theodolite.reports.verdict_cards import card, number_text, outcome_counts
+from theodolite.reports.displays import Display
+from theodolite.reports.figures import displays_of
+from theodolite.reports.tables import Entry, all_rows, frame_table, tables_of
+from theodolite.reports.theme import CLASS_COLOURS, GREY, ramp_colours, template
+from theodolite.reports.wording import (
+    FACT,
+    SEVERITY_LOOKS,
+    clean,
+    command_of,
+    facts_of,
+    finding_numbers,
+    name_of,
+    outcome_look,
+    unique_names,
+    with_labels,
+)
 
 if TYPE_CHECKING:
     from theodolite.core.result import Result
 
-HEIGHT = 420
-"""Pixels of a figure that does not say."""
-SHADES = 32
-"""Colours of the ramp that the viewer of clouds has."""
-MOST_LISTED = 4
-"""Models or tasks that the first sentence names; others are counted."""
-VERBS = {
-    "study": "A study",
-    "survey": "A survey",
-    "compare": "A comparison",
-    "probe": "A probe",
-    "tune": "A fine-tuning run",
-    "rows": "Rows",
-}
-SEVERITIES = {"bad": ("✗", "fails"), "watch": ("!", "open")}
+# Results by names that no two of them share.
 Runs: TypeAlias = Sequence[tuple[str, "Result"]]
-"""Results by names that no two of them share."""
+# Pixels of a figure that does not say.
+HEIGHT = 420
+# Colours of the ramp that the viewer of clouds has.
+SHADES = 32
+# Models or tasks that the first sentence names; others are counted.
+MOST_LISTED = 4
+VERBS = {
+    "study": "A study", "survey": "A survey", "compare": "A comparison", "probe": "A probe", "tune": "A fine-tuning run",
+    "rows": "Rows",
+}  # fmt: skip
+PLURALS = {"holds": "hold", "does not hold": "do not hold"}
+# Length of the line that an effect is drawn on, and what is left free at both ends.
+WIDTH, MARGIN = 200.0, 6.0
+# Effects share one scale if the largest reaches at most this many times as far as the smallest.
+SAME_SCALE = 20.0
 
 
 @dataclass
@@ -69,6 +80,7 @@ def page_content(results: Sequence[Result], *, text: bool) -> PageContent:
     page = PageContent()
     several = len(runs) > 1
     numbers = count(1)
+    pictures = [(name, picture) for name, result in runs for picture in result.pictures if picture.n]
     page.context = {
         "title": f"{len(runs)} runs side by side" if several else clean(results[0].title, 200) or runs[0][0],
         "lead": _lead(runs),
@@ -86,47 +98,157 @@ def page_content(results: Sequence[Result], *, text: bool) -> PageContent:
         "counts": outcome_counts([verdict for result in results for verdict in result.verdicts]),
         "tables": _tables(page, runs),
         "figures": _figures(page, runs),
-        "clouds": _clouds(page, runs, text=text),
-        "provenance": [_provenance(name, result) for name, result in runs],
+        "clouds": bool(pictures),
+        "provenance": [
+            {
+                "name": name,
+                "command": command_of(result),
+                "facts": facts_of(result),
+                "notes": [clean(note, FACT) for note in result.notes if note],
+            }
+            for name, result in runs
+        ],
         "text": text,
     }
+    if pictures:
+        page.data["clouds"] = clouds_document(pictures, text=text)
     page.data["look"] = {
         "classes": list(CLASS_COLOURS),
         "ramp": ramp_colours(SHADES),
         "grey": GREY,
-        "templates": {"light": _template("light"), "dark": _template("dark")},
+        "templates": {"light": template("light").to_plotly_json(), "dark": template("dark").to_plotly_json()},
     }
     return page
 
 
-def figure_for_page(display: Display) -> dict[str, Any]:
-    """A display's plot as the page draws it: as wide as there is room, in the page's own colours."""
-    import plotly.io
+def card(verdict: Verdict, number: int) -> dict[str, Any]:
+    """What the page's template shows of one verdict: the outcome as a word, a sign and a colour, why, and its effects as bars.
 
-    figure: dict[str, Any] = json.loads(plotly.io.to_json(display.plot(), validate=False))
-    # The page has its own templates, light and dark; its captions are the titles.
-    for name in ("template", "width", "title"):
-        figure["layout"].pop(name, None)
-    return figure
+    Parameters
+    ----------
+    verdict
+        The verdict.
+    number
+        Its number on the page, from 1.
+    """
+    return {
+        "id": f"claim-{number}",
+        "claim": clean(verdict.claim, 60),
+        "title": clean(verdict.title, 300),
+        "rule": clean(verdict.rule, 1000),
+        "model": clean(verdict.model, 120),
+        "measured": _judged(verdict.measured),
+        # A paper's own table that does not support its claim is opened, so that nobody misses it.
+        "printed": [{**_judged(judged), "disagrees": outcome_look(judged.outcome)[1] == "fails"} for judged in verdict.printed],
+    }
 
 
-def _template(theme: Theme) -> Any:
-    import plotly.io
+def outcome_counts(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    """How many claims had each outcome, in words.
 
-    return json.loads(plotly.io.to_json({"layout": {"template": template(theme)}}, validate=False))["layout"]["template"]
+    Parameters
+    ----------
+    verdicts
+        The verdicts of all runs.
+    """
+    counts: Counter[str] = Counter(verdict.measured.outcome for verdict in verdicts)
+    # A file may hold an outcome that this version does not know: it is shown last, as undecided.
+    lines = []
+    for outcome in (outcome for outcome in dict.fromkeys((*OUTCOMES, *counts)) if counts[outcome]):
+        sign, kind = outcome_look(outcome)
+        word = PLURALS.get(outcome, outcome) if counts[outcome] > 1 else outcome
+        lines.append({"n": counts[outcome], "word": word, "sign": sign, "kind": kind})
+    return lines
+
+
+def bars(effects: Sequence[Effect]) -> list[dict[str, Any]]:
+    """Effects drawn from left to right: positions of 0, of the value and of the ends of its interval on a line of `WIDTH`.
+
+    Effects of similar size share one scale. `side` is `above` or `below` if the interval leaves out 0, and empty otherwise.
+
+    Parameters
+    ----------
+    effects
+        The effects behind a verdict; one that is not finite has no bar.
+    """
+    finite = [effect for effect in effects if math.isfinite(effect.value)]
+    bounds = [_bounds(effect) for effect in finite]
+    reaches = [max(map(abs, (effect.value, *interval))) for effect, interval in zip(finite, bounds, strict=True)]
+    positive = [reach for reach in reaches if reach > 0]
+    shared = max(positive) if positive and max(positive) <= SAME_SCALE * min(positive) else None
+    parts = zip(finite, bounds, reaches, strict=True)
+    return [_bar(effect, interval, shared or reach or 1.0) for effect, interval, reach in parts]
+
+
+def _bounds(effect: Effect) -> tuple[float, ...]:
+    """Both ends of the interval, or nothing if there is none."""
+    low, high = effect.low, effect.high
+    return (low, high) if low is not None and high is not None and math.isfinite(low) and math.isfinite(high) else ()
+
+
+def _bar(effect: Effect, bounds: Sequence[float], reach: float) -> dict[str, Any]:
+    def place(value: float) -> float:
+        return round(WIDTH / 2 + max(-1.0, min(1.0, value / reach)) * (WIDTH / 2 - MARGIN), 2)
+
+    low, high = bounds or (effect.value, effect.value)
+    return {
+        "name": clean(with_labels(effect.name), 160),
+        # With the true minus sign that the page's tables have.
+        "value": number_text(effect.value).replace("-", "−"),
+        "interval": interval_text(*bounds).replace("-", "−") if bounds else "",
+        "how": clean(", ".join(filter(None, (effect.how, f"n = {effect.n:,}" if effect.n is not None else ""))), 300),
+        "zero": WIDTH / 2,
+        "at": place(effect.value),
+        "low": place(low),
+        "high": place(high),
+        "side": "" if not bounds else "above" if low > 0 else "below" if high < 0 else "",
+    }
+
+
+def _judged(judged: Judged) -> dict[str, Any]:
+    sign, kind = outcome_look(judged.outcome)
+    return {
+        "source": clean(judged.source, 200),
+        "outcome": clean(judged.outcome, 60),
+        "why": clean(with_labels(judged.why), 1500),
+        "sign": sign,
+        "kind": kind,
+        "bars": bars(judged.effects),
+    }
+
+
+def _findings(run: str, result: Result) -> list[dict[str, str]]:
+    """What a survey found to be not healthy, worst first."""
+    cards = []
+    for finding in sorted((finding for finding in result.findings if finding.severity), key=lambda finding: -finding.severity):
+        sign, kind = SEVERITY_LOOKS[finding.verdict]
+        layer = "" if finding.layer is None else f"layer {finding.layer}"
+        cards.append(
+            {
+                "run": run,
+                "sign": sign,
+                "kind": kind,
+                "verdict": finding.verdict,
+                "topic": clean(finding.topic, 120),
+                "measured": clean(finding_numbers(finding), 200),
+                "where": clean(", ".join(filter(None, (finding.model, layer))), 120),
+                "meaning": clean(finding.meaning, 600),
+                "action": clean(finding.action, 600),
+            }
+        )
+    return cards
 
 
 def _tables(page: PageContent, runs: Runs) -> list[dict[str, Any]]:
-    tables: list[dict[str, Any]] = []
-    for i, table in enumerate(tables_of(runs)):
-        page.data[f"table-{i}"] = table.to_dict()
-        tables.append({"id": f"table-{i}", "title": clean(table.title, 200), "all": False})
     entries = [Entry(name, row) for name, result in runs for row in result.rows]
-    whole = all_rows(entries, several=len(runs) > 1)
+    tables = {f"table-{i}": table for i, table in enumerate(tables_of(runs))}
+    sections = [{"id": id, "title": clean(table.title, 200), "all": False} for id, table in tables.items()]
+    whole = all_rows(entries)
     if whole is not None:
-        page.data["table-all"] = whole.to_dict()
-        tables.append({"id": "table-all", "title": f"Every row ({len(entries):,})", "all": True})
-    return tables
+        tables["table-all"] = whole
+        sections.append({"id": "table-all", "title": f"Every row ({len(entries):,})", "all": True})
+    page.data |= {id: table.to_dict() for id, table in tables.items()}
+    return sections
 
 
 def _figures(page: PageContent, runs: Runs) -> list[dict[str, Any]]:
@@ -138,7 +260,10 @@ def _figures(page: PageContent, runs: Runs) -> list[dict[str, Any]]:
             if isinstance(display, CloudDisplay):  # the page has a viewer of its own for all clouds
                 continue
             number = next(numbers)
-            figure = page.data[f"figure-{number}"] = figure_for_page(display)
+            figure = page.data[f"figure-{number}"] = json.loads(display.plot().to_json(validate=False))
+            # The page has its own templates, light and dark; its captions are the titles; a figure is as wide as there is room.
+            for part in ("template", "width", "title"):
+                figure["layout"].pop(part, None)
             table = _numbers_of(display)
             if table is not None:
                 page.data[f"numbers-{number}"] = table
@@ -166,16 +291,8 @@ def _numbers_of(display: Display) -> dict[str, Any] | None:
         frame = display.frame()
     except ImportError:
         return None
-    # nan is not equal to itself; JSON has no nan.
-    columns = {str(name): [None if value != value else value for value in frame[name].tolist()] for name in frame.columns}
+    columns = {str(name): frame[name].tolist() for name in frame.columns}
     return frame_table(columns, title=clean(display.title, 200)).to_dict()
-
-
-def _clouds(page: PageContent, runs: Runs, *, text: bool) -> bool:
-    pictures = [(name, picture) for name, result in runs for picture in result.pictures if picture.n]
-    if pictures:
-        page.data["clouds"] = clouds_document(pictures, text=text)
-    return bool(pictures)
 
 
 def _lead(runs: Runs) -> str:
@@ -194,32 +311,3 @@ def _listed(names: Sequence[str]) -> str:
     more = [f"{len(names) - MOST_LISTED} more"] if len(names) > MOST_LISTED else []
     *first, last = [*names[:MOST_LISTED], *more] or [""]
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def _provenance(name: str, result: Result) -> Mapping[str, Any]:
-    notes = [clean(note, FACT) for note in result.notes if note]
-    return {"name": name, "command": command_of(result), "facts": facts_of(result), "notes": notes}
-
-
-def _findings(run: str, result: Result) -> list[dict[str, str]]:
-    """What a survey found to be not healthy, worst first."""
-    findings = [finding for finding in result.findings if finding.verdict in SEVERITIES]
-    cards = []
-    for finding in sorted(findings, key=lambda finding: finding.verdict != "bad"):
-        sign, kind = SEVERITIES[finding.verdict]
-        layer = "" if finding.layer is None else f"layer {finding.layer}"
-        measured = f"{label_of(finding.metric)} {number_text(finding.value)}, healthy {finding.healthy}"
-        cards.append(
-            {
-                "run": run,
-                "sign": sign,
-                "kind": kind,
-                "verdict": finding.verdict,
-                "topic": clean(finding.topic, 120),
-                "measured": clean(measured, 200),
-                "where": clean(", ".join(filter(None, (finding.model, layer))), 120),
-                "meaning": clean(finding.meaning, 600),
-                "action": clean(finding.action, 600),
-            }
-        )
-    return cards

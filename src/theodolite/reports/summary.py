@@ -3,56 +3,35 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from theodolite.core.numbers import interval_text, number_text, short_number
 from theodolite.core.result import Effect, Finding, Result, Verdict
 from theodolite.core.rows import Row
 from theodolite.core.states import DIFFERENCE, state_title
-from theodolite.metrics import LAYER_METRICS, METRICS, label_of
-from theodolite.studies.claims.check import Comparison
+from theodolite.metrics.registry import LAYER_METRICS, METRICS
+from theodolite.reports.blocks import Block, Paragraph
+from theodolite.reports.displays import Item, grouped
+from theodolite.reports.tables import Column, Entry, Table, all_rows, pivot
+from theodolite.reports.wording import SEVERITY_LOOKS, change_mark, clean, finding_numbers, outcome_look, two_labels, with_labels
 
-MARKS = {"bad": ("red", "✗"), "watch": ("yellow", "!"), "good": ("green", "✓")}
-OUTCOME_SIGNS = {"holds": "✓", "does not hold": "✗", "not decidable here": "?"}
+if TYPE_CHECKING:
+    from theodolite.studies.claims.judging import Comparison
+
+COLOURS = {"fails": "red", "open": "yellow", "holds": "green"}
+# What a tuning run measures of the vectors that its head reads, next to the task's score.
 SHAPE = ("iso_score", "ev_1", "ev_2", "ev_3")
-"""What a tuning run measures of the vectors that its head reads."""
+SCORES = ("accuracy", "macro_f1", "matthews", "pearson", "spearman")
 LONGEST_LABEL = 24
+# Rows of a plain list; a result of more is better saved or framed.
 MOST_ROWS = 60
-"""Rows of a plain list; a result of more is better saved or framed."""
-
-
-@dataclass(frozen=True)
-class Paragraph:
-    """Some text, wrapped where it is shown; `style` is bold, dim, red, yellow or green."""
-
-    text: str
-    style: str = ""
-    lead: str = ""
-    """Put first, in the style; the text itself is then plain."""
-    indent: int = 0
-
-
-@dataclass(frozen=True)
-class Table:
-    """Cells under headings. Numbers are never cut: a narrow display leaves out `optional` columns, or splits the table."""
-
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    left: tuple[int, ...] = (0,)
-    """Columns aligned to the left; all others hold numbers."""
-    optional: tuple[int, ...] = ()
-    """Columns to leave out in a narrow display, the first of these first."""
-    breaks: tuple[int, ...] = ()
-    """Rows that a blank line comes before."""
-    splits: bool = False
-    """Whether columns that do not fit may follow in a further table, under a repeated first column."""
-
-
-Block: TypeAlias = Paragraph | Table
+# Effects of a verdict that are listed; the report has all of them.
+MOST_EFFECTS = 3
 
 
 def blocks_of(result: Result) -> list[Block]:
@@ -63,86 +42,120 @@ def blocks_of(result: Result) -> list[Block]:
     result
         The result of any verb.
     """
-    content: dict[str, Callable[[Result], Iterator[Block]]] = {
-        "survey": _survey,
-        "compare": _compare,
-        "probe": _probe,
-        "tune": _tune,
-        "study": _study,
-        "repair": _repair,
-    }
+    content = {"survey": _survey, "compare": _compare, "probe": _probe, "tune": _tune, "study": _study, "repair": _repair}
     return list(content.get(result.verb, _any)(result))
+
+
+def verdict_blocks(verdicts: Sequence[Verdict]) -> Iterator[Block]:
+    """Each claim with its verdict and why, and what the printed rows say.
+
+    Parameters
+    ----------
+    verdicts
+        The verdicts of a study.
+    """
+    several = len({verdict.model for verdict in verdicts}) > 1
+    for verdict in verdicts:
+        model = f" [{verdict.model}]" if several and verdict.model else ""
+        measured = verdict.measured
+        yield Paragraph(f"{outcome_look(measured.outcome)[0]} {verdict.claim}{model} {verdict.title}: {measured.outcome}")
+        yield Paragraph(with_labels(measured.why), indent=4)
+        yield from (Paragraph(_effect(effect), "dim", indent=4) for effect in measured.effects[:MOST_EFFECTS])
+        yield from (Paragraph(f"on {judged.source}: {judged.outcome}", "dim", indent=4) for judged in verdict.printed)
+
+
+def comparison_blocks(comparisons: Sequence[Comparison]) -> Iterator[Block]:
+    """Printed and measured, side by side: one table for each source and pair of models.
+
+    Parameters
+    ----------
+    comparisons
+        Every printed number of a study, next to what was measured in its cell.
+    """
+    measured = [comparison for comparison in comparisons if comparison.measured is not None]
+    tables = grouped(measured, lambda comparison: (comparison.printed.source, comparison.printed.row.model, comparison.model))
+    for (source, printed, model), cells in tables.items():
+        yield Paragraph(f"{source}: {printed} as printed, {model} as measured here", "bold")
+        several = len({cell.printed.row.task for cell in cells}) > 1
+        fields = [*(["task"] if several else []), "state", "setting", "metric"]
+        names = [", ".join(filter(None, (getattr(cell.printed.row, field) for field in fields))) for cell in cells]
+        values = [cell.measured.value for cell in cells if cell.measured is not None]
+        printed_values = [cell.printed.row.value for cell in cells]
+        yield Table("", (Column("cell", names), Column("printed", printed_values), Column("measured", values)))
+    if len(measured) < len(comparisons):
+        yield Paragraph(f"{len(comparisons) - len(measured)} printed numbers have nothing measured next to them", "dim")
+    for comparison in comparisons:
+        if comparison.comparable:
+            row = comparison.printed.row
+            yield Paragraph(f"{comparison.printed.source}, {row.state} {row.setting} {row.metric}: {comparison.words}")
+    if not all(comparison.comparable for comparison in comparisons):
+        yield Paragraph("a number of another model is shown next to the printed one: it is not a reproduction of it", "dim")
 
 
 def _survey(result: Result) -> Iterator[Block]:
     for facts, rows, findings in _by_input(result):
         unit = f" {facts['unit']}" if facts.get("unit") else f", {facts['dtype']}" if facts.get("dtype") else ""
-        yield Paragraph(f"  {facts['n']:,} × {facts['d']}{unit}", lead=str(facts["name"]), style="bold")
-        layered = any(row.layer is not None for row in rows)
+        yield Paragraph(f"  {_size(facts)}{unit}".rstrip(), lead=str(facts.get("name", result.title)), style="bold")
         yield from (Paragraph(note, "dim") for note in result.notes)
-        yield from _layers(rows) if layered else _metrics(rows)
+        layered = any(row.layer is not None for row in rows)
+        yield from _pivoted(rows, "layer", "metric") if layered else _metrics(rows)
+        yield from _reasons(rows)
         if layered and findings:
             yield Paragraph(f"layer {findings[0].layer}, the last:")
         yield from _findings(findings)
 
 
-def _by_input(result: Result) -> Iterator[tuple[dict[str, object], Sequence[Row], Sequence[Finding]]]:
-    """A survey of several files is shown file by file; rows and findings name theirs in `model`."""
-    inputs = list(result.provenance.get("inputs", ())) or [
-        {"name": result.title, "n": result[0].n or 0, "d": result[0].d or 0} if len(result) else {}
-    ]
-    if len(inputs) == 1:
-        yield dict(inputs[0]), result.rows, result.findings
-        return
-    for facts in inputs:
-        name = str(facts["name"]).rstrip("/").rpartition("/")[2]
-        yield dict(facts), [r for r in result.rows if r.model == name], [f for f in result.findings if f.model == name]
+def _by_input(result: Result) -> Iterator[tuple[Mapping[str, Any], Sequence[Row], Sequence[Finding]]]:
+    """A survey of several files is shown file by file; their rows follow each other."""
+    inputs = result.provenance.get("inputs") or [{}]
+    rows = _before_repetitions(result.rows, lambda row: (row.layer, row.metric))
+    findings = _before_repetitions(result.findings, lambda finding: finding.topic) if result.findings else [[]] * len(inputs)
+    if len(inputs) == len(rows) == len(findings):
+        yield from zip(inputs, rows, findings, strict=True)
+    else:  # one file, or some rows or findings are missing
+        yield inputs[0] if len(inputs) == 1 else {}, result.rows, result.findings
+
+
+def _before_repetitions(items: Iterable[Item], key: Callable[[Item], object]) -> list[list[Item]]:
+    """The items cut into parts before every one whose key the part already has."""
+    parts: list[dict[object, Item]] = [{}]
+    for item in items:
+        if key(item) in parts[-1]:
+            parts.append({})
+        parts[-1][key(item)] = item
+    return [list(part.values()) for part in parts]
+
+
+def _size(facts: Mapping[str, Any]) -> str:
+    return f"{facts['n']:,} × {facts['d']}" if facts.get("n") is not None else ""
 
 
 def _metrics(rows: Sequence[Row]) -> Iterator[Block]:
     """One line per metric, family by family, with its range and direction."""
-    lines: list[tuple[str, ...]] = []
-    breaks: list[int] = []
-    has_interval = any(row.low is not None for row in rows)
-    for _, family in groupby(rows, key=lambda row: METRICS[row.metric].function.__module__ if row.metric in METRICS else ""):
-        breaks.append(len(lines))
-        for row in family:
-            entry = METRICS.get(row.metric)
-            about = ("", "", "") if entry is None else (_brief(entry.range), _side(entry.direction), entry.summary)
-            lines.append(
-                (row.metric, number_text(row.value), *([interval_text(row.low, row.high)] if has_interval else []), *about)
-            )
-    headings = ("metric", "value", *(["95 % interval"] if has_interval else []), "range", "isotropic", "meaning")
-    last = len(headings) - 1
-    left = (0, *range(2, len(headings)))
-    yield Table(headings, tuple(lines), left, optional=(last, last - 2, last - 1), breaks=tuple(breaks[1:]))
-    yield from _reasons(rows)
-
-
-def _layers(rows: Sequence[Row]) -> Iterator[Block]:
-    """One line per layer, one column per metric."""
-    names = list(dict.fromkeys(row.metric for row in rows))
-    cells = {(row.layer, row.metric): row for row in rows}
-    layers = list(dict.fromkeys(row.layer for row in rows))
-
-    def cell(layer: int | None, name: str) -> str:
-        row = cells.get((layer, name))
-        if row is None:
-            return ""
-        bounds = interval_text(row.low, row.high)
-        return f"{number_text(row.value)} {bounds}".rstrip()
-
-    lines = tuple((str(layer), *(cell(layer, name) for name in names)) for layer in layers)
-    yield Table(("layer", *map(label_of, names)), lines, left=(), splits=True)
-    yield from _reasons(rows)
+    if not rows:
+        return
+    entries = [METRICS.get(row.metric) for row in rows]
+    families = groupby(entries, key=lambda entry: entry.function.__module__ if entry is not None else "")
+    sizes = [len(list(family)) for _, family in families]
+    columns = [Column("metric", [row.metric for row in rows]), Column("value", [row.value for row in rows])]
+    if any(row.low is not None for row in rows):
+        columns.append(Column("95 % interval", [interval_text(row.low, row.high) for row in rows], optional=True))
+    sides = {"higher is isotropic": "high", "lower is isotropic": "low"}
+    about = {
+        "isotropic": [sides.get(entry.direction, "") if entry else "" for entry in entries],
+        # Up to the first comma after a bracket: what follows is a remark.
+        "range": [re.split(r"(?<=\]), ", entry.range)[0] if entry else "" for entry in entries],
+        "meaning": [entry.summary if entry else "" for entry in entries],
+    }
+    columns += [Column(name, texts, optional=True) for name, texts in about.items()]
+    yield Table("", tuple(columns), breaks=tuple(sum(sizes[:i]) for i in range(1, len(sizes))))
 
 
 def _findings(findings: Sequence[Finding]) -> Iterator[Block]:
     """Findings, worst first; what is fine in one closing line."""
-    for finding in sorted((each for each in findings if each.severity), key=lambda each: -each.severity):
-        colour, mark = MARKS[finding.verdict]
-        numbers = f": {finding.metric} {number_text(finding.value)}, healthy {finding.healthy}"
-        yield Paragraph(numbers, colour, lead=f"{mark} {finding.topic}")
+    for finding in sorted((finding for finding in findings if finding.severity), key=lambda finding: -finding.severity):
+        sign, style = SEVERITY_LOOKS[finding.verdict]
+        yield Paragraph(f": {finding_numbers(finding)}", COLOURS[style], lead=f"{sign} {finding.topic}")
         yield Paragraph(finding.meaning, indent=2)
         if finding.action:
             yield Paragraph(f"→ {finding.action}", indent=2)
@@ -156,139 +169,129 @@ def _findings(findings: Sequence[Finding]) -> Iterator[Block]:
 
 
 def _compare(result: Result) -> Iterator[Block]:
-    sides, footnotes = result.notes[:2], result.notes[2:]
-    yield from map(Paragraph, sides)
-    triples = [result.rows[start : start + 3] for start in range(0, len(result.rows), 3)]
-    if any(before.layer is not None for before, _, _ in triples):
-        yield from _changes(triples)
-    else:
-        lines = tuple(
-            (
-                before.metric,
-                number_text(before.value),
-                number_text(after.value),
-                f"{number_text(change.value)}{_star(change)}",
-                interval_text(change.low, change.high),
-            )
-            for before, after, change in triples
-        )
-        has_interval = any(change.low is not None for _, _, change in triples)
-        width = 5 if has_interval else 4
-        headings = ("metric", "A", "B", "B - A", "95 % interval")[:width]
-        yield Table(headings, tuple(line[:width] for line in lines), left=(0, 4), optional=(4,) if has_interval else ())
+    triples = list(grouped(result.rows, lambda row: (row.layer, row.metric)).values())
+    if any(len(triple) != 3 or triple[2].state != DIFFERENCE for triple in triples):  # some rows were selected
+        yield from _any(result)
+        return
+    yield from map(Paragraph, result.notes[:2])
+    if any(row.layer is not None for row in result.rows):
+        yield from _pivoted(result.rows, "layer", "metric", _change)
+    elif triples:
+        before, after, change = zip(*triples, strict=True)
+        columns = [
+            Column("metric", [row.metric for row in change]),
+            # One of the two is enough to know the other, which is why a narrow terminal may leave this one out.
+            Column("A", [row.value for row in before], optional=True),
+            Column("B", [row.value for row in after]),
+            Column("B - A", [row.value for row in change]),
+        ]
+        if any(row.low is not None for row in change):
+            columns.append(Column("", [change_mark(row.low, row.high) for row in change]))
+            columns.append(Column("95 % interval", [interval_text(row.low, row.high) for row in change], optional=True))
+        yield Table("", tuple(columns))
     yield from _reasons([row for row in result.rows if row.state != DIFFERENCE])
-    yield from (Paragraph(note, "dim") for note in footnotes)
+    yield from (Paragraph(note, "dim") for note in result.notes[2:])
 
 
-def _changes(triples: Sequence[Sequence[Row]]) -> Iterator[Block]:
-    """One line per layer; each cell holds A, an arrow, and B."""
-    names = list(dict.fromkeys(before.metric for before, _, _ in triples))
-    cells = {
-        (before.layer, before.metric): f"{short_number(before.value)} → {short_number(after.value)}{_star(change)}"
-        for before, after, change in triples
-    }
-    yield _pivot(names, cells)
-
-
-def _pivot(names: Sequence[str], cells: dict[tuple[int | None, str], str]) -> Table:
-    layers = list(dict.fromkeys(layer for layer, _ in cells))
-    lines = tuple((str(layer), *(cells.get((layer, name), "") for name in names)) for layer in layers)
-    return Table(("layer", *map(label_of, names)), lines, left=(), splits=True)
-
-
-def _star(change: Row) -> str:
-    clear = change.low is not None and change.high is not None and not change.low <= 0 <= change.high
-    return " *" if clear else ""
+def _change(rows: Sequence[Row]) -> str:
+    """The first number, an arrow and the second, of rows that meet in a cell; the difference, if it is there, has the mark."""
+    mark = f" {change_mark(rows[2].low, rows[2].high)}".rstrip() if len(rows) > 2 else ""
+    return f"{short_number(rows[0].value)} → {short_number(rows[1].value)}{mark}" if len(rows) > 1 else ""
 
 
 def _probe(result: Result) -> Iterator[Block]:
-    facts = dict(result.provenance.get("inputs", ({},))[0])
-    held = f", {facts['held_out']:,} held out" if "held_out" in facts else ""
-    yield Paragraph(f"{result.title}: {facts.get('n', 0):,} × {facts.get('d')}{held}")
+    facts: Mapping[str, Any] = next(iter(result.provenance.get("inputs") or ()), {})
+    held_out = f", {facts['held_out']:,} held out" if "held_out" in facts else ""
+    yield Paragraph(f"{result.title}: {_size(facts)}{held_out}")
     yield from map(Paragraph, result.notes)
-    layers = list(dict.fromkeys(row.layer for row in result.rows))
+    layers = grouped(result.rows, lambda row: row.layer)
     if len(layers) > 1:
-        yield from _probed_layers(result, layers)
+        yield from _probed_layers(layers)
     else:
         yield from _labels(result.rows)
         yield from _accuracies(result.rows)
 
 
-def _probed_layers(result: Result, layers: Sequence[int | None]) -> Iterator[Block]:
+def _probed_layers(layers: Mapping[int | None, Sequence[Row]]) -> Iterator[Block]:
     """One line per layer: clusters, the closest labels, and accuracy on held-out rows."""
-    columns = {"hull_accuracy": "hull", "probe_accuracy": "probe"}
-    scored = {name: title for name, title in columns.items() if any(row.metric == name for row in result.rows)}
-    lines = []
-    for layer in layers:
-        rows = [row for row in result.rows if row.layer == layer]
-        value = {row.metric: row.value for row in rows if not row.label and row.metric != "label_distance"}
-        pair = _closest(rows)
-        lines.append(
-            (
-                str(layer),
-                f"{value['clusters']:,.0f}",
-                "yes" if value["is_linear"] else "no",
-                "–" if pair is None else f"{_clipped(pair[0], 8)} {_clipped(pair[1], 8)} {short_number(pair[2])}",
-                short_number(value["mean_minimum_distance"]),
-                *(_accuracy(value, name) for name in scored),
-                f"{value.get('probe_seconds', math.nan):.1f}",
-            )
-        )
-    headings = ("layer", "clusters", "linear", "closest labels", "min.", *scored.values(), "s")
-    yield Table(headings, tuple(lines), left=(2, 3), optional=(len(headings) - 1,))
+    by_metric = [{row.metric: row for row in rows if not row.label} for rows in layers.values()]
+    linear = {None: "–", 0.0: "no", 1.0: "yes"}
+    columns = [
+        Column("layer", list(layers)),
+        Column("clusters", _values("clusters", by_metric)),
+        Column("linear", [linear.get(value, "–") for value in _values("is_linear", by_metric)]),
+        Column("closest labels", list(map(_closest, layers.values()))),
+        Column("min.", _values("mean_minimum_distance", by_metric)),
+    ]
+    accuracies = [
+        # A probe that was trained once has a deviation of 0, which says nothing.
+        Column(title, _values(name, by_metric), sd=[deviation or None for deviation in _values(f"{name}_sd", by_metric)])
+        for name, title in (("hull_accuracy", "hull"), ("probe_accuracy", "probe"))
+        if any(name in rows for rows in by_metric)
+    ]
+    seconds = [None if value is None else round(value, 1) for value in _values("probe_seconds", by_metric)]
+    yield Table("", (*columns, *accuracies, Column("s", seconds, optional=True)))
     explanation = "min.: mean distance of the labels to the nearest other label"
-    yield Paragraph(explanation + ("; hull, probe: accuracy on held-out rows" if scored else ""), "dim")
+    yield Paragraph(explanation + ("; hull, probe: accuracy on held-out rows" if accuracies else ""), "dim")
+
+
+def _values(metric: str, lines: Iterable[Mapping[str, Row]]) -> list[float | None]:
+    """The value of a metric in each line's rows by metric; None if a line has none."""
+    return [row.value if (row := rows.get(metric)) is not None else None for rows in lines]
+
+
+def _closest(rows: Sequence[Row]) -> str:
+    distances = [row for row in rows if row.metric == "label_distance" and math.isfinite(row.value)]
+    if not distances:
+        return "–"
+    row = min(distances, key=lambda row: row.value)
+    labels = two_labels(row.setting, {row.label for row in rows})
+    return f"{' '.join(clean(label, 8) for label in labels)} {short_number(row.value)}"
 
 
 def _labels(rows: Sequence[Row]) -> Iterator[Block]:
     """One line per label: its rows and clusters, the nearest other label, and the distances inside its clusters."""
-    by_label = {label: {row.metric: row for row in group} for label, group in _grouped(rows, lambda row: row.label) if label}
-    distances = {tuple(row.setting.split("|", 1)): row.value for row in rows if row.metric == "label_distance"}
-    lines = []
-    for label, values in by_label.items():
+    labels = {label: {row.metric: row for row in group} for label, group in grouped(rows, lambda row: row.label).items() if label}
+    if not labels:
+        return
+    distances = {two_labels(row.setting, labels): row.value for row in rows if row.metric == "label_distance"}
+    nearest = []
+    for label in labels:
         others = {(a if b == label else b): distance for (a, b), distance in distances.items() if label in (a, b)}
-        nearest = min(others, key=others.__getitem__) if others else ""
-        numbers = [number_text(values[name].value) for name in ("minimum_distance", "inside_mean", "inside_max")]
-        head = (_clipped(label), f"{values['label_clusters'].n:,}", f"{values['label_clusters'].value:,.0f}", _clipped(nearest))
-        lines.append((*head, *numbers))
-    headings = ("label", "rows", "clusters", "nearest", "distance", "inside mean", "max")
-    yield Table(headings, tuple(lines), left=(0, 3), optional=(6, 5, 2))
-    if any(math.isnan(values["inside_mean"].value) for values in by_label.values()):
+        nearest.append(clean(min(others, key=others.__getitem__), LONGEST_LABEL) if others else "")
+    lines = list(labels.values())
+    counts = [rows.get("label_clusters") for rows in lines]
+    inside = _values("inside_mean", lines)
+    yield Table(
+        "",
+        (
+            Column("label", [clean(label, LONGEST_LABEL) for label in labels]),
+            Column("rows", [row.n if row is not None else None for row in counts]),
+            Column("clusters", _values("label_clusters", lines)),
+            Column("nearest", nearest),
+            Column("distance", _values("minimum_distance", lines)),
+            Column("inside mean", inside),
+            Column("max", _values("inside_max", lines)),
+        ),
+    )
+    if any(value is not None and math.isnan(value) for value in inside):
         yield Paragraph("– inside: every cluster of the label is a single point", "dim")
 
 
 def _accuracies(rows: Sequence[Row]) -> Iterator[Block]:
     values = {row.metric: row for row in rows if not row.label}
-    if "hull_accuracy" in values:
-        row = values["hull_accuracy"]
-        yield Paragraph(f"nearest hull on {row.n:,} held-out rows: accuracy {row.value:.3f}")
-    if "probe_accuracy" in values:
-        row = values["probe_accuracy"]
-        text = _accuracy({name: each.value for name, each in values.items()}, "probe_accuracy")
-        chosen = f" ({row.setting})" if row.setting else ""
-        yield Paragraph(f"classifier on {row.n:,} held-out rows: accuracy {text}{chosen}")
-
-
-def _accuracy(values: dict[str, float], name: str) -> str:
-    if name not in values:
-        return "–"
-    spread = values.get(f"{name}_sd", 0.0)
-    return f"{values[name]:.3f} ± {spread:.3f}" if spread else f"{values[name]:.3f}"
-
-
-def _closest(rows: Sequence[Row]) -> tuple[str, str, float] | None:
-    distances = [row for row in rows if row.metric == "label_distance" and math.isfinite(row.value)]
-    if not distances:
-        return None
-    row = min(distances, key=lambda each: each.value)
-    first, _, second = row.setting.partition("|")
-    return first, second, row.value
+    for name, title in (("hull_accuracy", "nearest hull"), ("probe_accuracy", "classifier")):
+        if name in values:
+            row, deviation = values[name], values.get(f"{name}_sd")
+            spread = f" ± {deviation.value:.3f}" if deviation is not None and deviation.value else ""
+            setting = f" ({row.setting})" if row.setting else ""
+            yield Paragraph(f"{title} on {row.n:,} held-out rows: accuracy {row.value:.3f}{spread}{setting}")
 
 
 def _tune(result: Result) -> Iterator[Block]:
-    scores = [row for row in result.rows if row.layer is None and not row.label and row.split not in ("train", "validation")]
+    whole = [row for row in result.rows if row.layer is None and not row.label and row.split not in ("train", "validation")]
     yield Paragraph(result.title, "bold")
-    yield from _states(scores)
+    yield from _states([row for row in whole if row.seed is not None])
     seconds = [row.value for row in result.rows if row.metric == "train_seconds"]
     if seconds:
         yield Paragraph(f"the layer was trained in {number_text(statistics.median(seconds))} s on vectors embedded once")
@@ -298,44 +301,25 @@ def _tune(result: Result) -> Iterator[Block]:
 
 def _states(rows: Sequence[Row]) -> Iterator[Block]:
     """The task's score, IsoScore and EV on the scored split, one column per state: median ± standard deviation over seeds."""
-    states = list(dict.fromkeys(row.state for row in rows if row.metric in SHAPE)) or list(
-        dict.fromkeys(row.state for row in rows)
-    )
-    score = next((row for row in rows if row.metric not in METRICS and not row.metric.startswith("ev_") and _is_score(row)), None)
+    score = next((row for row in rows if row.metric in SCORES), None)
     if score is None:
         return
-    seeds = {row.seed for row in rows if row.seed is not None}
-    parts = {state: [row for row in rows if row.state == state and row.seed is not None] for state in states}
-    lines = [(label_of(name), *(_spread(parts[state], name) for state in states)) for name in (score.metric, "iso_score")]
-    middle = {state: _median_seed(parts[state]) for state in states}
-    for name in ("ev_1", "ev_2", "ev_3"):
-        values = (
-            next((row.value for row in parts[state] if row.metric == name and row.seed == middle[state]), None)
-            for state in states
-        )
-        lines.append((label_of(name), *map(number_text, values)))
-    if len(seeds) > 1:
-        lines.append(("EV of seed", *("–" if seed is None else str(seed) for seed in middle.values())))
-    lines = [line for line in lines if any(cell != "–" for cell in line[1:])]
-    yield Table((f"{score.task} {score.split}", *map(state_title, states)), tuple(lines))
-    if len(seeds) > 1:
-        yield Paragraph(f"median ± standard deviation over {len(seeds)} seeds; EV of the seed with the median EV 1", "dim")
-
-
-def _is_score(row: Row) -> bool:
-    return row.metric in ("accuracy", "macro_f1", "matthews", "pearson", "spearman")
-
-
-def _spread(rows: Sequence[Row], metric: str) -> str:
-    values = [row.value for row in rows if row.metric == metric]
-    if not values or any(math.isnan(value) for value in values):
-        return "–"
-    median = number_text(statistics.median(values))
-    return median if len(values) == 1 else f"{median} ± {number_text(statistics.stdev(values))}"
+    by_state = grouped(rows, lambda row: row.state)
+    middle = {state: _median_seed(group) for state, group in by_state.items() if any(row.metric in SHAPE for row in group)}
+    order = (score.metric, *SHAPE)
+    cells = [row for row in rows if row.metric in order and (row.state in middle or not middle)]
+    # EV is that of one seed, as IL23's table 3 has it: medians of EV 1, 2 and 3 would be of different ones.
+    cells = [row for row in cells if not row.metric.startswith("ev_") or row.seed == middle[row.state]]
+    yield from _pivoted(sorted(cells, key=lambda row: order.index(row.metric)), "metric", "state")
+    note, seeds = f"{score.task} {score.split}", len({row.seed for row in rows})
+    if seeds > 1:
+        note += f": median ± standard deviation over {seeds} seeds; EV of the seed with the median EV 1"
+        note += f" ({', '.join(f'{state_title(state)} {seed}' for state, seed in middle.items())})"
+    yield Paragraph(note, "dim")
 
 
 def _median_seed(rows: Sequence[Row]) -> int | None:
-    """The seed whose EV 1 is the median one, the lower of two in the middle, as IL23's table 3 has it."""
+    """The seed whose EV 1 is the median one, the lower of two in the middle."""
     defined = sorted((row.value, row.seed) for row in rows if row.metric == "ev_1" and not math.isnan(row.value))
     return defined[(len(defined) - 1) // 2][1] if defined else None
 
@@ -344,15 +328,13 @@ def _steps(rows: Sequence[Row]) -> Iterator[Block]:
     """What a tracker measured of every layer at the first and the last step."""
     metrics = (*LAYER_METRICS, "mean_minimum_distance")
     tracked = [row for row in rows if row.layer is not None and not row.label and row.metric in metrics and row.step is not None]
-    seeds = {row.seed for row in tracked}
-    if not tracked or len(seeds) > 1:
-        return
     steps = sorted({row.step for row in tracked if row.step is not None})
-    first, last = ({(row.layer, row.metric): row.value for row in tracked if row.step == step} for step in (steps[0], steps[-1]))
-    names = list(dict.fromkeys(row.metric for row in tracked))
-    cells = {key: f"{short_number(value)} → {short_number(last[key])}" for key, value in first.items() if key in last}
+    if len(steps) < 2 or len({row.seed for row in tracked}) > 1:
+        return
     yield Paragraph(f"geometry of a fixed sample, step {steps[0]} → {steps[-1]}:")
-    yield _pivot(names, cells)
+    # Tracked while it trained and measured again afterwards, a step has two rows: the later one counts.
+    ends = {(row.layer, row.metric, row.step): row for row in tracked if row.step in (steps[0], steps[-1])}
+    yield from _pivoted(sorted(ends.values(), key=lambda row: row.step or 0), "layer", "metric", _change)
 
 
 def _study(result: Result) -> Iterator[Block]:
@@ -361,100 +343,33 @@ def _study(result: Result) -> Iterator[Block]:
     yield from map(Paragraph, result.notes)
 
 
-def verdict_blocks(verdicts: Sequence[Verdict]) -> Iterator[Block]:
-    """Each claim with its verdict and why, and what the printed rows say."""
-    several = len({verdict.model for verdict in verdicts}) > 1
-    for verdict in verdicts:
-        model = f" [{verdict.model}]" if several and verdict.model else ""
-        outcome = verdict.measured.outcome
-        yield Paragraph(f"{OUTCOME_SIGNS[outcome]} {verdict.claim}{model} {verdict.title}: {outcome}")
-        yield Paragraph(verdict.measured.why, indent=4)
-        yield from (Paragraph(_effect(effect), "dim", indent=4) for effect in verdict.measured.effects[:3])
-        yield from (Paragraph(f"on {each.source}: {each.outcome}", "dim", indent=4) for each in verdict.printed)
-
-
-def comparison_blocks(comparisons: Sequence[Comparison]) -> Iterator[Block]:
-    """Printed and measured, side by side: one table for each source and pair of models."""
-    groups: dict[tuple[str, str, str], list[Comparison]] = {}
-    for each in comparisons:
-        if each.measured is not None:
-            groups.setdefault((each.printed.source, each.printed.row.model, each.model), []).append(each)
-    for (source, printed, measured), cells in groups.items():
-        yield Paragraph(f"{source}: {printed} as printed, {measured} as measured here", "bold")
-        several = len({each.printed.row.task for each in cells}) > 1
-        lines = []
-        for each in cells:
-            row = each.printed.row
-            name = ", ".join(filter(None, [row.task if several else "", row.state, row.setting, row.metric]))
-            lines.append((name, number_text(row.value), number_text(each.measured.value if each.measured else None)))
-        yield Table(("cell", "printed", "measured"), tuple(lines))
-    missing = sum(each.measured is None for each in comparisons)
-    if missing:
-        yield Paragraph(f"{missing} printed numbers have nothing measured next to them", "dim")
-    for each in comparisons:
-        if each.comparable:
-            row = each.printed.row
-            yield Paragraph(f"{each.printed.source}, {row.state} {row.setting} {row.metric}: {each.words}")
-    if not all(each.comparable for each in comparisons):
-        yield Paragraph("a number of another model is shown next to the printed one: it is not a reproduction of it", "dim")
-
-
-def _effect(effect: Effect) -> str:
-    return f"{effect.name}: {number_text(effect.value)} {interval_text(effect.low, effect.high)}".rstrip()
-
-
 def _repair(result: Result) -> Iterator[Block]:
     yield Paragraph(": ".join([result.title, *result.notes]))
 
 
 def _any(result: Result) -> Iterator[Block]:
     """Rows of any kind: the fields that tell them apart, and their values."""
-    fields = [name for name in Row.FIELDS if name not in ("value", "low", "high", "n", "d", "versions", "reason", "revision")]
-    varying = [name for name in fields if name == "metric" or len({getattr(row, name) for row in result.rows}) > 1]
-    lines = tuple(
-        (*(_field(getattr(row, name)) for name in varying), number_text(row.value), interval_text(row.low, row.high))
-        for row in result.rows[:MOST_ROWS]
-    )
-    yield Paragraph(result.title, "bold")
-    yield Table((*varying, "value", "95 % interval"), lines, left=tuple(range(len(varying))), optional=(len(varying) + 1,))
+    yield Paragraph(result.title or result.verb, "bold")
+    table = all_rows([Entry("", row) for row in result.rows[:MOST_ROWS]])
+    if table is not None:
+        columns = [column for column in table.columns if column.name in ("metric", "value") or len(set(column.values)) > 1]
+        yield replace(table, columns=tuple(columns))
     if len(result.rows) > MOST_ROWS:
         yield Paragraph(f"… {len(result.rows) - MOST_ROWS:,} more rows", "dim")
 
 
-def _field(value: object) -> str:
-    return "" if value is None else _clipped(str(value))
+def _pivoted(rows: Sequence[Row], lines: str, heads: str, cell: Callable[[Sequence[Row]], str] | None = None) -> Iterator[Block]:
+    """A line for each value of one field, a column for each value of another."""
+    table = pivot((Entry("", row) for row in rows), rows=(lines,), columns=(heads,), cell=cell)
+    if table is not None:
+        yield table
 
 
 def _reasons(rows: Sequence[Row]) -> Iterator[Block]:
     """Why values are missing: each reason once, with the metrics it is given for."""
-    metrics: dict[str, dict[str, None]] = {}
-    for row in rows:
-        if row.reason:
-            metrics.setdefault(row.reason, {})[row.metric] = None
-    for reason, names in metrics.items():
-        yield Paragraph(f"– {', '.join(names)}: {reason}", "dim")
+    for reason, group in grouped((row for row in rows if row.reason), lambda row: row.reason).items():
+        yield Paragraph(f"– {', '.join(dict.fromkeys(row.metric for row in group))}: {reason}", "dim")
 
 
-def _grouped(rows: Sequence[Row], key: Callable[[Row], str]) -> Iterator[tuple[str, list[Row]]]:
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    yield from groups.items()
-
-
-def _clipped(text: str, width: int = LONGEST_LABEL) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def _side(direction: str) -> str:
-    return {"higher is isotropic": "high", "lower is isotropic": "low"}.get(direction, "")
-
-
-def _brief(text: str) -> str:
-    """The range up to its first comma outside brackets."""
-    depth = 0
-    for i, letter in enumerate(text):
-        depth += (letter in "[(") - (letter in "])")
-        if letter == "," and depth == 0:
-            return text[:i]
-    return text
+def _effect(effect: Effect) -> str:
+    return f"{with_labels(effect.name)}: {number_text(effect.value)} {interval_text(effect.low, effect.high)}".rstrip()

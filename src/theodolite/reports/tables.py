@@ -1,23 +1,148 @@
-"""Which tables a result is shown as: those that its study declares, or general ones that fit any rows."""
+"""Tables: rows pivoted so that what is to be compared is side by side, as a study declares it or as fits any rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+from theodolite.core.numbers import interval_text, number_text, short_number
 from theodolite.core.rows import Row
-from theodolite.core.states import DIFFERENCE, state_order, state_title
-from theodolite.reports.pivot import Entry, Table, pivot
+from theodolite.core.states import DIFFERENCE, FINE_TUNING, state_order, state_title
+from theodolite.metrics.registry import label_of
+from theodolite.reports.wording import change_mark, clean, is_value, setting_of
 
 if TYPE_CHECKING:
     from theodolite.core.result import Result
 
+# Lines that a table has at most; a longer one is cut, and its note says so.
+LONGEST = 20_000
+# Characters of a text in a cell.
+CELL = 200
+# Significant digits of a number on the page: more than any of these numbers means, and what is copied as CSV.
+DIGITS = 7
+# Fields that say what a row is of, and the columns of the table of every row.
+ABOUT_FIELDS = ("model", "state", "task", "split", "layer", "step", "seed", "setting", "label")
+ROW_COLUMNS = ("run", "study", *ABOUT_FIELDS, "metric", "value", "n", "d", "reason")
+# Metrics that are side by side; if there are more, each gets a line instead.
 MOST_METRICS = 8
-"""Metrics that are side by side; if there are more, each gets a line instead."""
+# Columns up to which a table has a line for each metric.
 MOST_HEADS = 6
-"""Columns up to which a table has a line for each metric."""
 Steps: TypeAlias = Literal["none", "only", "final"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Parameters
+    ----------
+    name, group
+        Its head, and a head above several columns.
+    values
+        One value per line; None is an empty cell.
+    low, high, sd
+        Bounds of an interval, and standard deviations, that are shown next to the values; empty if there are none.
+    is_difference
+        Whether the values are differences, which get a mark if their interval excludes 0.
+    optional
+        Whether a narrow terminal may leave the column out.
+    """
+
+    name: str
+    values: Sequence[Any]
+    group: str = ""
+    low: Sequence[float | None] = ()
+    high: Sequence[float | None] = ()
+    sd: Sequence[float | None] = ()
+    is_difference: bool = False
+    optional: bool = False
+
+    @property
+    def is_number(self) -> bool:
+        """Whether all values are numbers, and there are any."""
+        values = [value for value in self.values if value is not None]
+        return bool(values) and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
+
+    @property
+    def heading(self) -> str:
+        """The head as one text, with the one above it."""
+        return f"{self.group} · {self.name}" if self.group else self.name
+
+    def texts(self) -> list[str]:
+        """The cells in words: a number with its interval or deviation, a dash for one that is not defined."""
+        if not self.is_number:
+            return ["" if value is None else str(value) for value in self.values]
+        numbers = [f"{value:,}" if isinstance(value, int) else number_text(value) for value in self.values]
+        spreads = [f"± {short_number(value)}" if value is not None else "" for value in self.sd]
+        for low, high in zip(self.low, self.high, strict=True):
+            mark = change_mark(low, high) if self.is_difference else ""
+            spreads.append(f"{interval_text(low, high)} {mark}".strip())
+        spreads = spreads or [""] * len(numbers)
+        return [f"{number} {spread}".rstrip() for number, spread in zip(numbers, spreads, strict=True)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the page: every text once, numbers without needless digits."""
+        head = {"name": clean(self.name, CELL), "group": clean(self.group, CELL)}
+        if self.is_number:
+            spreads = {"low": self.low, "high": self.high, "sd": self.sd}
+            filled = {name: spread for name, spread in spreads.items() if any(value is not None for value in spread)}
+            parts = {name: [_rounded(value) for value in part] for name, part in {"values": self.values, **filled}.items()}
+            return {**head, "kind": "number", "difference": self.is_difference, **parts}
+        texts = ["" if value is None else clean(value, CELL) for value in self.values]
+        places = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+        return {**head, "kind": "text", "names": list(places), "values": [places[text] for text in texts]}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns under a heading.
+
+    Parameters
+    ----------
+    title, note
+        Its heading, and how to read it.
+    columns
+        The columns, all of one length.
+    total
+        The number of lines before it was cut; 0 if it was not.
+    breaks
+        Lines that a terminal puts a blank line before.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    note: str = ""
+    total: int = 0
+    breaks: tuple[int, ...] = ()
+
+    @property
+    def lines(self) -> int:
+        """The number of lines."""
+        return len(self.columns[0].values) if self.columns else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the page."""
+        cut = f" The first {self.lines:,} of {self.total:,} lines." if self.total > self.lines else ""
+        note = clean((self.note + cut).strip(), 600)
+        return {"title": clean(self.title, CELL), "note": note, "columns": [column.to_dict() for column in self.columns]}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row, and the name of the run that it is from."""
+
+    run: str
+    row: Row
+
+    def field(self, name: str) -> Any:
+        """`run` or a field of the row, as a table shows it: metrics and states by their titles."""
+        if name == "run":
+            return self.run
+        value = getattr(self.row, name)
+        return label_of(value) if name == "metric" else state_title(value) if name == "state" else value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,22 +212,28 @@ class TableSpec:
         if not isinstance(values, Mapping):
             raise ValueError(f"{where} must be a table of keys and values, not {values!r:.60}")
         kinds = {parameter.name: str(parameter.type) for parameter in fields(cls)}
-        unknown = next((name for name in values if name not in kinds), None)
-        if unknown is not None:
-            raise ValueError(f"{where} has the unknown key {str(unknown)[:60]!r}; it may have {', '.join(kinds)}")
-        missing = next((name for name in ("title", "metrics", "rows") if not values.get(name)), None)
-        if missing is not None:
-            raise ValueError(f"{where} needs {missing!r}")
+        for name in values:
+            if name not in kinds:
+                raise ValueError(f"{where} has the unknown key {str(name)[:60]!r}; it may have {', '.join(kinds)}")
+        for name in ("title", "metrics", "rows"):
+            if not values.get(name):
+                raise ValueError(f"{where} needs {name!r}")
         checked = {name: _checked(value, kinds[name], f"{name!r} of {where}") for name, value in values.items()}
+        choices = ("run", *Row.FIELDS)
         for name in ("rows", "columns"):
-            wrong = next((f for f in checked.get(name, ()) if f not in ("run", *Row.FIELDS)), None)
-            if wrong is not None:
-                choices = ", ".join(("run", *Row.FIELDS))
-                raise ValueError(f"{name!r} of {where} has {wrong[:60]!r}, which is not a field of a row; use {choices}")
+            for wrong in (field for field in checked.get(name, ()) if field not in choices):
+                rule = f"which is not a field of a row; use {', '.join(choices)}"
+                raise ValueError(f"{name!r} of {where} has {wrong[:60]!r}, {rule}")
         return cls(**checked)
 
     def table(self, entries: Sequence[Entry]) -> Table | None:
-        """The table of these rows; None if it would be empty."""
+        """The table of these rows; None if it would be empty.
+
+        Parameters
+        ----------
+        entries
+            The rows to choose from.
+        """
         # The last layer is that of each model of each run: models differ in depth.
         last: dict[tuple[str, str], int] = {}
         for entry in entries:
@@ -112,26 +243,123 @@ class TableSpec:
         if self.last_layer:
             selected = [entry for entry in selected if entry.row.layer in (None, last[entry.run, entry.row.model])]
         places = {owner: i for i, owner in enumerate(last)}
-        selected.sort(
-            key=lambda entry: (
-                places[entry.run, entry.row.model],
-                state_order(entry.row.state),
-                0 if self.settings is None else self.settings.index(entry.row.setting),
-                self.metrics.index(entry.row.metric),
-            )
-        )
+
+        def order(entry: Entry) -> tuple[int, ...]:
+            row = entry.row
+            setting = 0 if self.settings is None else self.settings.index(row.setting)
+            return places[entry.run, row.model], state_order(row.state), setting, self.metrics.index(row.metric)
+
+        selected.sort(key=order)
         return pivot(selected, rows=self.rows, columns=self.columns, title=self.title, note=self.note, metrics=self.metrics)
 
     def _takes(self, row: Row) -> bool:
-        in_settings = self.settings is None or row.setting in self.settings
+        in_settings = (self.settings is None or row.setting in self.settings) and row.setting.startswith(self.setting_starts_with)
         in_time = row.layer is None if self.steps == "final" else (row.step is not None) == (self.steps == "only")
-        return (
-            row.metric in self.metrics
-            and in_settings
-            and row.setting.startswith(self.setting_starts_with)
-            and bool(row.label) == self.labels
-            and in_time
-        )
+        return row.metric in self.metrics and in_settings and bool(row.label) == self.labels and in_time
+
+
+def pivot(
+    entries: Iterable[Entry],
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    title: str = "",
+    note: str = "",
+    metrics: Sequence[str] = (),
+    cell: Callable[[Sequence[Row]], str] | None = None,
+) -> Table | None:
+    """One line for each combination of some fields, one column for each combination of others; None without entries.
+
+    Fields that have one value everywhere are named in the note instead. If several rows meet in a cell (several seeds, for
+    example), it has their median and standard deviation.
+
+    Parameters
+    ----------
+    entries
+        The rows; lines and columns come in their order.
+    rows, columns
+        Fields of a row, or `run`, that make up a line and a column.
+    title, note
+        Heading and note of the table.
+    metrics
+        The order of the metrics under each head, if it is not that of the entries.
+    cell
+        What a cell says of the rows that meet in it, if it is not their number.
+    """
+    entries = list(entries)
+    if not entries:
+        return None
+    # What is the same everywhere needs no column; if everything is, the last field still gives each line a head.
+    line_fields = [f for f in rows if len({entry.field(f) for entry in entries}) > 1] or [rows[-1]]
+    head_fields = [f for f in columns if f == "metric" or len({entry.field(f) for entry in entries}) > 1]
+    fixed = [f for f in (*rows, *columns) if f not in (*line_fields, *head_fields, "run")]
+    constants = [f"{f} {entries[0].field(f)}" for f in fixed if entries[0].field(f) not in ("", None)]
+    cells: dict[tuple[Any, ...], dict[tuple[Any, ...], list[Row]]] = {}
+    lines: dict[tuple[Any, ...], None] = {}
+    for entry in entries:
+        line = tuple(entry.field(f) for f in line_fields)
+        # A number alone would not say what it is: `layer 6`.
+        head = tuple(f"{f} {value}" if isinstance(value := entry.field(f), int) else value for f in head_fields)
+        lines[line] = None
+        cells.setdefault(head, {}).setdefault(line, []).append(entry.row)
+    heads = list(cells)
+    if metrics and "metric" in head_fields:
+        heads = _in_metric_order(heads, head_fields.index("metric"), [label_of(metric) for metric in metrics])
+    first = list(lines)[:LONGEST]
+    table = [Column(f, [line[i] for line in first]) for i, f in enumerate(line_fields)]
+    table += [_column(head, [cells[head].get(line, ()) for line in first], cell) for head in heads]
+    pooled = "A cell of several numbers has their median ± standard deviation." if any(column.sd for column in table) else ""
+    note = " ".join(filter(None, (note, f"Throughout: {', '.join(constants)}." if constants else "", pooled)))
+    return Table(title, tuple(table), note, len(lines) if len(lines) > len(first) else 0)
+
+
+def frame_table(columns: Mapping[str, Sequence[Any]], *, title: str) -> Table:
+    """Values by the name of their column as a table; columns that no line fills are left out.
+
+    Parameters
+    ----------
+    columns
+        The values; nan is an empty cell.
+    title
+        Heading of the table.
+    """
+    total = max((len(values) for values in columns.values()), default=0)
+    # nan is the one value that is not equal to itself.
+    short = {name: [None if value != value else value for value in values[:LONGEST]] for name, values in columns.items()}
+    filled = tuple(Column(name, values) for name, values in short.items() if any(value not in ("", None) for value in values))
+    return Table(title, filled, total=total if total > LONGEST else 0)
+
+
+def all_rows(entries: Sequence[Entry]) -> Table | None:
+    """Every row, for whoever looks for one; columns that no row fills are left out.
+
+    Parameters
+    ----------
+    entries
+        The rows; if all are of one run, it has no column.
+    """
+    if not entries:
+        return None
+    first = entries[:LONGEST]
+    names = ROW_COLUMNS if len({entry.run for entry in entries}) > 1 else ROW_COLUMNS[1:]
+    values = row_values("value", [entry.row for entry in first])
+    columns = [values if name == "value" else Column(name, [entry.field(name) for entry in first]) for name in names]
+    filled = tuple(column for column in columns if any(value not in ("", None) for value in column.values))
+    return Table("Every row", filled, total=len(entries) if len(entries) > LONGEST else 0)
+
+
+def row_values(name: str, rows: Sequence[Row | None], group: str = "") -> Column:
+    """The values of rows with their intervals as a column; None is an empty cell.
+
+    Parameters
+    ----------
+    name, group
+        Its heads.
+    rows
+        One row per line.
+    """
+    values, low, high = ([None if row is None else getattr(row, field) for row in rows] for field in ("value", "low", "high"))
+    return Column(name, values, group, low=low, high=high)
 
 
 def tables_of(results: Iterable[tuple[str, Result]]) -> list[Table]:
@@ -156,59 +384,88 @@ def tables_of(results: Iterable[tuple[str, Result]]) -> list[Table]:
             others.setdefault(entry.row.study, []).append(entry)
     tables = [spec.table(entries) for spec, entries in declared.items()]
     for entries in others.values():
-        tables += [_general(entries), _by_step(entries)]
+        # Not of a label, nor of two: a probe has thousands of those, which its heat map and the table of all rows show.
+        whole = [entry for entry in entries if not entry.row.label and entry.row.metric != "label_distance"]
+        # Several seeds that meet in a cell are pooled there, so rows that already are would repeat it.
+        whole = [entry for entry in whole if is_value(entry.row) or entry.row.state == DIFFERENCE]
+        whole = [Entry(entry.run, replace(entry.row, setting=setting_of(entry.row))) for entry in whole]
+        kinds: dict[str, list[Entry]] = {"measured": [], "states": [], "steps": []}
+        for entry in whole:
+            is_state = entry.row.layer is None and entry.row.state not in ("", FINE_TUNING)
+            kinds["measured" if entry.row.step is None else "states" if is_state else "steps"].append(entry)
+        about = ("run", "model", "task", "split")
+        tables.append(_general(kinds["measured"]))
+        tables.append(pivot(kinds["states"], rows=(*about, "metric"), columns=("state",), title="By state"))
+        tables.append(
+            pivot(kinds["steps"], rows=(*about, "setting", "layer", "step"), columns=("metric",), title="Over the steps")
+        )
     return [table for table in tables if table is not None]
 
 
 def _checked(value: Any, kind: str, where: str) -> Any:
     if kind.startswith("tuple"):
-        if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-            return tuple(value)
-        raise ValueError(f"{where} must be a list of strings, not {value!r:.60}")
-    if kind == "Steps":
-        if value in ("none", "only", "final"):
-            return value
-        raise ValueError(f"{where} must be none, only or final, not {value!r:.60}")
-    if type(value).__name__ != kind:
-        raise ValueError(f"{where} must be a {kind}, not {value!r:.60}")
-    return value
+        is_right, rule = isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value), "a list of strings"
+    elif kind == "Steps":
+        is_right, rule = value in get_args(Steps), "none, only or final"
+    else:
+        is_right, rule = type(value).__name__ == kind, f"a {kind}"
+    if not is_right:
+        raise ValueError(f"{where} must be {rule}, not {value!r:.60}")
+    return tuple(value) if isinstance(value, list) else value
 
 
-def _general(entries: Sequence[Entry]) -> Table | None:
+def _general(entries: list[Entry]) -> Table | None:
     """Metrics side by side, or one per line if there are many of them."""
-    whole = [entry for entry in entries if entry.row.step is None and _is_whole(entry.row)]
     about: tuple[str, ...] = ("run", "model", "task", "split", "setting", "layer", "seed")
-    metrics = list(dict.fromkeys(entry.row.metric for entry in whole))
-    heads = {tuple(entry.field(f) for f in (*about, "state")) for entry in whole}
-    models = _models_of_states(whole)
-    note = "; ".join(f"{state_title(state)}: {model}" for state, model in models.items() if state != DIFFERENCE)
-    text = {"title": "Measured", "note": f"{note}." if note else ""}
-    if models:  # in a comparison each state is another model, which then needs no column of its own
-        about = tuple(name for name in about if name != "model")
+    metrics = list(dict.fromkeys(entry.row.metric for entry in entries))
+    heads = {tuple(entry.field(f) for f in (*about, "state")) for entry in entries}
+    # In a comparison each state is another model, on another task perhaps: what the state decides needs no column of its own.
+    possible = ("model", "task", "split", "setting")
+    origins = {name: values for name in possible if (values := _by_state(entries, name))}
+    about = tuple(name for name in about if name not in origins)
+    states = [state for state in next(iter(origins.values()), {}) if state != DIFFERENCE]
+    words = {state: ", ".join(filter(None, (values[state] for values in origins.values()))) for state in states}
+    note = "; ".join(f"{state_title(state)}: {origin}" for state, origin in words.items() if origin)
+    note = f"{note}." if note else ""
     # A survey of one cloud has many metrics and one head, a survey of layers many heads: the longer side goes down.
     if len(heads) <= MOST_HEADS or (len(metrics) > MOST_METRICS and len(heads) <= MOST_METRICS):
-        return pivot(whole, rows=("metric",), columns=(*about, "state"), **text)
-    whole.sort(key=lambda entry: state_order(entry.row.state))
-    if models:
-        whole.sort(key=lambda entry: metrics.index(entry.row.metric))
-    return pivot(whole, rows=about, columns=("metric", "state") if models else ("state", "metric"), **text)
+        return pivot(entries, rows=("metric",), columns=(*about, "state"), title="Measured", note=note)
+    entries.sort(key=lambda entry: state_order(entry.row.state))
+    if origins:
+        entries.sort(key=lambda entry: metrics.index(entry.row.metric))
+    columns = ("metric", "state") if origins else ("state", "metric")
+    return pivot(entries, rows=about, columns=columns, title="Measured", note=note)
 
 
-def _models_of_states(entries: Sequence[Entry]) -> dict[str, str]:
-    """The model of each state, if each has exactly one and they are not all the same; otherwise nothing."""
-    models: dict[str, set[str]] = {}
-    for entry in entries:
-        models.setdefault(entry.row.state, set()).add(entry.row.model)
-    differ = len(models) > 1 and len(set().union(*models.values())) > 1
-    return {state: min(names) for state, names in models.items()} if differ and all(len(n) == 1 for n in models.values()) else {}
+def _by_state(entries: Sequence[Entry], name: str) -> dict[str, str]:
+    """The value of a field in each state, if each has exactly one and they are not all the same; otherwise nothing."""
+    pairs = list(dict.fromkeys((entry.row.state, entry.field(name)) for entry in entries))
+    values = dict(pairs)
+    return values if len(values) == len(pairs) and len(set(values.values())) > 1 else {}
 
 
-def _is_whole(row: Row) -> bool:
-    # Not of a label, nor of two labels: a probe has thousands of those, which its heat map and the table of all rows show.
-    return not row.label and row.metric != "label_distance"
+def _in_metric_order(heads: Sequence[tuple[Any, ...]], place: int, names: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The heads with the metric, at this place in each of them, in the order of the names; the rest as it came."""
+    rest = [(*head[:place], *head[place + 1 :]) for head in heads]
+    first = {parts: i for i, parts in reversed(list(enumerate(rest)))}
+    return sorted(heads, key=lambda head: (first[(*head[:place], *head[place + 1 :])], names.index(head[place])))
 
 
-def _by_step(entries: Sequence[Entry]) -> Table | None:
-    stepped = [entry for entry in entries if entry.row.step is not None and _is_whole(entry.row)]
-    rows = ("run", "model", "task", "setting", "layer", "step")
-    return pivot(stepped, rows=rows, columns=("metric",), title="Over the steps")
+def _column(head: tuple[Any, ...], cells: Sequence[Sequence[Row]], cell: Callable[[Sequence[Row]], str] | None) -> Column:
+    *groups, name = [str(part) for part in head if part not in ("", None)] or ["value"]
+    group = " · ".join(groups)
+    if cell is not None:
+        return Column(name, [cell(rows) if rows else "" for rows in cells], group)
+    # One column is either of single values with their intervals or of medians: a mixture would be misread.
+    if all(len(rows) <= 1 for rows in cells):
+        column = row_values(name, [rows[0] if rows else None for rows in cells], group)
+        return replace(column, is_difference={row.state for rows in cells for row in rows} == {DIFFERENCE})
+    values = [[row.value for row in rows if not math.isnan(row.value)] for rows in cells]
+    medians = [statistics.median(many) if many else None for many in values]
+    return Column(name, medians, group, sd=[statistics.stdev(many) if len(many) > 1 else None for many in values])
+
+
+def _rounded(value: Any) -> Any:
+    if value is None or isinstance(value, int):
+        return value
+    return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None

@@ -14,7 +14,7 @@ from theodolite.core.files import whole_file
 from theodolite.core.moments import FORMAT, Moments
 from theodolite.core.vectors import Source
 from theodolite.spaces.opening import files_of, read
-from theodolite.spaces.readers.location import locate
+from theodolite.spaces.readers.data_files import AnyPath, locate
 
 # Bytes the cache may hold; the entries that were not used for longest are deleted first.
 LIMIT = 2**30
@@ -50,11 +50,7 @@ def clean() -> int:
 
 
 def cached_moments(
-    path: str | os.PathLike[str],
-    *,
-    key: str | None = None,
-    columns: str | Sequence[str] | None = None,
-    data: Source | None = None,
+    path: AnyPath, *, key: str | None = None, columns: str | Sequence[str] | None = None, data: Source | None = None
 ) -> Moments:
     """Moments of a file of vectors: from the cache if the file has not changed since, otherwise computed and stored.
 
@@ -79,7 +75,7 @@ def cached_moments(
     return moments
 
 
-def _fingerprint(path: str | os.PathLike[str], key: str | None, columns: str | Sequence[str] | None) -> str | None:
+def _fingerprint(path: AnyPath, key: str | None, columns: str | Sequence[str] | None) -> str | None:
     """A name for the file as it is now: path, size and time of change of every part, and how it is read."""
     file = locate(path)
     if file.local is None:
@@ -94,7 +90,7 @@ def _fingerprint(path: str | os.PathLike[str], key: str | None, columns: str | S
 
 def _load(entry: Path, source: Source) -> Moments | None:
     # np.load leaves the file open if it is a damaged archive.
-    if not entry.exists() or not zipfile.is_zipfile(entry):
+    if not zipfile.is_zipfile(entry):
         return None
     try:
         moments = Moments.load(entry)
@@ -112,17 +108,13 @@ def _store(moments: Moments, entry: Path, file_size: int) -> None:
         entry.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(entry) as partial:
             moments.save(partial)
-        _trim()
+        total = 0
+        for other in sorted(_entries(), key=lambda path: path.stat().st_mtime, reverse=True):
+            total += other.stat().st_size
+            if total > LIMIT:
+                other.unlink(missing_ok=True)
     except OSError:
         return  # a cache that cannot be written costs time, not the result
-
-
-def _trim() -> None:
-    total = 0
-    for entry in sorted(_entries(), key=lambda entry: entry.stat().st_mtime, reverse=True):
-        total += entry.stat().st_size
-        if total > LIMIT:
-            entry.unlink(missing_ok=True)
 
 
 def _entries() -> list[Path]:

@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from theodolite.core.files import Lock, require_free_folder, sha256_of, undo_half_replacement, whole_folder, write_json
+from theodolite.core.files import Lock, sha256_of, whole_folder, write_json
 from theodolite.core.options import option
 from theodolite.core.parallel import in_threads
 from theodolite.core.rows import current_versions
-from theodolite.core.vectors import BLOCK_BYTES, Floats, Source
-from theodolite.spaces.readers.arrays import mapped_source, read_layout
-from theodolite.spaces.readers.location import File
+from theodolite.core.vectors import BLOCK_BYTES, Floats, Source, source
+from theodolite.spaces.readers.arrays import read_layout
 from theodolite.spaces.row_table import Rows, StoredRows, write_row_table
 from theodolite.spaces.writers import require_float_type, write_vectors
 
@@ -104,18 +103,14 @@ def write_folder(folder: Path, vectors: Mapping[int, Floats], rows: Rows, origin
     first = next(iter(vectors.values()))
     (n, d), dtype = first.shape, require_float_type(first.dtype)
     step = max(1, BLOCK_BYTES // (d * dtype.itemsize))
-    with Lock(folder):
-        # First undo what a crash may have left: it can bring back a space that must not be overwritten.
-        undo_half_replacement(folder)
-        require_replaceable(folder, overwrite=overwrite)
-        with whole_folder(folder, overwrite=overwrite) as partial:
-            require_disk_space(partial, len(vectors) * n * d * dtype.itemsize, folder)
-            if rows:
-                write_row_table(rows, n, partial / ROWS)
-            for layer, array in vectors.items():
-                blocks = (array[start : start + step] for start in range(0, n, step))
-                write_vectors(blocks, partial / layer_name(layer), n=n, d=d, dtype=dtype)
-            write_about(partial, layers=list(vectors), n=n, d=d, dtype=dtype, origin=origin)
+    with Lock(folder), whole_folder(folder, overwrite=overwrite, marker=ABOUT) as partial:
+        require_disk_space(partial, len(vectors) * n * d * dtype.itemsize, folder)
+        if rows:
+            write_row_table(rows, n, partial / ROWS)
+        for layer, array in vectors.items():
+            blocks = (array[start : start + step] for start in range(0, n, step))
+            write_vectors(blocks, partial / layer_name(layer), n=n, d=d, dtype=dtype)
+        write_about(partial, layers=list(vectors), n=n, d=d, dtype=dtype, origin=origin)
 
 
 def read_about(folder: Path, *, verify: bool) -> About:
@@ -145,15 +140,20 @@ def read_about(folder: Path, *, verify: bool) -> About:
     form = content.get("format") if isinstance(content, dict) else None
     # Before anything else is looked at: a newer format may have changed everything but this number.
     if isinstance(form, int) and form > FORMAT:
-        raise StoredSpaceError(
-            f"{path} has format {form}, this version of theodolite reads up to {FORMAT}: pip install --upgrade theodolite"
-        )
+        hint = f"this version of theodolite reads up to {FORMAT}: pip install -U theodolite"
+        raise StoredSpaceError(f"{path} has format {form}, {hint}")
     if form != FORMAT or isinstance(form, bool):  # in Python, true equals 1
         raise StoredSpaceError(f"{path} has format {form!r}, which no version of theodolite writes; {_AGAIN}")
     if verify and content.get("sha256") != _own_hash(content):
-        raise StoredSpaceError(f"{path} was changed after it was written; {_AGAIN}, or open it with verify=False")
+        raise StoredSpaceError(f"{path} was changed after it was written; {_AGAIN}, or use Space.open(..., verify=False)")
     try:
-        return _parse_about(content)
+        files = {name: (int(entry["bytes"]), str(entry["sha256"])) for name, entry in content["files"].items()}
+        layers = tuple(int(layer) for layer in content["layers"])
+        names = {layer_name(layer) for layer in layers}
+        # The names are checked here, so that no file outside the folder is ever opened.
+        if not layers or not names <= set(files) <= names | {ROWS}:
+            raise ValueError(f"layers {list(layers)} do not go with the files {sorted(files)}")
+        return About(layers, int(content["n"]), int(content["d"]), str(content["dtype"]), dict(content["origin"]), files)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StoredSpaceError(f"{path} is not as it was written ({type(error).__name__}: {error}); {_AGAIN}") from None
 
@@ -173,6 +173,7 @@ def write_about(folder: Path, *, layers: Sequence[int], n: int, d: int, dtype: n
     names = [layer_name(layer) for layer in layers] + ([ROWS] if (folder / ROWS).exists() else [])
     # Hashing releases the interpreter lock, so threads use all cores.
     digests = in_threads(lambda name: sha256_of(folder / name), names)
+    sizes = [(folder / name).stat().st_size for name in names]
     content: dict[str, Any] = {
         "format": FORMAT,
         "origin": dict(origin),
@@ -180,9 +181,7 @@ def write_about(folder: Path, *, layers: Sequence[int], n: int, d: int, dtype: n
         "n": n,
         "d": d,
         "dtype": dtype.name,
-        "files": {
-            name: {"bytes": (folder / name).stat().st_size, "sha256": digest} for name, digest in zip(names, digests, strict=True)
-        },
+        "files": {name: {"bytes": size, "sha256": digest} for name, size, digest in zip(names, sizes, digests, strict=True)},
         "written_by": current_versions(),
     }
     write_json(folder / ABOUT, {**content, "sha256": _own_hash(content)})
@@ -200,16 +199,12 @@ def read_layer(folder: Path, *, key: str | None) -> Source:
     """
     about = read_about(folder, verify=True)
     layers = {str(layer): layer for layer in about.layers}
-    if key is None and len(layers) > 1:
-        raise ValueError(
-            f"{folder} is a space of {len(layers)} layers; choose one of {', '.join(layers)} with {option('key', 'NUMBER')}"
-        )
-    layer = about.layers[0] if key is None else layers.get(key)
+    layer = about.layers[0] if key is None and len(layers) == 1 else layers.get(key or "")
     if layer is None:
-        raise ValueError(f"{folder} has no layer {key!r}; it has {', '.join(layers)}")
-    name = layer_name(layer)
-    _check_files(folder, about, [name], verify=True)
-    return mapped_source(File(str(folder / name), folder / name), _map_layer(folder, about, layer))
+        fault = f"is a space of {len(layers)} layers" if key is None else f"has no layer {key!r}"
+        raise ValueError(f"{folder} {fault}; choose one of {', '.join(layers)} with {option('key', 'NUMBER')}")
+    _check_files(folder, about, [layer_name(layer)], verify=True)
+    return source(_map_layer(folder, about, layer))
 
 
 def _check_files(folder: Path, about: About, names: Sequence[str], *, verify: bool) -> None:
@@ -225,11 +220,9 @@ def _check_files(folder: Path, about: About, names: Sequence[str], *, verify: bo
     if not verify:
         return
     for name, digest in zip(names, in_threads(lambda name: sha256_of(folder / name), names), strict=True):
-        expected = about.files[name][1]
-        if digest != expected:
-            raise StoredSpaceError(
-                f"{folder / name} has SHA-256 {digest[:12]}… instead of {expected[:12]}…: its bytes were changed; {_AGAIN}"
-            )
+        if digest != about.files[name][1]:
+            hashes = f"{digest[:12]}… instead of {about.files[name][1][:12]}…"
+            raise StoredSpaceError(f"{folder / name} has SHA-256 {hashes}: its bytes were changed; {_AGAIN}")
 
 
 def _map_layer(folder: Path, about: About, layer: int) -> Floats:
@@ -241,9 +234,8 @@ def _map_layer(folder: Path, about: About, layer: int) -> Floats:
     except ValueError as error:
         raise StoredSpaceError(f"{error}; {_AGAIN}") from None
     if layout.shape != (about.n, about.d) or layout.dtype.name != about.dtype or layout.fortran:
-        raise StoredSpaceError(
-            f"{path} holds {layout.shape} {layout.dtype.name}, {ABOUT} says {(about.n, about.d)} {about.dtype}; {_AGAIN}"
-        )
+        content = f"{layout.shape} {layout.dtype.name}, {ABOUT} says {(about.n, about.d)} {about.dtype}"
+        raise StoredSpaceError(f"{path} holds {content}; {_AGAIN}")
     # Mapping a file that is too short would kill the process when the missing page is touched.
     if path.stat().st_size != layout.end:
         raise StoredSpaceError(f"{path} is not as long as its header says; {_AGAIN}")
@@ -266,30 +258,11 @@ def _open_rows(folder: Path, about: About) -> Rows:
     return rows
 
 
-def require_replaceable(folder: Path, *, overwrite: bool) -> None:
-    """Raise an error unless a space may be written to the folder: it does not exist, or is a space to be overwritten."""
-    require_free_folder(folder, overwrite=overwrite)
-    if folder.exists() and not is_space(folder):
-        raise FileExistsError(
-            f"{folder} exists and is not a space (it has no {ABOUT}), so it is not replaced; choose another name"
-        )
-
-
 def require_disk_space(partial: Path, size: int, target: Path) -> None:
     """Raise an error unless the disk has `size` bytes free for a space that is written in `partial` and goes to `target`."""
     free = shutil.disk_usage(partial).free
     if size > free:
         raise OSError(f"{target} needs {size / 1e9:.1f} GB, {free / 1e9:.1f} GB are free there; choose fewer layers or rows")
-
-
-def _parse_about(content: dict[str, Any]) -> About:
-    files = {name: (int(entry["bytes"]), str(entry["sha256"])) for name, entry in content["files"].items()}
-    layers = tuple(int(layer) for layer in content["layers"])
-    expected = {layer_name(layer) for layer in layers}
-    # The names are checked here, so that no file outside the folder is ever opened.
-    if not layers or not expected <= set(files) <= expected | {ROWS}:
-        raise ValueError(f"layers {list(layers)} do not go with the files {sorted(files)}")
-    return About(layers, int(content["n"]), int(content["d"]), str(content["dtype"]), dict(content["origin"]), files)
 
 
 def _own_hash(content: dict[str, Any]) -> str:

@@ -1,38 +1,36 @@
-"""`read`: open a file or folder of vectors, whatever its format."""
+"""Open vectors: a file or folder whatever its format, one layer of a space, or the vectors of the demonstration."""
 
 from __future__ import annotations
 
-import os
+import importlib.util
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from theodolite.core.files import sha256_of
 from theodolite.core.options import option
-from theodolite.core.vectors import Source
+from theodolite.core.vectors import Floats, Indices, Source, array
 from theodolite.spaces.folder import is_space, layer_name, read_about, read_layer
 from theodolite.spaces.readers.arrays import read_npy, read_npz, read_safetensors
-from theodolite.spaces.readers.errors import DataError, EmptyFileError
-from theodolite.spaces.readers.location import File, locate
-from theodolite.spaces.readers.parquet import read_parquet
-from theodolite.spaces.readers.sources import file_source
-from theodolite.spaces.readers.table_vectors import read_delimited, read_jsonl
+from theodolite.spaces.readers.data_files import AnyPath, DataError, EmptyFileError, File, locate
+from theodolite.spaces.readers.table_vectors import read_delimited, read_jsonl, read_parquet
 from theodolite.spaces.readers.text import read_text_vectors
 
-PLAIN: dict[str, Callable[[File], Source]] = {".npy": read_npy, ".txt": read_text_vectors, ".vec": read_text_vectors}
-KEYED: dict[str, Callable[..., Source]] = {".npz": read_npz, ".safetensors": read_safetensors}
-TABLES: dict[str, Callable[..., Source]] = {
-    ".parquet": read_parquet,
-    ".csv": read_delimited,
-    ".tsv": read_delimited,
-    ".jsonl": read_jsonl,
-}
-# Endings of the files that `read` opens.
-ENDINGS = (*PLAIN, *KEYED, *TABLES)
+_Readers: TypeAlias = dict[str, Callable[..., Source]]
+# Readers by the ending of the file, in three groups: those without an option, those with `key`, and those with `columns`.
+_PLAIN: _Readers = {".npy": read_npy, ".txt": read_text_vectors, ".vec": read_text_vectors}
+_KEYED: _Readers = {".npz": read_npz, ".safetensors": read_safetensors}
+_TABLES: _Readers = {".parquet": read_parquet, ".csv": read_delimited, ".tsv": read_delimited, ".jsonl": read_jsonl}
+_READERS = _PLAIN | _KEYED | _TABLES
+
+# The hash of the demonstration's vectors: the numbers in the documentation hold for these alone.
+_DEMO_SHA256 = "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5"
 
 
-def read(path: str | os.PathLike[str], *, key: str | None = None, columns: str | Sequence[str] | None = None) -> Source:
+def read(path: AnyPath, *, key: str | None = None, columns: str | Sequence[str] | None = None) -> Source:
     """Open a file of vectors, a folder of shards, or one layer of a space.
 
     Local `.npy` and `.safetensors` files are memory-mapped; all others are read in blocks. The shards of a folder are one cloud,
@@ -85,32 +83,52 @@ def files_of(file: File) -> list[File]:
     if file.local is not None and is_space(file.local):
         paths = [file.local / layer_name(layer) for layer in read_about(file.local, verify=False).layers]
         return [File(str(path), path) for path in paths]
-    files = [entry for entry in file.entries() if entry.ending in ENDINGS]
+    files = [entry for entry in file.entries() if entry.ending in _READERS]
     if len({entry.ending for entry in files}) > 1:  # a README.txt or LICENSE.txt among shards is prose
         files = [entry for entry in files if entry.ending != ".txt"]
     if not files:
-        raise FileNotFoundError(f"{file} holds no file of vectors; the known endings are {', '.join(ENDINGS)}")
+        raise FileNotFoundError(f"{file} holds no file of vectors; the known endings are {', '.join(_READERS)}")
     endings = sorted({entry.ending for entry in files})
     if len(endings) > 1:
         raise DataError(f"the folder holds {' and '.join(endings)} files; all shards must have one format", file)
     return files
 
 
+def demo_vectors() -> Floats:
+    """Real vectors: 32,000 tokens in 256 dimensions as float32 (l2_supercat, MIT), from the optional package wordllama.
+
+    Raises
+    ------
+    ImportError, FileNotFoundError, ValueError
+        The package is not installed, or holds other vectors; the message says what to install.
+    """
+    # wordllama itself is not imported: its dependencies are heavy.
+    spec = importlib.util.find_spec("wordllama")
+    if spec is None or not spec.submodule_search_locations:
+        raise ImportError('the demo vectors come with the package wordllama; install it with: pip install "theodolite[demo]"')
+    path = Path(spec.submodule_search_locations[0]) / "weights" / "l2_supercat_256.safetensors"
+    hint = "get the release that has them: pip install wordllama==0.4.0.post1"
+    if not path.exists():
+        raise FileNotFoundError(f"wordllama is installed without the vectors {path.name}; {hint}")
+    digest = sha256_of(path)
+    if digest != _DEMO_SHA256:
+        hashes = f"{digest[:16]}…, not {_DEMO_SHA256[:16]}…"
+        raise ValueError(f"{path} has the hash {hashes}, so its vectors are not those that the demo describes; {hint}")
+    return array(read(path))
+
+
 def _read_file(file: File, key: str | None, columns: Sequence[str] | None) -> Source:
     ending = file.ending
-    if ending not in ENDINGS:
-        problem = f"the ending {ending!r} is not known" if ending else "the file has no ending"
-        raise DataError(f"{problem}; known are {', '.join(ENDINGS)}, and folders of such files", file)
-    if key is not None and ending not in KEYED:
-        raise DataError(f"the file holds one array; {option('key', key)} is for {' and '.join(KEYED)} files: leave it out", file)
-    if columns is not None and ending not in TABLES:
-        raise DataError(
-            f"the file has no columns; {option('columns', ','.join(columns))} is for {', '.join(TABLES)} files: leave it out",
-            file,
-        )
-    if ending in PLAIN:
-        return PLAIN[ending](file)
-    return KEYED[ending](file, key=key) if ending in KEYED else TABLES[ending](file, columns=columns)
+    if ending not in _READERS:
+        fault = f"the ending {ending!r} is not known" if ending else "the file has no ending"
+        raise DataError(f"{fault}; known are {', '.join(_READERS)}, and folders of such files", file)
+    if key is not None and ending not in _KEYED:
+        raise DataError(f"the file holds one array; {option('key', key)} is for {' and '.join(_KEYED)} files: leave it out", file)
+    if columns is not None and ending not in _TABLES:
+        choice = option("columns", ",".join(columns))
+        raise DataError(f"the file has no columns; {choice} is for {', '.join(_TABLES)} files: leave it out", file)
+    options: dict[str, Any] = {"key": key} if ending in _KEYED else {"columns": columns} if ending in _TABLES else {}
+    return _READERS[ending](file, **options)
 
 
 def _read_shards(folder: File, key: str | None, columns: Sequence[str] | None) -> Source:
@@ -126,10 +144,10 @@ def _read_shards(folder: File, key: str | None, columns: Sequence[str] | None) -
             raise DataError(f"{file} has {shards[file].d} columns, {first} has {d}; all shards must have the same number")
     if not shards:
         raise EmptyFileError(f"all {len(files)} shards are empty; there must be at least one vector", folder)
-    return _joined(folder, list(shards.values()))
+    return _joined(list(shards.values()))
 
 
-def _joined(folder: File, parts: list[Source]) -> Source:
+def _joined(parts: list[Source]) -> Source:
     """Sources one after the other, as one."""
     counts = [part.n for part in parts if part.n is not None]
     is_counted = len(counts) == len(parts)
@@ -140,16 +158,10 @@ def _joined(folder: File, parts: list[Source]) -> Source:
             for _, block in part.raw_blocks():  # raw: the joined source casts and checks
                 yield block
 
-    def take(rows: NDArray[np.intp]) -> NDArray[Any]:
+    def take(rows: Indices) -> NDArray[Any]:
         owner = np.searchsorted(ends, rows, side="right")
         picks = [part.take(rows[owner == i] - (ends[i] - counts[i])) for i, part in enumerate(parts) if np.any(owner == i)]
         return np.concatenate(picks)
 
-    return file_source(
-        folder,
-        chunks,
-        n=sum(counts) if is_counted else None,
-        d=parts[0].d,
-        dtype=np.result_type(*(part.dtype for part in parts)),
-        take=take if is_counted else None,
-    )
+    n, dtype = sum(counts) if is_counted else None, np.result_type(*(part.dtype for part in parts))
+    return Source(chunks, n=n, d=parts[0].d, dtype=dtype, take=take if is_counted else None)

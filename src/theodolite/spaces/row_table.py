@@ -59,8 +59,7 @@ class Column(Sequence[Any]):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError("a stored column cannot become an array without a copy")
-        values = list(self)
-        return np.array(values, dtype if dtype is not None or None not in values else object)
+        return np.array(list(self), dtype)
 
     def __repr__(self) -> str:
         return f"Column({self[:3]!r}{', …' if len(self) > 3 else ''} n={len(self)})"
@@ -82,19 +81,15 @@ class StoredRows(Mapping[str, Sequence[Any]]):
         if name not in self._names:
             raise KeyError(f"there is no column {name!r}; there are {', '.join(self._names)}")
         if name not in self._columns:
-            self._columns[name] = self._load(name)
+            import pyarrow.parquet as pq
+
+            # As a dictionary, a text that many rows share is in memory once.
+            with pq.ParquetFile(self.path, read_dictionary=[name]) as file:
+                arrow = file.read(columns=[name]).column(0)
+            column = Column(arrow)
+            is_plain = column.kind != "str" and not arrow.null_count
+            self._columns[name] = _frozen(arrow.to_numpy()) if is_plain else column
         return self._columns[name]
-
-    def _load(self, name: str) -> Sequence[Any]:
-        import pyarrow.parquet as pq
-
-        # As a dictionary, a text that many rows share is in memory once.
-        with pq.ParquetFile(self.path, read_dictionary=[name]) as file:
-            arrow = file.read(columns=[name]).column(0)
-        column = Column(arrow)
-        if column.kind == "str" or arrow.null_count:
-            return column
-        return _frozen(arrow.to_numpy())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -128,9 +123,8 @@ def checked_rows(rows: Rows | None, n: int) -> Rows:
             raise ValueError(f"column {name!r} is one string; it must be a sequence with a value for each of the n={n} rows")
         columns[name] = _working_form(name, values)
         if len(columns[name]) != n:
-            raise ValueError(
-                f"column {name!r} has {len(columns[name])} values, there are n={n} vectors; give one per row, or None"
-            )
+            fault = f"column {name!r} has {len(columns[name])} values, there are n={n} vectors"
+            raise ValueError(f"{fault}; give one per row, or None")
     return columns
 
 
@@ -154,17 +148,14 @@ def write_row_table(rows: Rows, n: int, path: Path) -> None:
     schema = pa.schema([(name, types[_kind(name, column)]) for name, column in columns.items()])
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for start in range(0, n, BATCH):
-            arrays = [_arrow(name, columns[name][start : start + BATCH], schema.field(name).type) for name in columns]
+            arrays = []
+            for name, column in columns.items():
+                try:
+                    arrays.append(pa.array(column[start : start + BATCH], schema.field(name).type))
+                except (pa.ArrowException, OverflowError, UnicodeError) as error:
+                    rule = "it must hold text, 64-bit ints or floats"
+                    raise ValueError(f"column {name!r} cannot be stored ({error}); {rule}") from error
             writer.write_batch(pa.record_batch(arrays, schema=schema))
-
-
-def _arrow(name: str, values: Sequence[Any], kind: Any) -> Any:
-    import pyarrow as pa
-
-    try:
-        return pa.array(values, kind)
-    except (pa.ArrowException, OverflowError, UnicodeError) as error:
-        raise ValueError(f"column {name!r} cannot be stored ({error}); it must hold text, 64-bit ints or floats") from error
 
 
 def _working_form(name: str, values: Any) -> Sequence[Any]:
@@ -203,9 +194,8 @@ def _kind(name: str, values: Any) -> Kind:
     for row, value in enumerate(values):
         first.setdefault(_kind_of(type(value)), row)
     examples = ", ".join(f"row {row}: {values[row]!r:.40}" for kind, row in first.items() if kind is not None)
-    raise ValueError(
-        f"column {name!r} holds {examples}; a column is all text, all ints or all floats, and None for what is not known"
-    )
+    rule = "a column is all text, all ints or all floats, and None for what is not known"
+    raise ValueError(f"column {name!r} holds {examples}; {rule}")
 
 
 def _kind_of(each: type) -> str | None:

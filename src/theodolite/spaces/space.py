@@ -20,6 +20,8 @@ from theodolite.spaces.row_table import Rows, checked_rows
 
 # What the vectors of a unit are called; those of any other unit stand for texts.
 _NOUNS = {"tokens": "tokens", "words": "words", "pairs": "word pairs", "": "vectors"}
+# Names in a picture, and the columns of a space they come from; of two columns for one name the last counts.
+_PICTURE_COLUMNS = (("token", "word"), ("token", "token"), ("text", "sentence"), ("label", "label"))
 
 
 @dataclass(frozen=True)
@@ -225,10 +227,8 @@ class Space:
             There is no such column, or a row has no label.
         """
         if column not in self.rows:
-            columns = ", ".join(self.rows) or "none"
-            raise ValueError(
-                f"{self!r} has no column {column!r} of labels; name one of {columns} with {option('labels', 'NAME')}"
-            )
+            hint = f"name one of {', '.join(self.rows) or 'none'} with {option('labels', 'NAME')}"
+            raise ValueError(f"{self!r} has no column {column!r} of labels; {hint}")
         labels = list(self.rows[column])
         # nan is the gap of a column of numbers, and the only value that differs from itself.
         missing = next((row for row, label in enumerate(labels) if label is None or label != label), None)
@@ -274,6 +274,35 @@ def choose_layers(choice: str | int | Iterable[int], layers: Sequence[int]) -> t
     if not numbers:
         raise ValueError(f"no layer is chosen; {rule}")
     return tuple(sorted({number if number in layers else layers[number] for number in numbers}))
+
+
+def picture_columns(space: Space, texts: Any = None) -> dict[str, Sequence[Any]]:
+    """What a picture keeps of each row: `token`, `text`, `label` and `frequency`, as far as they are known.
+
+    Parameters
+    ----------
+    space
+        The space whose vectors are drawn.
+    texts
+        The texts or `Examples` that were encoded. Rows of tokens hold the number of their text, and get the text itself from
+        here; without it they have none.
+
+    Returns
+    -------
+    dict
+        One value per row under each name. `frequency` is on the Zipf scale, None for a word that is not known.
+    """
+    rows = space.rows
+    columns = {name: rows[column] for name, column in _PICTURE_COLUMNS if column in rows}
+    if "text" not in columns and "text" in rows and texts is not None:
+        sides = rows["side"] if "side" in rows else [0] * space.n
+        first = getattr(texts, "texts", texts)
+        second = getattr(texts, "second", None) or first
+        columns["text"] = [(second if side else first)[number] for number, side in zip(rows["text"], sides, strict=True)]
+    if "frequency" in rows:
+        # A frequency of 0 is what wordfreq gives for a word it does not have.
+        columns["frequency"] = [float(value) if value and value == value else None for value in rows["frequency"]]
+    return columns
 
 
 def checked_layers(layers: Iterable[Any]) -> tuple[int, ...]:

@@ -5,24 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.files import Lock, replace_folder, sha256_of, sync, undo_half_replacement, whole_file
-from theodolite.spaces.folder import FORMAT, ROWS, layer_name, require_disk_space, require_replaceable, write_about
-from theodolite.spaces.part_files import LayerFile, Runs, append_record, recover_records, runs_of
+from theodolite.core.files import Lock, replace_folder, require_free_folder, sha256_of, sync, undo_half_replacement, whole_file
+from theodolite.spaces.folder import ABOUT, FORMAT, ROWS, layer_name, require_disk_space, write_about
 from theodolite.spaces.row_table import checked_rows, write_row_table
 from theodolite.spaces.space import UNKNOWN, Origin, Space, checked_layers
-from theodolite.spaces.writers import require_float_type
+from theodolite.spaces.writers import npy_header, require_float_type
 
 JOURNAL = ".journal"
+
+# Rows as ranges [start, stop), ascending.
+_Runs: TypeAlias = list[tuple[int, int]]
 
 
 class SpaceWriter:
@@ -92,13 +93,16 @@ class SpaceWriter:
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         lock = Lock(self.folder)
         self._close = weakref.finalize(self, lock.release)  # a writer that is dropped lets others write
-        self._files = {layer: LayerFile(self.partial / layer_name(layer), self.n, self.d, self.dtype) for layer in self.layers}
+        self._paths = {layer: self.partial / layer_name(layer) for layer in self.layers}
+        self._header = npy_header(self.n, self.d, self.dtype)
+        self._row_bytes = self.d * self.dtype.itemsize
+        self._file_bytes = len(self._header) + self.n * self._row_bytes
         self._is_written = np.zeros(self.n, bool)
         self._parts: set[int] = set()
         try:
             # Under the lock: another writer may have finished since the caller looked.
             undo_half_replacement(self.folder)
-            require_replaceable(self.folder, overwrite=overwrite)
+            require_free_folder(self.folder, overwrite=overwrite, marker=ABOUT)
             self.partial.mkdir(exist_ok=True)
             shape = [list(self.layers), self.n, self.d, self.dtype.name]
             text = json.dumps([FORMAT, fingerprint, shape, asdict(origin), self._write_rows(columns)])
@@ -130,16 +134,15 @@ class SpaceWriter:
         """
         self._require_open()
         at = np.asarray(at, np.intp)
-        self._check_part(part, at)
-        self._check_blocks(part, len(at), blocks)
+        self._check_part(part, at, blocks)
         # In ascending order neighbours become one write, whatever the batches were sorted by.
         order = np.argsort(at)
-        runs = runs_of(at[order])
-        for layer, file in self._files.items():
-            file.fill(runs, np.ascontiguousarray(blocks[layer][order], self.dtype))
-        for file in self._files.values():  # after all are written: the first sync then carries most of the others
-            sync(file.path)
-        append_record(self.partial / JOURNAL, {"part": int(part), "runs": runs})
+        runs = _runs_of(at[order])
+        for layer, path in self._paths.items():
+            self._fill(path, runs, np.ascontiguousarray(blocks[layer][order], self.dtype))
+        for path in self._paths.values():  # after all are written: the first sync then carries most of the others
+            sync(path)
+        _append_record(self.partial / JOURNAL, {"part": int(part), "runs": runs})
         self._enter(int(part), runs)
 
     def finish(self) -> Space:
@@ -147,11 +150,10 @@ class SpaceWriter:
         self._require_open()
         missing = np.flatnonzero(~self._is_written)
         if len(missing):
-            raise ValueError(
-                f"{len(missing)} of n={self.n} rows were never written, the first is row {missing[0]}; write all parts first"
-            )
+            fault = f"{len(missing)} of n={self.n} rows were never written, the first is row {missing[0]}"
+            raise ValueError(f"{fault}; write all parts first")
         # A writer of an earlier shape may have left files behind.
-        self._tidy(keep={ROWS, JOURNAL, *(file.path.name for file in self._files.values())})
+        self._tidy(keep={ROWS, JOURNAL, *(path.name for path in self._paths.values())})
         write_about(self.partial, layers=self.layers, n=self.n, d=self.d, dtype=self.dtype, origin=asdict(self.origin))
         sync(self.partial)
         # The journal is removed last: after a crash before that, the next writer finds it and finishes.
@@ -164,12 +166,6 @@ class SpaceWriter:
         """Let others write. The parts on disk stay, for a writer with the same fingerprint to continue."""
         self._close()
 
-    def discard(self) -> None:
-        """Delete the parts on disk, and close."""
-        if self._close.alive:
-            shutil.rmtree(self.partial, ignore_errors=True)
-        self.close()
-
     def __enter__(self) -> SpaceWriter:
         return self
 
@@ -178,8 +174,9 @@ class SpaceWriter:
 
     def _continue(self, head: dict[str, Any]) -> bool:
         """Take over the parts of an earlier run; False if the partial folder does not hold the same space."""
-        records = recover_records(self.partial / JOURNAL)
-        if not records or records[0] != head or not all(file.is_whole() for file in self._files.values()):
+        records = _recover_records(self.partial / JOURNAL)
+        is_whole = all(path.is_file() and path.stat().st_size == self._file_bytes for path in self._paths.values())
+        if not is_whole or records[:1] != [head]:
             return False
         for record in records[1:]:
             self._enter(record["part"], record["runs"])
@@ -190,11 +187,13 @@ class SpaceWriter:
         (self.partial / JOURNAL).unlink(missing_ok=True)
         sync(self.partial)
         self._tidy(keep={ROWS})
-        require_disk_space(self.partial, len(self.layers) * self.n * self.d * self.dtype.itemsize, self.folder)
-        for file in self._files.values():
-            file.create()
-            sync(file.path)
-        append_record(self.partial / JOURNAL, head)
+        require_disk_space(self.partial, len(self.layers) * self._file_bytes, self.folder)
+        for path in self._paths.values():
+            with path.open("wb") as file:
+                file.write(self._header)
+                file.truncate(self._file_bytes)  # on most file systems, what is not filled yet takes no room
+            sync(path)
+        _append_record(self.partial / JOURNAL, head)
         sync(self.partial)
         sync(self.partial.parent)
 
@@ -208,17 +207,27 @@ class SpaceWriter:
             write_row_table(columns, self.n, partial)
         return sha256_of(path)
 
+    def _fill(self, path: Path, runs: _Runs, block: NDArray[Any]) -> None:
+        """Write the rows of a block, in order, to the rows that `runs` name."""
+        first = 0
+        # Not mapped: mapped pages count as memory of the process.
+        with path.open("r+b") as file:
+            for start, stop in runs:
+                file.seek(len(self._header) + start * self._row_bytes)
+                file.write(block[first : first + stop - start].data)
+                first += stop - start
+
     def _tidy(self, *, keep: set[str]) -> None:
         for path in self.partial.iterdir():
             if path.name not in keep:
                 path.unlink()
 
-    def _enter(self, part: int, runs: Runs) -> None:
+    def _enter(self, part: int, runs: _Runs) -> None:
         for start, stop in runs:
             self._is_written[start:stop] = True
         self._parts.add(part)
 
-    def _check_part(self, part: int, at: NDArray[np.intp]) -> None:
+    def _check_part(self, part: int, at: NDArray[np.intp], blocks: Mapping[int, NDArray[Any]]) -> None:
         if part in self._parts:
             raise ValueError(f"part {part} was written already; skip the parts in `done`")
         if at.ndim != 1:
@@ -231,14 +240,57 @@ class SpaceWriter:
         again = at[self._is_written[at]]
         if len(again):
             raise ValueError(f"part {part}: row {again[0]} was written by another part; cut the parts alike in every run")
-
-    def _check_blocks(self, part: int, rows: int, blocks: Mapping[int, NDArray[Any]]) -> None:
         if set(blocks) != set(self.layers):
             raise ValueError(f"part {part} has layers {sorted(blocks)}; a part has all layers of the space, {list(self.layers)}")
         for layer in self.layers:
-            if blocks[layer].shape != (rows, self.d):
-                raise ValueError(f"part {part}, layer {layer} has shape {blocks[layer].shape}; it must be ({rows}, d={self.d})")
+            shape = blocks[layer].shape
+            if shape != (len(at), self.d):
+                raise ValueError(f"part {part}, layer {layer} has shape {shape}; it must be ({len(at)}, d={self.d})")
 
     def _require_open(self) -> None:
         if not self._close.alive:
             raise ValueError(f"the writer of {self.folder} is closed; make another to continue")
+
+
+def _runs_of(rows: NDArray[np.intp]) -> _Runs:
+    """Ascending row numbers as ranges of neighbours.
+
+    >>> _runs_of(np.array([2, 3, 4, 8]))
+    [(2, 5), (8, 9)]
+    """
+    cuts = np.flatnonzero(np.diff(rows) != 1) + 1
+    return [(int(run[0]), int(run[-1]) + 1) for run in np.split(rows, cuts) if len(run)]
+
+
+def _append_record(path: Path, record: dict[str, Any]) -> None:
+    """Append a record to a journal; when this returns, it is on disk."""
+    with path.open("ab") as file:
+        file.write(json.dumps(record, separators=(",", ":")).encode() + b"\n")
+        # flush hands the line to the system, fsync waits until the disk has it.
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _recover_records(path: Path) -> list[dict[str, Any]]:
+    """The complete records of a journal; none if there is no file.
+
+    What a crash left of a further record is cut off, so that the next one does not continue it. A damaged line in the middle ends
+    the journal there: the work recorded after it is repeated.
+    """
+    content = path.read_bytes() if path.exists() else b""
+    records: list[dict[str, Any]] = []
+    end = 0
+    for line in content.splitlines(keepends=True):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            break
+        # A line without its end was being written when the process died, even if it happens to be complete JSON.
+        if not isinstance(record, dict) or not line.endswith(b"\n"):
+            break
+        records.append(record)
+        end += len(line)
+    if end < len(content):
+        os.truncate(path, end)
+        sync(path)
+    return records

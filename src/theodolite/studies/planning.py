@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from theodolite.core.files import sha256_of
+from theodolite.core.states import ISOLAYER
 from theodolite.spaces.space import choose_layers
-from theodolite.studies.measures.training import TUNE
-from theodolite.studies.measures.vectors import VECTORS
+from theodolite.studies.measures.encoders import TUNE, VECTORS
+from theodolite.studies.spec import StudySpec
 from theodolite.studies.steps import Sources, Step
+from theodolite.tasks.declarations import TASKS
 from theodolite.tasks.examples import Examples
 from theodolite.tasks.task import Task
+from theodolite.verbs.inputs import Reading
 
-Layers: TypeAlias = str | int | Sequence[int]
+ModelNames: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+Tasks: TypeAlias = str | Task | Iterable[str | Task]
+Layers: TypeAlias = str | int | Iterable[int]
 
+# Endings of the files that make an encoder what it is.
 ENCODER_FILES = (".json", ".safetensors", ".bin", ".txt", ".model", ".h5", ".msgpack")
-"""Endings of the files that make an encoder what it is."""
 DEMO_CAVEAT = "{} is a contrastively fine-tuned sentence encoder: its state called pre-trained is the encoder as it comes."
+# Tables of settings that take any hyper-parameter of a fine-tuning, also one that the study does not set itself.
 FREE_TABLES = frozenset({"tuning", "task_tuning"})
-"""Tables of settings that take any hyper-parameter of a fine-tuning, also one that the study does not set itself."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +66,43 @@ class StudyModel:
         return {"name": self.name, "weights": self.weights}
 
 
-def identify_model(model: str) -> StudyModel:
-    """The encoder of a Hub id or a folder; "demo" is the one that comes with the extra of that name."""
+def identify_models(models: ModelNames) -> tuple[StudyModel, ...]:
+    """The encoders of a run, each once.
+
+    Parameters
+    ----------
+    models
+        Hub ids, folders, or "demo" for the one that comes with the extra of that name.
+
+    Raises
+    ------
+    ValueError
+        There is none, or two have the same name.
+    """
+    ids = [models] if isinstance(models, (str, os.PathLike)) else models
+    identified = tuple(_identify_model(id) for id in dict.fromkeys(os.fspath(id) for id in ids))
+    if not identified:
+        raise ValueError("there is no model to run with; give at least one Hub id or folder")
+    names = [model.name for model in identified]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"two models are called {twice!r}, so that their rows would be mixed; rename one of the folders")
+    return identified
+
+
+def _identify_model(id: str) -> StudyModel:
     from theodolite.models.location import DEMO_NAME, find_encoder, last_layer
 
-    location = find_encoder(model)
-    weights = _hash_of_folder(Path(location.place)) if location.is_folder else location.revision or ""
+    location = find_encoder(id)
+    weights = location.revision or ""  # a commit of the Hub is a hash of its files already
+    if location.is_folder:
+        folder, digest = Path(location.place), hashlib.sha256()
+        # Only what is loaded: a README or a log in the folder must not make it another encoder.
+        for path in sorted(path for path in folder.rglob("*") if path.suffix in ENCODER_FILES and path.is_file()):
+            digest.update(f"{path.relative_to(folder).as_posix()} {sha256_of(path)}\n".encode())
+        weights = digest.hexdigest()
     caveat = DEMO_CAVEAT.format(DEMO_NAME) if location.name == DEMO_NAME else ""
-    return StudyModel(location.name, location.place, weights, last_layer(location), model, caveat)
+    return StudyModel(location.name, location.place, weights, last_layer(location), id, caveat)
 
 
 def examples_hash(examples: Examples) -> str:
@@ -79,52 +115,80 @@ def examples_hash(examples: Examples) -> str:
     return digest.hexdigest()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Request:
-    """What a run asks for, in the form that a plan reads.
+    """What a run asks for, and what follows from it for a plan.
 
     Parameters
     ----------
+    spec
+        The study.
     models
         The encoders to run with.
     data
         The folder with the releases of the tasks; None reads them from the Hub.
     tasks
-        The tasks to run, by name; all of the study's own if empty.
-    own_tasks
-        Tasks of the user's own by name.
+        Tasks of the study by name, or tasks of the user's own; all of the study's if there is none.
     seeds
-        The seeds to run; the study's own if empty.
+        The seeds to run; the study's own if there is none.
     layers
         The layers to run: "all", "last", a number or several, or text such as "0,6,12"; None for those that the study uses.
     quick
         Whether to use the study's small sizes.
     changes
         Settings to change, by dotted name, such as {"tuning.epochs": 1}.
+    own_files
+        Files of the user's own, as one more task.
     """
 
+    spec: StudySpec
     models: tuple[StudyModel, ...]
-    data: str | None = None
-    tasks: tuple[str, ...] = ()
-    own_tasks: Mapping[str, Task] = field(default_factory=dict)
-    seeds: tuple[int, ...] = ()
+    data: str | os.PathLike[str] | None = None
+    tasks: Tasks | None = None
+    seeds: Iterable[int] | None = None
     layers: Layers | None = None
     quick: bool = False
-    changes: Mapping[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, Any] | None = None
+    own_files: Reading = field(default_factory=Reading)
     # Kept per request and not for the whole process, because the user may change a file between two runs.
     _hashes: dict[tuple[str, str], str] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("tasks", "seeds", "layers"):  # a generator could be read only once
+            value = getattr(self, name)
+            if isinstance(value, Iterable) and not isinstance(value, str):
+                object.__setattr__(self, name, tuple(value))
+
+    @cached_property
+    def requested_tasks(self) -> tuple[str | Task, ...]:
+        """The tasks that were asked for: names of the study's tasks, and tasks of the user's own."""
+        tasks = (self.tasks,) if isinstance(self.tasks, (str, Task)) else tuple(self.tasks or ())
+        own = self.own_files.declared_task()
+        return tasks if own is None else (*tasks, own)
+
+    @cached_property
+    def own_tasks(self) -> dict[str, Task]:
+        """Tasks of the user's own that the run was given, by name."""
+        own = {task.name: task for task in self.requested_tasks if isinstance(task, Task) and TASKS.get(task.name) != task}
+        clash = next((name for name in own if name in TASKS or name in self.spec.tasks), None)
+        if clash is not None:
+            raise ValueError(f"there is another task called {clash!r}; give your own task another name")
+        return own
 
     @cached_property
     def sources(self) -> Sources:
         """Where models and data are."""
-        return Sources({model.name: model.location for model in self.models}, self.data, self.own_tasks)
+        data = None if self.data is None else os.fspath(self.data)
+        # The claims of a file may name the tasks of that file; a task given at run time is in no claim.
+        return Sources({model.name: model.location for model in self.models}, data, {**self.spec.tasks, **self.own_tasks})
 
-    def settings(self, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    @cached_property
+    def settings(self) -> dict[str, Any]:
         """The study's settings, with the quick sizes if asked for, and then the changes, laid over them."""
-        settings = _copied(defaults)
+        settings = deepcopy(dict(self.spec.settings))  # the study itself must stay as its file has it
         quick = settings.pop("quick", {})
-        for name, value in {**(_dotted(quick) if self.quick else {}), **_dotted(self.changes)}.items():
-            _put(settings, name, value, own_tasks=self.own_tasks)
+        for name, value in {**(_dotted(quick) if self.quick else {}), **_dotted(self.changes or {})}.items():
+            _put(settings, name, value, own_tasks=self.sources.tasks)
         return settings
 
     def choose_tasks(self, names: Sequence[str], *, kinds: Sequence[str]) -> list[str]:
@@ -137,136 +201,106 @@ class Request:
         kinds
             The kinds of task that the study can measure.
         """
-        unknown = next((task for task in self.tasks if task not in names and task not in self.own_tasks), None)
+        requested = [task.name if isinstance(task, Task) else task for task in self.requested_tasks]
+        unknown = next((task for task in requested if task not in names and task not in self.sources.tasks), None)
         if unknown is not None:
             raise ValueError(f"the study has no task {unknown!r}; it has {', '.join(names)}")
-        tasks = [name for name in names if not self.tasks or name in self.tasks]
-        tasks += [name for name in self.tasks if name not in names]
+        tasks = [name for name in names if not requested or name in requested]
+        tasks += [name for name in requested if name not in names]
         for name in tasks:
             kind = self.sources.task(name).kind
             if kind not in kinds:
                 raise ValueError(f"task {name!r} is a {kind} task; this study measures {' or '.join(kinds)} tasks")
         return tasks
 
-    def choose_seeds(self, seeds: Sequence[int]) -> list[int]:
+    def choose_seeds(self) -> list[int]:
         """The seeds asked for, or the study's."""
-        return list(self.seeds or seeds)
+        return list(self.seeds or self.settings["seeds"])
 
     def choose_layers(self, model: StudyModel, default: str = "all") -> list[int]:
         """The layers of a model that were asked for, or the default: "all" or "last"."""
-        return list(choose_layers(default if self.layers is None else self.layers, range(model.last_layer + 1)))
+        layers: Any = default if self.layers is None else self.layers
+        return list(choose_layers(layers, range(model.last_layer + 1)))
 
     def choose_split(self, task: str, preferred: str) -> str:
         """The preferred split if the task has it, otherwise the one that it is scored on."""
-        return preferred if preferred in self.sources.task(task).splits else self.scored_split(task)
+        declared = self.sources.task(task)
+        return preferred if preferred in declared.splits else declared.scored_split
 
-    def scored_split(self, task: str) -> str:
-        """The split that a task is scored on."""
-        return self.sources.task(task).scored_split
+    def tuning_step(self, model: StudyModel, task: str, seed: int, *, method: str = "plain", keep_vectors: bool = False) -> Step:
+        """A fine-tuning, as the settings `tuning` and `task_tuning` say: a preset, and what differs from it.
 
-    def identity_of(self, task: str, *splits: str) -> dict[str, Any]:
+        Parameters
+        ----------
+        model, task, seed
+            What is fine-tuned, on what, with which seed.
+        method
+            A method of `tuning`, such as "isolayer", which is put into the plain fine-tuning.
+        keep_vectors
+            Whether to keep the tracked vectors of every measured training step.
+        """
+        tuning = {**self.settings["tuning"], **self.settings.get("task_tuning", {}).get(task, {})}
+        declared = self.sources.task(task)
+        settings = {
+            "model": model.identity,
+            **self._identity(task, declared.train_split, declared.scored_split),
+            "preset": tuning.pop("preset"),
+            "changes": tuning,
+            "method": method,
+            "seed": seed,
+            "keep_vectors": keep_vectors,
+        }
+        needs = {"plain": self.tuning_step(model, task, seed)} if method == ISOLAYER else {}
+        suffix = "" if method == "plain" else f", {method}"
+        return Step(TUNE, settings, needs, f"fine-tune {model.name} on {task}, seed {seed}{suffix}")
+
+    def vectors_step(
+        self,
+        model: StudyModel,
+        task: str,
+        split: str,
+        *,
+        tuned: Step | None = None,
+        unit: str = "",
+        layers: Sequence[int] | None = None,
+        examples: int | None = None,
+    ) -> Step:
+        """The vectors of a split, from the model as it came or as a fine-tuning left it.
+
+        Parameters
+        ----------
+        model, task, split
+            What encodes which texts.
+        tuned
+            The fine-tuning whose encoder is used.
+        unit
+            What gets a vector: "tokens", "cls", ...; by default what fits the task.
+        layers
+            Which layers; all by default.
+        examples
+            How many examples at most; all by default.
+        """
+        settings = {
+            "model": model.identity,
+            **self._identity(task, split),
+            "split": split,
+            "unit": unit or self.sources.task(task).unit,
+            "layers": None if layers is None else list(layers),
+            "examples": examples,
+        }
+        state = f" tuned on {tuned.settings['task']}" if tuned else ""
+        return Step(VECTORS, settings, {"tuned": tuned} if tuned else {}, f"encode {task} {split} with {model.name}{state}")
+
+    def _identity(self, task: str, *splits: str) -> dict[str, Any]:
         """What decides a result of a task: its name, the hashes of its splits, and how the user declared it if it is theirs."""
         for split in splits:
             if (task, split) not in self._hashes:
                 self._hashes[task, split] = examples_hash(self.sources.examples(task, split))
-        # Where an own task's files are decides nothing; how it was declared does.
         identity: dict[str, Any] = {"task": task, "data": [self._hashes[task, split] for split in splits]}
-        if own := self.own_tasks.get(task):
+        # Where an own task's files are decides nothing; how it was declared does.
+        if own := self.sources.tasks.get(task):
             identity["declared"] = [own.kind, own.score, own.labels, own.score_range]
         return identity
-
-
-def tuning_step(
-    model: StudyModel,
-    task: str,
-    seed: int,
-    tuning: Mapping[str, Any],
-    request: Request,
-    *,
-    method: str = "plain",
-    plain: Step | None = None,
-    keep_vectors: bool = False,
-) -> Step:
-    """A fine-tuning.
-
-    Parameters
-    ----------
-    model, task, seed
-        What is fine-tuned, on what, with which seed.
-    tuning
-        The name of a preset under `preset`, and the hyper-parameters that differ from it.
-    request
-        What the run asks for.
-    method
-        A method of `tuning`, such as "isolayer".
-    plain
-        The plain fine-tuning that an Isotropy Layer is put into.
-    keep_vectors
-        Whether to keep the tracked vectors of every measured training step.
-    """
-    settings = {
-        "model": model.identity,
-        **request.identity_of(task, request.sources.task(task).train_split, request.scored_split(task)),
-        "preset": tuning["preset"],
-        "changes": {name: value for name, value in tuning.items() if name != "preset"},
-        "method": method,
-        "seed": seed,
-        "keep_vectors": keep_vectors,
-    }
-    suffix = "" if method == "plain" else f", {method}"
-    return Step(TUNE, settings, {"plain": plain} if plain else {}, f"fine-tune {model.name} on {task}, seed {seed}{suffix}")
-
-
-def vectors_step(
-    model: StudyModel,
-    task: str,
-    split: str,
-    request: Request,
-    *,
-    tuned: Step | None = None,
-    unit: str = "",
-    layers: Sequence[int] | None = None,
-    examples: int | None = None,
-) -> Step:
-    """The vectors of a split, from the model as it came or as a fine-tuning left it.
-
-    Parameters
-    ----------
-    model, task, split
-        What encodes which texts.
-    request
-        What the run asks for.
-    tuned
-        The fine-tuning whose encoder is used.
-    unit
-        What gets a vector: "tokens", "cls", ...; by default what fits the task.
-    layers
-        Which layers; all by default.
-    examples
-        How many examples at most; all by default.
-    """
-    settings = {
-        "model": model.identity,
-        **request.identity_of(task, split),
-        "split": split,
-        "unit": unit or request.sources.task(task).unit,
-        "layers": None if layers is None else list(layers),
-        "examples": examples,
-    }
-    state = f" tuned on {tuned.settings['task']}" if tuned else ""
-    return Step(VECTORS, settings, {"tuned": tuned} if tuned else {}, f"encode {task} {split} with {model.name}{state}")
-
-
-def _hash_of_folder(folder: Path) -> str:
-    digest = hashlib.sha256()
-    # Only what is loaded: a README or a log in the folder must not make it another encoder.
-    for path in sorted(path for path in folder.rglob("*") if path.suffix in ENCODER_FILES and path.is_file()):
-        digest.update(f"{path.relative_to(folder).as_posix()} {sha256_of(path)}\n".encode())
-    return digest.hexdigest()
-
-
-def _copied(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _copied(value) if isinstance(value, Mapping) else value for name, value in values.items()}
 
 
 def _dotted(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

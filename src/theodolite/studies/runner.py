@@ -1,14 +1,19 @@
-"""Do what is missing of a plan: needs first, in parallel if asked, and a step that fails stops only what depends on it."""
+"""Do what is missing of a plan, needs first, in parallel if asked; a step that fails stops only what depends on it."""
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
-from theodolite.studies.steps import Progress, Sources, Step, in_order
-from theodolite.studies.store import Store
+from theodolite.core.numbers import duration_text
+from theodolite.studies.steps import Progress, Sources, Step, Store, in_order
+
+# Finished steps, each with the seconds it took, or with what went wrong.
+Results: TypeAlias = Iterator[tuple[Step, float | Exception]]
 
 
 class Watcher(Protocol):
@@ -22,6 +27,56 @@ class Watcher(Protocol):
 
     def fails(self, step: Step, remaining: int, error: Exception, /) -> None:
         """A step has failed."""
+
+
+class StepReport(AbstractContextManager["StepReport"]):
+    """Reports on stderr: a line for every finished or failed step and, in a terminal, bars of all steps and of the running one.
+
+    Parameters
+    ----------
+    total, done
+        Number of steps, and how many of them are there already.
+    """
+
+    def __init__(self, total: int, done: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bars
+
+        self._total, console, terminal = total, Console(file=sys.stderr), sys.stderr.isatty()
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self._bars = Bars(*columns, console=console, transient=True, disable=not terminal)
+        self._all = self._bars.add_task("steps", total=total, completed=done)
+        self._step = self._bars.add_task("", total=None, visible=False)
+        if done:
+            self._print(f"{done} of {total} steps are there already")
+
+    def __enter__(self) -> StepReport:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def begins(self, step: Step, remaining: int, /) -> Progress:  # noqa: ARG002
+        self._bars.reset(self._step, description=step.title, total=None, visible=True)
+        return lambda done, total: self._bars.update(self._step, completed=done, total=total)
+
+    def ends(self, step: Step, remaining: int, seconds: float, /) -> None:
+        self._finish(step, remaining, duration_text(seconds), "dim")
+
+    def fails(self, step: Step, remaining: int, error: Exception, /) -> None:
+        self._finish(step, remaining, f"FAILED: {error}", "red")
+
+    def _finish(self, step: Step, remaining: int, outcome: str, style: str) -> None:
+        number = self._total - remaining
+        self._bars.update(self._all, completed=number, description=f"{remaining} steps remain")
+        self._bars.update(self._step, visible=False)  # until the next step begins, or all the time if steps run in parallel
+        self._print(f"[{number}/{self._total}] {step.title}: {outcome}", style)
+
+    def _print(self, line: str, style: str = "") -> None:
+        # Without soft_wrap, lines of a log would be broken at 80 characters.
+        self._bars.console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +119,10 @@ def run_steps(steps: Sequence[Step], store: Store, sources: Sources, *, jobs: in
     """
     if jobs < 1:
         raise ValueError(f"jobs={jobs} must be at least 1")
-    ordered = in_order(steps)
-    outcome = Outcome(reused=[step for step in ordered if store.has(step)])
-    missing = [step for step in ordered if not store.has(step)]
-    run = _Run(store, sources, watcher, outcome, len(missing))
+    outcome = Outcome()
+    missing: list[Step] = []
+    for step in in_order(steps):
+        (outcome.reused if store.has(step) else missing).append(step)
     lost: set[str] = set()
     while missing:
         # Needs come before what needs them, so that one pass finds also what depends on a failed step through others.
@@ -76,65 +131,49 @@ def run_steps(steps: Sequence[Step], store: Store, sources: Sources, *, jobs: in
                 lost.add(step.key)
                 outcome.blocked.append(step)
                 missing.remove(step)
-        run.remaining = len(missing)
         waiting = {step.key for step in missing}
         ready = [step for step in missing if not any(need.key in waiting for need in step.needs.values())]
-        if jobs == 1:
-            ready = ready[:1]
-            for step in ready:
-                run.here(step)
-        elif ready:
-            run.in_processes(ready, jobs)
-        lost |= {step.key for step in outcome.failed}
-        missing = [step for step in missing if step not in ready]
+        here = _do_here(ready[:1], store, sources, watcher, len(missing))
+        # With several jobs, all steps that are ready are done before the next ones are chosen.
+        for step, result in here if jobs == 1 else _do_in_processes(ready, store, sources, jobs):
+            missing.remove(step)
+            if isinstance(result, Exception):
+                lost.add(step.key)
+                outcome.failed[step] = result
+                if watcher is not None:
+                    watcher.fails(step, len(missing), result)
+            else:
+                outcome.done.append(step)
+                if watcher is not None:
+                    watcher.ends(step, len(missing), result)
     return outcome
 
 
-@dataclass
-class _Run:
-    """The state of a run."""
-
-    store: Store
-    sources: Sources
-    watcher: Watcher | None
-    outcome: Outcome
-    remaining: int
-
-    def here(self, step: Step) -> None:
-        """Do a step in this process."""
-        progress = None if self.watcher is None else self.watcher.begins(step, self.remaining)
+def _do_here(steps: Sequence[Step], store: Store, sources: Sources, watcher: Watcher | None, remaining: int) -> Results:
+    """Do steps in this process."""
+    for step in steps:
+        progress = None if watcher is None else watcher.begins(step, remaining)
         try:
-            self.store.do(step, self.sources, progress)
+            result: float | Exception = store.do(step, sources, progress)
         except Exception as error:  # one cell of a study is not worth the others
-            self._finish(step, error)
-        else:
-            self._finish(step)
-
-    def in_processes(self, steps: Sequence[Step], jobs: int) -> None:
-        """Do steps that do not need each other, several at a time."""
-        from joblib import Parallel, delayed
-
-        work = (delayed(_do_apart)(number, step, self.store, self.sources, jobs) for number, step in enumerate(steps))
-        with warnings.catch_warnings():
-            # joblib takes a process that has loaded a model for one that leaks memory, replaces it and warns; nothing is lost.
-            # If warnings are errors, the warning would end the thread that hands out the work, and this loop would never end.
-            warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
-            for number, message in Parallel(n_jobs=jobs, return_as="generator_unordered")(work):
-                self._finish(steps[number], RuntimeError(message) if message else None)
-
-    def _finish(self, step: Step, error: Exception | None = None) -> None:
-        self.remaining -= 1
-        if error is not None:
-            self.outcome.failed[step] = error
-        else:
-            self.outcome.done.append(step)
-        if self.watcher is not None and error is not None:
-            self.watcher.fails(step, self.remaining, error)
-        elif self.watcher is not None:
-            self.watcher.ends(step, self.remaining, self.store.seconds(step))
+            result = error
+        yield step, result
 
 
-def _do_apart(number: int, step: Step, store: Store, sources: Sources, jobs: int) -> tuple[int, str]:
+def _do_in_processes(steps: Sequence[Step], store: Store, sources: Sources, jobs: int) -> Results:
+    """Do steps that do not need each other, several at a time."""
+    from joblib import Parallel, delayed
+
+    work = (delayed(_do_apart)(number, step, store, sources, jobs) for number, step in enumerate(steps))
+    with warnings.catch_warnings():
+        # joblib takes a process that has loaded a model for one that leaks memory, replaces it and warns; nothing is lost.
+        # If warnings are errors, the warning would end the thread that hands out the work, and this loop would never end.
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
+        for number, result in Parallel(n_jobs=jobs, return_as="generator_unordered")(work):
+            yield steps[number], RuntimeError(result) if isinstance(result, str) else result
+
+
+def _do_apart(number: int, step: Step, store: Store, sources: Sources, jobs: int) -> tuple[int, float | str]:
     """In a process of its own, with its share of the cores; what failed as text, because not every error can be pickled."""
     from threadpoolctl import threadpool_limits
 
@@ -145,7 +184,6 @@ def _do_apart(number: int, step: Step, store: Store, sources: Sources, jobs: int
     limit_threads(threads)
     try:
         with threadpool_limits(threads):
-            store.do(step, sources)
+            return number, store.do(step, sources)
     except Exception as error:
         return number, f"{type(error).__name__}: {error}"
-    return number, ""

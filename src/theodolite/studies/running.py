@@ -5,42 +5,27 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 from theodolite.core.options import ON_COMMAND_LINE, command_line, option
 from theodolite.core.pictures import Picture
 from theodolite.core.result import ABOUT, Result, table_of
 from theodolite.core.rows import current_versions
-from theodolite.studies.claims.check import Check, compare_printed, printed_records
-from theodolite.studies.claims.judge import judge_claims, study_notes
-from theodolite.studies.runner import Outcome, Watcher, run_steps
+from theodolite.studies.claims.judging import Check, compare_printed, judge_claims, printed_records, study_notes
+from theodolite.studies.planning import Layers, ModelNames, Request, Tasks, identify_models
+from theodolite.studies.runner import Outcome, StepReport, Watcher, run_steps
 from theodolite.studies.spec import Claim, StudySpec, load_spec
-from theodolite.studies.step_progress import step_progress
-from theodolite.studies.steps import Step, in_order
-from theodolite.studies.store import Store
-from theodolite.tasks.declarations import TASKS
-from theodolite.tasks.task import Task
+from theodolite.studies.steps import Step, Store, in_order
 from theodolite.verbs.inputs import Paths, Reading
 
-if TYPE_CHECKING:
-    import pyarrow
-
-    from theodolite.studies.planning import Request
-
-ModelNames: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-Tasks: TypeAlias = str | Task | Iterable[str | Task]
-Layers: TypeAlias = str | int | Iterable[int]
-
+# Where runs are kept, relative to the working directory, unless a folder is given; and the folder of the steps inside of it.
 FOLDER = "theodolite-studies"
-"""Where runs are kept, relative to the working directory, unless a folder is given."""
 STEPS = "steps"
-"""The folder of the steps inside a run's folder."""
+# Columns of a picture that hold what people wrote.
 TEXT_COLUMNS = ("text", "token")
-"""Columns of a picture that hold what people wrote."""
 
 
 def study(name: str | os.PathLike[str]) -> Study:
@@ -118,9 +103,8 @@ class Study:
         return self.spec.claims
 
     def __repr__(self) -> str:
-        return (
-            f"Study({self.spec.reference!r}: {len(self.claims)} claims, {len(self.spec.printed)} printed numbers; {self.title})"
-        )
+        counts = f"{len(self.claims)} claims, {len(self.spec.printed)} printed numbers"
+        return f"Study({self.spec.reference!r}: {counts}; {self.title})"
 
     def show(self) -> str:
         """The study's TOML file, which can be saved under another name and changed."""
@@ -195,13 +179,14 @@ class Study:
             was measured in them).
         """
         own_files = Reading(own=own, kind=kind, column=column, score_range=score_range, encoding=encoding)
-        request = self._request(models, data, tasks, seeds, layers, quick, settings, own_files)
-        folder, steps = self.folder(to), self._steps(request)
+        request = Request(self.spec, identify_models(models), data, tasks, seeds, layers, quick, settings, own_files)
+        folder, steps = self.folder(to), _ordered_steps(request)
+        # Earlier runs with other settings share the store; a key says which of its steps this run may use.
         store = Store(folder / STEPS)
-        finished = [step for step in in_order(steps) if store.has(step)]
+        finished = [step for step in steps if store.has(step)]
         if dry_run:
             return self._result(request, steps, store, Outcome(reused=finished), text=text)
-        with _watching(progress, len(in_order(steps)), len(finished)) as watcher:
+        with _watching(progress, len(steps), len(finished)) as watcher:
             outcome = run_steps(steps, store, request.sources, jobs=jobs, watcher=watcher)
         result = self._result(request, steps, store, outcome, text=text)
         result.save(folder)
@@ -232,9 +217,9 @@ class Study:
             As for `run`.
         """
         own_files = Reading(own=own, kind=kind, column=column, score_range=score_range, encoding=encoding)
-        steps = self._steps(self._request(models, data, tasks, seeds, layers, quick, settings, own_files))
+        request = Request(self.spec, identify_models(models), data, tasks, seeds, layers, quick, settings, own_files)
         store = Store(self.folder(to) / STEPS)
-        return Plan(tuple(PlannedStep(step.title, step.action.kind, store.has(step)) for step in in_order(steps)))
+        return Plan(tuple(PlannedStep(step.title, step.action.kind, store.has(step)) for step in _ordered_steps(request)))
 
     def check(self, to: str | os.PathLike[str] | None = None) -> Check:
         """Compare a run's numbers with the printed ones, side by side, and judge the claims again.
@@ -257,6 +242,7 @@ class Study:
             raise FileNotFoundError(f"there is no run of {self.name} in {folder}; {way}")
         result = Result.load(folder)
         facts = result.provenance
+        # Judged by the rows alone: a check must not need the models or the data of the run.
         if facts.get("study") != self.name:
             raise ValueError(f"{folder} holds a run of {facts.get('study') or result.verb}, not of {self.name}")
         return Check(
@@ -264,79 +250,36 @@ class Study:
             verdicts=tuple(judge_claims(self.spec, result.rows, own_tasks=facts.get("own_tasks"))),
         )
 
-    def _request(
-        self,
-        models: ModelNames,
-        data: str | os.PathLike[str] | None,
-        tasks: Tasks | None,
-        seeds: Iterable[int] | None,
-        layers: Layers | None,
-        quick: bool,
-        settings: Mapping[str, Any] | None,
-        own_files: Reading,
-    ) -> Request:
-        # Imported only here: what plans need imports scikit-learn, for which reading a study must not wait.
-        from theodolite.studies.planning import Request, identify_model
-
-        locations = [models] if isinstance(models, (str, os.PathLike)) else list(models)
-        if not locations:
-            raise ValueError("there is no model to run with; give at least one Hub id or folder")
-        identified = tuple(identify_model(each) for each in dict.fromkeys(os.fspath(location) for location in locations))
-        names = [model.name for model in identified]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise ValueError(f"two models are called {twice!r}, so that their rows would be mixed; rename one of the folders")
-        requested = (tasks,) if isinstance(tasks, (str, Task)) else tuple(tasks or ())
-        own_task = own_files.declared_task()
-        if own_task is not None:
-            requested = (*requested, own_task)
-        own_tasks = {task.name: task for task in requested if isinstance(task, Task) and TASKS.get(task.name) != task}
-        clash = next((name for name in own_tasks if name in TASKS or name in self.spec.tasks), None)
-        if clash is not None:
-            raise ValueError(f"there is another task called {clash!r}; give your own task another name")
-        return Request(
-            models=identified,
-            data=None if data is None else os.fspath(data),
-            tasks=tuple(task.name if isinstance(task, Task) else task for task in requested),
-            own_tasks={**self.spec.tasks, **own_tasks},
-            seeds=tuple(seeds or ()),
-            layers=layers if layers is None or isinstance(layers, (str, int)) else tuple(layers),
-            quick=quick,
-            changes=dict(settings or {}),
-        )
-
-    def _steps(self, request: Request) -> list[Step]:
-        planner = import_module(f"theodolite.studies.{self.spec.plan}.plan")
-        steps: list[Step] = planner.plan_steps(self.spec.settings, request)
-        return steps
-
     def _result(self, request: Request, steps: list[Step], store: Store, outcome: Outcome, *, text: bool) -> Result:
         """What the finished steps have measured, with the claims judged on it."""
-        finished = [step for step in in_order(steps) if store.has(step)]
+        import pyarrow
+
+        finished = [step for step in steps if store.has(step)]
         # Several steps may say the same: each method of fine-tuning scores the state that it starts from.
         rows = tuple(dict.fromkeys(replace(row, study=self.name) for step in finished for row in store.rows(step)))
-        pictures = (picture for step in finished if (picture := store.picture(step)) is not None)
-        # The claims of a file may name the tasks of that file; a task given at run time is in no claim.
-        own_tasks = {name: task.score for name, task in request.own_tasks.items() if name not in self.spec.tasks}
-        records = _joined([store.records(step) for step in finished])
+        pictures = [picture for step in finished if (picture := store.picture(step)) is not None]
+        tables = [store.records(step) for step in finished]
+        names = dict.fromkeys(name for by_name in tables for name in by_name)
+        records = {name: pyarrow.concat_tables([by_name[name] for by_name in tables if name in by_name]) for name in names}
         if printed := printed_records(self.spec, compare_printed(self.spec, rows, quick=request.quick)):
             records["printed"] = table_of(printed)
+        own_tasks = {name: task.score for name, task in request.own_tasks.items()}
         return Result(
             verb="study",
             title=self.title,
             rows=rows,
             verdicts=tuple(judge_claims(self.spec, rows, own_tasks=own_tasks)),
-            pictures=tuple(picture if text else _without_text(picture) for picture in pictures),
+            pictures=tuple(_without_columns(picture, () if text else TEXT_COLUMNS) for picture in pictures),
             records=records,
             notes=tuple(self._notes(request, outcome)),
             provenance={
-                "command": self._command(request),
+                "command": command_line() or self._call(request),
                 "name": self.name,
                 "study": self.name,
                 "models": {model.name: model.weights for model in request.models},
                 "own_tasks": own_tasks,
                 "quick": request.quick,
-                "settings": request.settings(self.spec.settings),
+                "settings": request.settings,
                 "tables": [dict(table) for table in self.spec.tables],
                 "versions": current_versions(),
                 "steps": {name: len(getattr(outcome, name)) for name in ("done", "reused", "failed", "blocked")},
@@ -355,43 +298,31 @@ class Study:
             yield f"{lost} steps of this run failed, or need one that did: what they measure is missing here."
             yield from (f"Failed: {step.title}: {error}" for step, error in outcome.failed.items())
 
-    def _command(self, request: Request) -> str:
-        """What was typed: the command line, or a call in Python."""
-        if typed := command_line():
-            return typed
-        options: dict[str, Any] = {"data": request.data}
-        options |= {"tasks": list(request.tasks), "seeds": list(request.seeds), "layers": request.layers}
-        options |= {"quick": request.quick, "settings": dict(request.changes)}
-        models = [model.id for model in request.models]
-        arguments = [
-            repr(models),
-            *(f"{name}={value!r}" for name, value in options.items() if value not in (None, [], {}, False)),
-        ]
-        return f"theodolite.study({self.spec.reference!r}).run({', '.join(arguments)})"
+    def _call(self, request: Request) -> str:
+        """The run as a call in Python."""
+        own = {name: getattr(request.own_files, name) for name in ("own", "kind", "column", "score_range", "encoding")}
+        tasks = [task if isinstance(task, str) else task.name for task in request.requested_tasks]
+        if own["own"]:
+            tasks.pop()  # the task of these files comes last, and has no other name to call it by
+        options: dict[str, Any] = {"data": request.sources.data, "tasks": tasks, "seeds": list(request.seeds or ())}
+        options |= {"layers": request.layers, "quick": request.quick, "settings": dict(request.changes or {}), **own}
+        arguments = [f"{name}={value!r}" for name, value in options.items() if value not in (None, [], {}, False)]
+        return f"theodolite.study({self.spec.reference!r}).run({', '.join([repr([m.id for m in request.models]), *arguments])})"
 
 
-@contextmanager
-def _watching(progress: bool | Watcher | None, total: int, done: int) -> Iterator[Watcher | None]:
+def _ordered_steps(request: Request) -> list[Step]:
+    # Imported only here: what plans measure with imports scikit-learn, for which reading a study must not wait.
+    from theodolite.studies.plans import PLANS
+
+    return in_order(PLANS[request.spec.plan](request))
+
+
+def _watching(progress: bool | Watcher | None, total: int, done: int) -> AbstractContextManager[Watcher | None]:
     """The watcher that the caller gave, or one that reports on stderr if somebody reads it."""
     if progress is None:
         progress = sys.stderr.isatty() or ON_COMMAND_LINE.get()
-    if isinstance(progress, bool):
-        with step_progress(total, done) if progress else nullcontext() as watcher:
-            yield watcher
-    else:
-        yield progress
+    return StepReport(total, done) if progress is True else nullcontext(progress or None)
 
 
-def _without_text(picture: Picture) -> Picture:
-    return replace(picture, columns={name: column for name, column in picture.columns.items() if name not in TEXT_COLUMNS})
-
-
-def _joined(records: Iterable[Mapping[str, pyarrow.Table]]) -> dict[str, pyarrow.Table]:
-    """The records of all steps, those of one name as one table."""
-    import pyarrow
-
-    by_name: dict[str, list[pyarrow.Table]] = {}
-    for tables in records:
-        for name, table in tables.items():
-            by_name.setdefault(name, []).append(table)
-    return {name: pyarrow.concat_tables(tables) for name, tables in by_name.items()}
+def _without_columns(picture: Picture, names: Sequence[str]) -> Picture:
+    return replace(picture, columns={name: column for name, column in picture.columns.items() if name not in names})

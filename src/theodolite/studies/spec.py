@@ -4,25 +4,91 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from theodolite.spaces.readers.errors import DataError, name_list, suggestion
+from theodolite.core.rows import Row
+from theodolite.spaces.readers.data_files import DataError, name_list, suggestion
 from theodolite.studies.claims import RULES
-from theodolite.studies.printed import PaperModel, PrintedTable, PrintedValue, read_model, read_table, read_values
-from theodolite.studies.toml_reading import TomlTable, plain_values, read_toml
+from theodolite.studies.toml_reading import TomlTable, half_unit, plain_values, read_toml
 from theodolite.tasks.declarations import TASKS
 from theodolite.tasks.own import own_task
 from theodolite.tasks.task import Task
 
+# Holds one folder per study that comes with the package.
 HOME = Path(__file__).parent
-"""Holds one folder per study that comes with the package."""
 FILE = "study.toml"
 
+POOLS = ("mean", "median", "lowest", "none")
+# The fields of a row that a printed table may set.
+ROW_FIELDS = ("model", "state", "task", "split", "setting", "label")
+# Keys of [task] next to name, kind and files: the options of `own_task`.
 TASK_OPTIONS = ("columns", "score", "labels", "score_range", "format", "delimiter", "quoting", "encoding")
-"""Keys of [task] next to name, kind and files: the options of `own_task`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperModel:
+    """A model that a paper names, with the Hub ids that are this same model, its family and its dimension (0 if not known)."""
+
+    name: str
+    hub: tuple[str, ...] = ()
+    family: str = ""
+    d: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrintedTable:
+    """How a table or figure of a paper is laid out.
+
+    Parameters
+    ----------
+    name, title
+        What `[[printed]]` blocks and readers call it.
+    keys
+        The row fields that begin a line.
+    metrics
+        The numbers of a line, or of a cell if the table goes `across` a field.
+    across, columns
+        A further row field and its values, one column each; both or neither.
+    where
+        Row fields that all its numbers share.
+    pool
+        How several seeds become one number in a comparison; "none" leaves the table out of comparisons.
+    pool_by
+        Metrics that are taken from the seed whose other metric is the median.
+    measured_setting
+        The setting of the measured rows, if it is not that of the printed ones.
+    """
+
+    name: str
+    title: str
+    keys: tuple[str, ...]
+    metrics: tuple[str, ...]
+    across: str = ""
+    columns: tuple[str, ...] = ()
+    where: Mapping[str, str]
+    pool: str = "mean"
+    pool_by: Mapping[str, str]
+    measured_setting: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrintedValue:
+    """A printed number as a row in its metric's own unit, and as it is printed.
+
+    `standing` is "printed" or, for a number of which the source shows no origin, "reported". `half` is half a unit of the last
+    printed digit, in the metric's unit; `relation` is "=" or, for a bound, ">" or "<".
+    """
+
+    source: str
+    standing: str
+    table: str
+    row: Row
+    text: str
+    half: float
+    relation: str = "="
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +130,7 @@ class StudySpec:
     name, title, source, citation
         Its plain name, the paper's title, the short name of the paper in tables, and whom to cite.
     plan
-        The study whose `plan.py` turns the settings into steps.
+        The plan of `plans.py` that turns the settings into steps.
     path
         The TOML file.
     conditions
@@ -148,87 +214,131 @@ def load_spec(name: str | os.PathLike[str]) -> StudySpec:
         raise DataError(
             f"there is no study {str(name)!r}{hint}; choose from {name_list(names)}, or give the path of a .toml file"
         )
-    return _read_spec(TomlTable(read_toml(path), file=path))
+    return _read_spec(read_toml(path))
 
 
 def _read_spec(root: TomlTable) -> StudySpec:
     name, plan = root.text("name"), root.text("plan")
     # The name becomes that of a folder, and a field of every row.
     if not re.fullmatch(r"\w[\w.-]*", name):
-        raise root.error(
-            "name", f"{name!r} must be a plain name: letters, digits, dots, dashes and underscores, such as my-study"
-        )
+        rule = "must be a plain name: letters, digits, dots, dashes and underscores, such as my-study"
+        raise root.error("name", f"{name!r} {rule}")
     if plan not in study_names():
-        raise root.error(
-            "plan", f"there is no plan {plan!r}{suggestion(plan, study_names())}; choose from {name_list(study_names())}"
-        )
+        raise root.choice_error("plan", "plan", plan, study_names())
     tasks = {task.name: task for task in _read_tasks(root)}
-    score, scale = {**{task: declared.score for task, declared in tasks.items()}, **root.texts("score")}, root.numbers("scale")
-    models, tables = tuple(map(read_model, root.tables("models"))), tuple(map(read_table, root.tables("printed_tables")))
-    printed = tuple(
-        value
-        for block in root.tables("printed")
-        for value in read_values(block, tables, models, study=name, score=score, scale=scale)
-    )
-    sources = sorted({value.source for value in printed})
-    spec = StudySpec(
-        name=name,
-        title=root.text("title"),
-        source=root.text("source"),
-        citation=root.text("citation"),
-        plan=plan,
+    spec = root.record(
+        StudySpec,
         path=str(root.file),
-        conditions=root.plain("conditions"),
-        settings=root.plain("settings"),
-        score=score,
+        score={**{task: own.score for task, own in tasks.items()}, **root.texts("score")},
         repeats={key: int(value) for key, value in root.numbers("repeats").items()},
-        scale=scale,
-        models=models,
-        printed_tables=tables,
-        printed=printed,
-        claims=tuple(_read_claim(table, sources) for table in root.tables("claims")),
-        audits=tuple(_read_claim(table, sources) for table in root.tables("audits")),
-        notes=root.strings("notes"),
-        tables=tuple(_read_shown_tables(root)),
+        models=tuple(table.record(PaperModel) for table in root.tables("models")),
+        printed_tables=tuple(map(_read_table, root.tables("printed_tables"))),
+        **dict.fromkeys(("printed", "claims", "audits"), ()),  # read below, because they refer to what is read here
+        tables=tuple(_plain_tables(root, "tables")),
         tasks=tasks,
     )
+    printed = tuple(value for block in root.tables("printed") for value in _read_values(block, spec))
+    # Claims name the sources of printed rows, so these are known only now.
+    sources = sorted({value.source for value in printed})
+    claims, audits = (tuple(_read_claim(table, sources) for table in root.tables(key)) for key in ("claims", "audits"))
     root.finish()
-    return spec
+    return replace(spec, printed=printed, claims=claims, audits=audits)
 
 
-def _read_shown_tables(root: TomlTable) -> Iterator[dict[str, Any]]:
+def _plain_tables(root: TomlTable, key: str) -> Iterator[dict[str, Any]]:
     """The tables of a report as plain values: what draws them checks their fields."""
-    for table in root.tables("tables"):
+    for table in root.tables(key):
         table.read_keys.update(table.values)
-        yield plain_values(dict(table.values))
+        yield plain_values(table.values)
 
 
-def _read_claim(table: TomlTable, sources: list[str]) -> Claim:
-    rule, parameters = table.text("rule"), table.plain("parameters")
-    if rule not in RULES:
-        raise table.error(
-            "rule", f"there is no rule {rule!r}{suggestion(rule, list(RULES))}; choose from {name_list(list(RULES), most=20)}"
-        )
-    if fault := RULES[rule].fault(parameters):
-        raise table.error("parameters", f"the rule {rule!r} {fault}")
-    groups = table.get("printed", list, 'a list of lists of sources, such as [["table 1"]]', [])
-    for group in groups:
-        if not isinstance(group, list) or not all(isinstance(source, str) for source in group):
-            raise table.error("printed", f'{groups!r} must be a list of lists of sources, such as [["table 1"]]')
-        for source in group:
-            if source not in sources:
-                hint = suggestion(source, sources)
-                raise table.error("printed", f"no table is from {source!r}{hint}; choose from {name_list(sources)}")
-    return Claim(
-        id=table.text("id"),
-        title=table.text("title"),
-        criterion=table.text("criterion"),
-        rule=rule,
-        parameters=parameters,
-        printed=tuple(tuple(group) for group in groups),
-        stated=table.text("stated", ""),
-        decide=table.text("decide", ""),
-    )
+def _read_table(table: TomlTable) -> PrintedTable:
+    layout = table.record(PrintedTable)
+    _check_row_fields(table, "where", layout.where)
+    _check_row_fields(table, "keys", [*layout.keys, *filter(None, [layout.across])])
+    if layout.pool not in POOLS:
+        raise table.error("pool", f"{layout.pool!r} must be one of {name_list(POOLS)}")
+    if bool(layout.across) != bool(layout.columns):
+        raise table.error("columns", "a table with `across` needs `columns`, and one without has none; give both or neither")
+    return layout
+
+
+def _check_row_fields(table: TomlTable, key: str, names: Iterable[str]) -> None:
+    for name in names:
+        if name not in ROW_FIELDS:
+            hint = f"{suggestion(name, ROW_FIELDS)}; choose from {name_list(ROW_FIELDS)}"
+            raise table.error(key, f"{name!r} is not a field of a row that a table can set{hint}")
+
+
+def _read_values(block: TomlTable, spec: StudySpec) -> Iterator[PrintedValue]:
+    """The numbers of a [[printed]] block, in order."""
+    tables, models = {table.name: table for table in spec.printed_tables}, sorted(model.name for model in spec.models)
+    name, standing = block.text("table"), block.text("standing", "printed")
+    if name not in tables:
+        raise block.choice_error("table", "table", name, list(tables))
+    if standing not in ("printed", "reported"):
+        raise block.error("standing", f"{standing!r} must be printed or reported")
+    source, relation = block.text("source"), block.text("relation", "=")
+    shared = {**tables[name].where, **block.texts("where"), "study": spec.name}
+    _check_row_fields(block, "where", block.texts("where"))
+    for number, line in enumerate(block.get("values", list, "a list of lines")):
+        key = f"values[{number}]"
+        for fields, column, value in _cells(block, key, tables[name], line):
+            row: dict[str, Any] = {**shared, **fields}
+            if (model := row.get("model")) not in models:
+                raise block.error(key, f"model {model!r} is not one of {name_list(models)}; declare it under [[models]]")
+            # "score" and "score_sd" stand for the task's own metric, so that one table can hold tasks with different ones.
+            is_score = column.startswith("score") and row.get("task") in spec.score
+            metric = column.replace("score", spec.score[row["task"]], 1) if is_score else column
+            unit = spec.scale.get(metric, 1.0)
+            yield PrintedValue(
+                source=source,
+                standing=standing,
+                table=name,
+                row=Row(metric=metric, value=float(value) * unit, **row),
+                text=str(value),
+                half=half_unit(value) * unit,
+                relation=relation,
+            )
+
+
+def _cells(block: TomlTable, key: str, table: PrintedTable, line: Any) -> Iterator[tuple[dict[str, str], str, float]]:
+    """The row fields, the metric and the number of every printed number of a line."""
+    names = [*table.keys, *(table.columns or table.metrics)]
+    if not isinstance(line, list) or len(line) != len(names):
+        size = len(line) if isinstance(line, list) else repr(line)
+        raise block.error(key, f"a line has {len(names)} entries ({', '.join(names)}), not {size}")
+    count = len(table.keys)
+    fields = dict(zip(table.keys, line[:count], strict=True))
+    wrong = next((value for value in fields.values() if not isinstance(value, str)), None)
+    if wrong is not None:
+        raise block.error(key, f"{wrong!r} must be a text, for one of {', '.join(table.keys)}")
+    # Without `across`, all numbers of the line are one cell.
+    columns = [{**fields, table.across: column} for column in table.columns] or [fields]
+    for cell_fields, cell in zip(columns, line[count:] if table.across else [line[count:]], strict=True):
+        values: list[Any] = cell if isinstance(cell, list) else [cell]
+        if len(values) != len(table.metrics):
+            raise block.error(key, f"a cell has {len(table.metrics)} numbers ({', '.join(table.metrics)}), not {values!r}")
+        for metric, value in zip(table.metrics, values, strict=True):
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise block.error(key, f"{value!r} must be a number, the {metric}")
+            yield cell_fields, metric, value
+
+
+def _read_claim(table: TomlTable, sources: Sequence[str]) -> Claim:
+    rule = 'a list of lists of sources, such as [["table 1"]]'
+    groups = table.get("printed", list, rule, [])
+    if not all(isinstance(group, list) and all(isinstance(source, str) for source in group) for group in groups):
+        raise table.error("printed", f"{groups!r} must be {rule}")
+    claim = table.record(Claim, printed=tuple(map(tuple, groups)))
+    if claim.rule not in RULES:
+        raise table.choice_error("rule", "rule", claim.rule, list(RULES))
+    if fault := RULES[claim.rule].fault(claim.parameters):
+        raise table.error("parameters", f"the rule {claim.rule!r} {fault}")
+    for source in (source for group in groups for source in group if source not in sources):
+        hint = f"{suggestion(source, sources)}; choose from {name_list(sources)}"
+        raise table.error("printed", f"no table is from {source!r}{hint}")
+    return claim
 
 
 def _read_tasks(root: TomlTable) -> Iterator[Task]:
@@ -240,16 +350,15 @@ def _read_tasks(root: TomlTable) -> Iterator[Task]:
         name, kind = table.text("name"), table.text("kind")
         if name in TASKS:
             raise table.error("name", f"{name!r} is a task that comes with the package; choose another name")
-        files = table.get(
-            "files", (str, list, dict), 'a table of files by split, such as { train = "train.csv", test = "test.csv" }'
-        )
+        rule = 'a table of files by split, such as { train = "train.csv", test = "test.csv" }'
+        files = _located(table.get("files", (str, list, dict), rule), root.file.resolve().parent)
         options = {key: plain_values(table.values[key]) for key in TASK_OPTIONS if key in table.values}
         table.read_keys.update(TASK_OPTIONS)
         table.finish()
         if "score_range" in options:
             options["score_range"] = tuple(options["score_range"])  # TOML has lists only
         try:
-            yield own_task(_located(files, root.file.resolve().parent), kind=cast("Any", kind), name=name, **options)
+            yield own_task(files, kind=kind, name=name, **options)  # type: ignore[arg-type]  # checked there, with a message
         except (DataError, TypeError) as error:
             raise root.error("task", str(error)) from error
 

@@ -1,17 +1,21 @@
-"""A step of a study: one piece of work with a content address, so that what is done already is never done again."""
+"""Steps of a study: pieces of work with a content address, kept in folders, so that what is done is never done again."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from theodolite.core.pictures import Picture, write_picture
-from theodolite.core.rows import Row
+from theodolite.core.files import Lock, replace_folder, write_json
+from theodolite.core.pictures import Picture, read_picture, write_picture
+from theodolite.core.rows import Row, read_rows, write_rows
 from theodolite.tasks.declarations import find_task
 from theodolite.tasks.examples import Examples
 from theodolite.tasks.loading import load_task
@@ -20,11 +24,15 @@ from theodolite.tasks.task import Task
 if TYPE_CHECKING:
     import pyarrow
 
+Item = TypeVar("Item")
+# Called inside a step with how much of it is done, and how much there is.
+Progress: TypeAlias = Callable[[int, int], None]
+
+# What is in the folder of a step: what it was, written last of all; its rows; a picture and records, if it made some.
+ABOUT = "step.json"
+ROWS = "rows.parquet"
 PICTURE = "picture.parquet"
 RECORDS = "records"
-
-Progress: TypeAlias = Callable[[int, int], None]
-"""Called inside a step with how much of it is done, and how much there is."""
 
 
 @dataclass(frozen=True)
@@ -82,10 +90,12 @@ class Work:
     sources: Sources
     progress: Progress | None = None
 
-    def report(self, done: int, total: int) -> None:
-        """Report how much is done, if something shows it."""
-        if self.progress is not None:
-            self.progress(done, total)
+    def watched(self, items: Sequence[Item]) -> Iterator[Item]:
+        """The items, one by one; on the way it is reported how many of them are done, if something shows it."""
+        for number, item in enumerate(items, start=1):
+            yield item
+            if self.progress is not None:
+                self.progress(number, len(items))
 
     def write_picture(self, picture: Picture) -> None:
         """Keep a picture for the report."""
@@ -144,19 +154,20 @@ class Step:
     title: str = ""
 
     @cached_property
+    def identity(self) -> dict[str, Any]:
+        """All that decides the result, as plain values."""
+        needs = {role: step.key for role, step in self.needs.items()}
+        return {"kind": self.action.kind, "version": self.action.version, "settings": dict(self.settings), "needs": needs}
+
+    @cached_property
     def key(self) -> str:
         """SHA-256 of all that decides the result, as a hexadecimal string."""
-        identity = {
-            "kind": self.action.kind,
-            "version": self.action.version,
-            "settings": self.settings,
-            "needs": {role: step.key for role, step in self.needs.items()},
-        }
-        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()
 
     @property
     def folder(self) -> str:
         """The name of its folder: the kind for people, the key for certainty."""
+        # 80 bits are more than any number of steps can fill with two of one name.
         return f"{self.action.kind}-{self.key[:20]}"
 
 
@@ -172,3 +183,81 @@ def in_order(steps: Iterable[Step]) -> list[Step]:
     for step in steps:
         visit(step)
     return list(ordered.values())
+
+
+class Store:
+    """The finished steps in a folder, by their keys: one folder each, whole or absent, which a killed process cannot spoil.
+
+    Parameters
+    ----------
+    folder
+        Holds one folder per step; made when the first step is done.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+
+    def path(self, step: Step) -> Path:
+        """The folder of a finished step; that of an unfinished one has `.partial` at its end."""
+        return self.folder / step.folder
+
+    def has(self, step: Step) -> bool:
+        """Whether a step is done."""
+        return (self.path(step) / ABOUT).is_file()
+
+    def rows(self, step: Step) -> list[Row]:
+        """What a finished step measured."""
+        return read_rows(self.path(step) / ROWS)
+
+    def picture(self, step: Step) -> Picture | None:
+        """The picture that a finished step drew, if it drew one."""
+        path = self.path(step) / PICTURE
+        return read_picture(path) if path.is_file() else None
+
+    def records(self, step: Step) -> dict[str, pyarrow.Table]:
+        """The item-level records that a finished step kept, by name."""
+        import pyarrow.parquet as parquet
+
+        return {path.stem: parquet.read_table(path) for path in sorted((self.path(step) / RECORDS).glob("*.parquet"))}
+
+    def do(self, step: Step, sources: Sources, progress: Progress | None = None) -> float:
+        """Do a step whose needs are done, unless it is done already.
+
+        What a killed process left is thrown away, unless the action can continue from it.
+
+        Parameters
+        ----------
+        step
+            The step.
+        sources
+            Where models and data are.
+        progress
+            Called inside the step with how much is done.
+
+        Returns
+        -------
+        float
+            The seconds that it took; 0 if it was done already.
+
+        Raises
+        ------
+        BusyError
+            Another process is doing this step.
+        """
+        start, action, path = time.perf_counter(), step.action, self.path(step)
+        folder = path.with_name(f"{path.name}.partial")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        # Two runs may share a folder: each step is done by the one that comes first.
+        with Lock(path):
+            if self.has(step):  # another process may have finished it before the lock was ours
+                return 0.0
+            if not action.resumable:
+                shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(exist_ok=True)
+            inputs = {role: self.path(need) for role, need in step.needs.items()}
+            write_rows(action.run(Work(step.settings, inputs, folder, sources, progress)), folder / ROWS)
+            seconds = time.perf_counter() - start
+            # Last of all: `has` takes a folder with this file for a finished step.
+            write_json(folder / ABOUT, {**step.identity, "title": step.title, "key": step.key, "seconds": seconds})
+            replace_folder(folder, path)
+        return seconds

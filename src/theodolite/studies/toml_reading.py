@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from theodolite.spaces.readers.errors import DataError, name_list, suggestion
+from theodolite.spaces.readers.data_files import DataError, name_list, suggestion
 
-ROW_FIELDS = ("model", "state", "task", "split", "setting", "label")
-"""The fields of a row that a printed table may set."""
+Record = TypeVar("Record")
 
 
 class Digits(float):
     """A number that remembers how it is written: 87.50 has two digits after the point."""
 
-    text: str
+    def __init__(self, text: str) -> None:
+        self.text = text
 
-    def __new__(cls, text: str) -> Digits:
-        number = super().__new__(cls, text)
-        number.text = text
-        return number
+    def __str__(self) -> str:
+        return self.text
 
 
 def half_unit(number: float) -> float:
@@ -30,17 +29,24 @@ def half_unit(number: float) -> float:
     >>> half_unit(Digits("87.50")), half_unit(3)
     (0.005, 0.5)
     """
-    # A whole number is read as an int, whose last written digit is the one before the point.
-    mantissa, _, power = getattr(number, "text", str(int(number))).lower().partition("e")
+    # The digits are counted as they are written: 87.50 and 87.5 are the same number with different errors.
+    mantissa, _, power = str(number).lower().partition("e")
     return 0.5 * 10.0 ** (int(power or 0) - len(mantissa.partition(".")[2]))
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """The content of a TOML file, with every fractional number as `Digits`."""
-    import tomllib
+def plain_values(value: Any) -> Any:
+    """The same values without the digits that numbers are written with, at every depth."""
+    if isinstance(value, dict):
+        return {key: plain_values(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [plain_values(inner) for inner in value]
+    return float(value) if isinstance(value, Digits) else value
 
+
+def read_toml(path: Path) -> TomlTable:
+    """The content of a TOML file, with every fractional number as `Digits`."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Digits)
+        return TomlTable(tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Digits), file=path)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"this is not valid TOML: {error}; correct it there", file=path) from error
 
@@ -67,6 +73,11 @@ class TomlTable:
     def error(self, key: str, message: str) -> DataError:
         """An error at a key, to raise."""
         return DataError(f"key '{self.prefix}{key}': {message}", file=self.file)
+
+    def choice_error(self, key: str, what: str, value: str, choices: list[str]) -> DataError:
+        """An error at a key whose value is not one of the choices."""
+        hint = suggestion(value, choices)
+        return self.error(key, f"there is no {what} {value!r}{hint}; choose from {name_list(choices, most=20)}")
 
     def get(self, key: str, kind: type | tuple[type, ...], rule: str, default: Any = None) -> Any:
         """The value of a key, which must be of a type.
@@ -95,8 +106,8 @@ class TomlTable:
     def text(self, key: str, default: str | None = None) -> str:
         return str(self.get(key, str, 'a text in quotes, such as "mean"', default))
 
-    def number(self, key: str) -> float:
-        return float(self.get(key, (int, float), "a number"))
+    def number(self, key: str, default: float | None = None) -> float:
+        return float(self.get(key, (int, float), "a number", default))
 
     def strings(self, key: str) -> tuple[str, ...]:
         items = self.get(key, list, "a list of texts", [])
@@ -130,19 +141,31 @@ class TomlTable:
             yield table
             table.finish()
 
-    def row_fields(self, key: str) -> dict[str, str]:
-        """A table of row fields and their values."""
-        values = self.texts(key)
-        for name in values:
-            self.check_row_field(key, name)
-        return values
+    def record(self, kind: Callable[..., Record], **values: Any) -> Record:
+        """A dataclass made of the keys of this table that are called like its fields, read as the fields' types say.
 
-    def check_row_field(self, key: str, name: str) -> None:
-        if name not in ROW_FIELDS:
-            hint = suggestion(name, ROW_FIELDS)
-            raise self.error(
-                key, f"{name!r} is not a field of a row that a table can set{hint}; choose from {name_list(ROW_FIELDS)}"
-            )
+        Parameters
+        ----------
+        kind
+            The dataclass. A field without a default must be in the table if it is a text or a number.
+        values
+            The fields that are not to be read.
+        """
+        # By the text of the type, which is what annotations are in a module that postpones their evaluation.
+        readers: dict[str, Callable[..., Any]] = {
+            "str": self.text,
+            "int": lambda key, default: int(self.number(key, default)),
+            "str | None": lambda key, _: self.text(key) if key in self.values else None,
+            "tuple[str, ...]": lambda key, _: self.strings(key),
+            "Mapping[str, str]": lambda key, _: self.texts(key),
+            "Mapping[str, float]": lambda key, _: self.numbers(key),
+            "Mapping[str, Any]": lambda key, _: self.plain(key),
+        }
+        for slot in fields(kind):  # type: ignore[arg-type]  # a type of dataclasses cannot be written
+            if slot.name not in values:
+                default = None if slot.default is MISSING else slot.default
+                values[slot.name] = readers[str(slot.type)](slot.name, default)
+        return kind(**values)
 
     def finish(self) -> None:
         """Raise an error if there is a key that nothing has read."""
@@ -150,12 +173,3 @@ class TomlTable:
         if unknown is not None:
             keys = sorted(self.read_keys)
             raise self.error(unknown, f"is not known here{suggestion(unknown, keys)}; the keys are {name_list(keys, most=20)}")
-
-
-def plain_values(value: Any) -> Any:
-    """The same values without the digits that numbers are written with, at every depth."""
-    if isinstance(value, dict):
-        return {key: plain_values(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [plain_values(inner) for inner in value]
-    return float(value) if isinstance(value, Digits) else value

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from theodolite.spaces.readers.errors import DataError, name_list, suggestion
+from theodolite.spaces.readers.data_files import DataError, name_list, suggestion
 from theodolite.tasks.task import Hub, Kind, Layout, Task
 
 _SENTENCES = {"text": "sentence1", "text_b": "sentence2"}
@@ -23,7 +24,6 @@ def _glue(name: str, labels: tuple[str, str], columns: Mapping[str, str], citati
     return Task(
         name=name,
         kind="pair_classification",
-        score="accuracy",
         labels=labels,
         splits={"train": ("train.tsv",), "dev": ("dev.tsv",)},
         layout=Layout(format="glue", folders=(name, name.upper()), columns=columns),
@@ -39,7 +39,6 @@ def _pud(name: str, kind: Kind, column: str, note: str, labels: tuple[str, ...] 
     return Task(
         name=name,
         kind=kind,
-        score="accuracy",
         labels=labels,
         splits={"train": file, "test": file},
         layout=Layout(
@@ -66,7 +65,6 @@ def _streusle(name: str, column: str, label: str) -> Task:
     return Task(
         name=name,
         kind="tagging",
-        score="accuracy",
         splits={split: (f"streusle.ud_{split}.conllulex",) for split in splits},
         layout=Layout(
             format="streusle",
@@ -86,7 +84,6 @@ def _trec(name: str, column: str, hub_column: str, note: str, labels: tuple[str,
     return Task(
         name=name,
         kind="classification",
-        score="accuracy",
         labels=labels,
         splits={"train": ("train_5500.label",), "test": ("TREC_10.label",)},
         layout=Layout(format="trec", folders=("trec",), columns={"label": column}, encoding="latin-1"),
@@ -96,112 +93,70 @@ def _trec(name: str, column: str, hub_column: str, note: str, labels: tuple[str,
     )
 
 
-def _demo(
-    name: str,
-    file: str,
-    kind: Kind,
-    score: str,
-    note: str,
-    labels: tuple[str, ...] | None = None,
-    score_range: tuple[float, float] | None = None,
-) -> Task:
-    """A task of the demo, whose file is inside the package."""
+def _demo(name: str, file: str, note: str, **fields: Any) -> Task:
+    """A task of the demo, whose file is inside the package, with further fields of `Task`."""
     return Task(
         name=name,
-        kind=kind,
-        score=score,
         splits={"train": (file,), "dev": (file,)},
         layout=Layout(format="embedded", folders=("embedded",)),
         citation="Written for Theodolite; Apache-2.0, as the project",
         note=f"Not on the Hub: the files are inside the package. Small and made for a demonstration, not a benchmark. {note}",
-        labels=labels,
-        score_range=score_range,
+        **fields,
     )
 
 
+_STSB = Task(
+    name="stsb",
+    kind="similarity",
+    score="spearman",
+    score_range=(0.0, 5.0),
+    splits={split: (f"sts-{split}.csv",) for split in ("train", "dev", "test")},
+    layout=Layout(format="sts", folders=("stsb", "stsbenchmark", "STS-B")),
+    hub=Hub(id="mteb/stsbenchmark-sts", columns={**_SENTENCES, "score": "score"}, splits={**_GLUE_SPLITS, "test": "test"}),
+    citation="Cer et al. (2017), SemEval-2017 Task 1",
+    note="The Hub copy has the scores of test, on the scale 0 to 5. GLUE's copy hides them, others rescale to 0 to 1.",
+)
+_RTE_COLUMNS = {**_SENTENCES, "label": "label"}
+_RTE = _glue("rte", ("entailment", "not_entailment"), _RTE_COLUMNS, "Dagan et al. (2005) to Bentivogli et al. (2009)")
+_COLA_FILES = ("in_domain_dev.tsv", "out_of_domain_dev.tsv")
+_COLA = Task(
+    name="cola",
+    kind="classification",
+    score="matthews",
+    labels=("unacceptable", "acceptable"),
+    splits={
+        "train": ("in_domain_train.tsv",),
+        "dev": _COLA_FILES,
+        "in_domain_dev": _COLA_FILES[:1],
+        "out_of_domain_dev": _COLA_FILES[1:],
+    },
+    layout=Layout(format="cola", folders=("cola", "CoLA", "cola_public/raw", "raw")),
+    hub=Hub(id="nyu-mll/glue", config="cola", columns={"text": "sentence", "label": "label"}, splits=_GLUE_SPLITS),
+    citation="Warstadt, Singh & Bowman (2019), Neural Network Acceptability Judgments",
+    note=f"dev is both development files, as in GLUE. {_GLUE_NOTE}",
+)
+_MRPC_COLUMNS = {"text": "#1 String", "text_b": "#2 String", "label": "Quality"}
+_MRPC = _glue("mrpc", ("not_equivalent", "equivalent"), _MRPC_COLUMNS, "Dolan & Brockett (2005)")
+_POS_NOTE = "The 7 empty nodes are not words of the text and are left out; empty_nodes=True counts them, as the paper does."
+_DEP_NOTE = "A pair is (head, dependent) with its full relation and subtype; roots have no head and are left out."
+_TREC_6 = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+_PAIRS_NOTE = "220 and 100 pairs, graded as they were written from 0 (unrelated) to 5 (same meaning)."
+_TOPICS_NOTE = "Six topics with 40 and 20 sentences each, labelled by their main subject."
+_TOPICS = ("cooking", "health", "money", "sport", "technology", "travel")
+
 _DECLARED = (
-    Task(
-        name="stsb",
-        kind="similarity",
-        score="spearman",
-        score_range=(0.0, 5.0),
-        splits={split: (f"sts-{split}.csv",) for split in ("train", "dev", "test")},
-        layout=Layout(format="sts", folders=("stsb", "stsbenchmark", "STS-B")),
-        hub=Hub(
-            id="mteb/stsbenchmark-sts",
-            columns={**_SENTENCES, "score": "score"},
-            splits={"train": "train", "dev": "validation", "test": "test"},
-        ),
-        citation="Cer et al. (2017), SemEval-2017 Task 1",
-        note="The Hub copy has the scores of test, on the scale 0 to 5. GLUE's copy hides them, others rescale to 0 to 1.",
-    ),
-    _glue(
-        "rte",
-        ("entailment", "not_entailment"),
-        {**_SENTENCES, "label": "label"},
-        "Dagan et al. (2005) to Bentivogli et al. (2009)",
-    ),
-    Task(
-        name="cola",
-        kind="classification",
-        score="matthews",
-        labels=("unacceptable", "acceptable"),
-        splits={
-            "train": ("in_domain_train.tsv",),
-            "dev": ("in_domain_dev.tsv", "out_of_domain_dev.tsv"),
-            "in_domain_dev": ("in_domain_dev.tsv",),
-            "out_of_domain_dev": ("out_of_domain_dev.tsv",),
-        },
-        layout=Layout(format="cola", folders=("cola", "CoLA", "cola_public/raw", "raw")),
-        hub=Hub(id="nyu-mll/glue", config="cola", columns={"text": "sentence", "label": "label"}, splits=_GLUE_SPLITS),
-        citation="Warstadt, Singh & Bowman (2019), Neural Network Acceptability Judgments",
-        note=f"dev is both development files, as in GLUE. {_GLUE_NOTE}",
-    ),
-    _glue(
-        "mrpc",
-        ("not_equivalent", "equivalent"),
-        {"text": "#1 String", "text_b": "#2 String", "label": "Quality"},
-        "Dolan & Brockett (2005)",
-    ),
-    _pud(
-        "pos",
-        "tagging",
-        "upos",
-        "The 7 empty nodes are not words of the text and are left out; empty_nodes=True counts them, as the paper does.",
-        labels=UPOS,
-    ),
-    _pud(
-        "dep",
-        "word_pairs",
-        "deprel",
-        "A pair is (head, dependent) with its full relation and subtype; roots have no head and are left out.",
-    ),
+    _STSB,
+    _RTE,
+    _COLA,
+    _MRPC,
+    _pud("pos", "tagging", "upos", _POS_NOTE, UPOS),
+    _pud("dep", "word_pairs", "deprel", _DEP_NOTE),
     _streusle("ps-role", "ss", "scene role, SS"),
     _streusle("ps-fxn", "ss2", "function, SS2"),
     _trec("trec-50", "fine", "label_original", "50 fine labels such as `NUM:dist`, 42 of them in test."),
-    _trec(
-        "trec-6",
-        "coarse",
-        "label_coarse_original",
-        "The six coarse labels.",
-        labels=("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"),
-    ),
-    _demo(
-        "demo-pairs",
-        "pairs.tsv",
-        "similarity",
-        "spearman",
-        "220 and 100 pairs, graded as they were written from 0 (unrelated) to 5 (same meaning).",
-        score_range=(0.0, 5.0),
-    ),
-    _demo(
-        "demo-topics",
-        "topics.tsv",
-        "classification",
-        "accuracy",
-        "Six topics with 40 and 20 sentences each, labelled by their main subject.",
-        labels=("cooking", "health", "money", "sport", "technology", "travel"),
-    ),
+    _trec("trec-6", "coarse", "label_coarse_original", "The six coarse labels.", _TREC_6),
+    _demo("demo-pairs", "pairs.tsv", _PAIRS_NOTE, kind="similarity", score="spearman", score_range=(0.0, 5.0)),
+    _demo("demo-topics", "topics.tsv", _TOPICS_NOTE, kind="classification", labels=_TOPICS),
 )
 
 # All declared tasks by name.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theodolite.core.options import option
-from theodolite.spaces.readers.errors import DataError, name_list, suggestion
+from theodolite.spaces.readers.data_files import DataError, name_list, suggestion
 from theodolite.tasks.task import Task
 
 Ints = NDArray[np.intp]
@@ -226,16 +226,12 @@ def _stratified(labels: tuple[str, ...], share: float, seed: int) -> Ints:
 
 def _row_numbers(indices: ArrayLike, n: int) -> Ints:
     rows = np.asarray(indices)
-    if rows.dtype == bool:
-        if rows.shape != (n,):
-            raise ValueError(f"a mask of shape {rows.shape} does not fit {n} examples; it needs one entry for each")
-        return np.flatnonzero(rows)
-    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
-        raise ValueError(f"indices must be a list of whole numbers or a mask, not {rows.dtype} of shape {rows.shape}")
-    rows = rows.astype(np.intp)
-    if rows.size and not (-n <= rows.min() and rows.max() < n):
-        raise IndexError(f"index {rows.max() if rows.max() >= n else rows.min()} is outside the {n} examples")
-    return rows % max(n, 1)  # negative numbers count from the end
+    if rows.ndim != 1:
+        raise ValueError(f"indices must be a list of whole numbers or a mask, not an array of shape {rows.shape}")
+    try:
+        return np.arange(n)[rows if rows.size else []]
+    except IndexError as error:
+        raise IndexError(f"{error}; give whole numbers below the {n} examples, or a mask with one entry for each") from None
 
 
 def _pick(values: Any, rows: Ints) -> Any:

@@ -1,52 +1,88 @@
-"""Readers of texts with labels or scores: STS-Benchmark, GLUE, CoLA, TREC, the demo's sets, and a user's own tables.
+"""Readers of the files of every task: texts with labels or scores, and words with labels in treebanks.
 
-Each takes a task and one of its files, and gives what the file holds as records, in file order.
+Each takes a task and one of its files, and gives what the file holds, in file order: records of texts, or sentences of words.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import replace
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from theodolite.core.options import ON_COMMAND_LINE, option
-from theodolite.spaces.readers.errors import DataError, excerpt, name_list
-from theodolite.spaces.readers.location import locate
+from theodolite.spaces.readers.data_files import DataError, excerpt, locate, name_list, suggestion
 from theodolite.spaces.readers.tables import DelimitedTable, JsonTable
-from theodolite.tasks.records import Record
-from theodolite.tasks.task import Task
+from theodolite.tasks.task import Format, Task, column_option
 
 # The folder of the demo's files, inside the package.
 EMBEDDED = Path(__file__).parent / "embedded"
 
+# The columns of CoNLL-U, and of STREUSLE's `.conllulex`.
+_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+_LEX_COLUMNS = (*_COLUMNS, "smwe", "lexcat", "lexlemma", "ss", "ss2", "wmwe", "wcat", "wlemma", "lextag")
+
 _STS_WIDTHS = (7, 9)  # two columns of licences follow the sentences in some lines
 _STS_SCORE, _STS_FIRST, _STS_SECOND = 4, 5, 6
 _COLA_WIDTH, _COLA_LABEL, _COLA_TEXT = 4, 1, 3
+_ANOTHER_LAYOUT = "read another layout as a task of your own"
+_ID = re.compile(r"(\d+)(?:([-.])(\d+))?")
 
 
-def read_sts(task: Task, file: Path) -> Iterator[Record]:
+@dataclass(frozen=True)
+class Record:
+    """One labelled or scored text, or pair of texts, as a file has it. `split` is set if the file holds several splits."""
+
+    file: Path
+    line: int
+    text: str
+    second: str | None = None
+    label: str | None = None
+    score: str | float | None = None
+    split: str | None = None
+
+
+class Mark(NamedTuple):
+    """The label of one word of a sentence, or of a (head, dependent) pair; `words` are positions from 0."""
+
+    words: tuple[int, ...]
+    label: str
+    line: int
+
+
+class Sentence(NamedTuple):
+    """The words of a sentence, and the labels of some of them."""
+
+    file: Path
+    words: tuple[str, ...]
+    marks: tuple[Mark, ...]
+
+
+class Word(NamedTuple):
+    """One line of a treebank. `is_empty` marks a node that stands for a word left out of the text."""
+
+    line: int
+    id: str
+    is_empty: bool
+    cells: Mapping[str, str]
+
+
+# Texts
+
+
+def _read_sts(task: Task, file: Path) -> Iterator[Record]:
     """The pairs of an STS-Benchmark file: tab-separated whatever its ending says, no header, quotes are text."""
     # Split by hand: for the csv module a lone quote would open a cell and swallow the lines that follow.
     for line, cells in _tab_lines(task, file):
         if len(cells) not in _STS_WIDTHS:
-            raise DataError(
-                f"the line has {len(cells)} tab-separated columns, an STS-Benchmark file has 7 or 9; "
-                "read another layout as a task of your own",
-                file,
-                line,
-            )
+            rule = f"an STS-Benchmark file has 7 or 9; {_ANOTHER_LAYOUT}"
+            raise DataError(f"the line has {len(cells)} tab-separated columns, {rule}", file, line)
         yield Record(file, line, cells[_STS_FIRST], cells[_STS_SECOND], score=cells[_STS_SCORE])
 
 
-def read_glue(task: Task, file: Path) -> Iterator[Record]:
-    """The pairs of GLUE's RTE and MRPC: tab-separated with a header, quotes are text."""
-    for record in read_table(task, file):
-        yield _with_label_name(task, record)
-
-
-def read_cola(task: Task, file: Path) -> Iterator[Record]:
+def _read_cola(task: Task, file: Path) -> Iterator[Record]:
     """The sentences of CoLA, without a header: source, 0 or 1, the author's mark, sentence."""
     for line, cells in _tab_lines(task, file):
         if len(cells) != _COLA_WIDTH:
@@ -54,7 +90,7 @@ def read_cola(task: Task, file: Path) -> Iterator[Record]:
         yield _with_label_name(task, Record(file, line, cells[_COLA_TEXT], label=cells[_COLA_LABEL]))
 
 
-def read_trec(task: Task, file: Path) -> Iterator[Record]:
+def _read_trec(task: Task, file: Path) -> Iterator[Record]:
     """The questions of TREC, `COARSE:fine question` on every line, with the label that the task asks for."""
     for line, text in locate(file).numbered_lines(task.layout.encoding):
         if not text.strip():
@@ -66,40 +102,29 @@ def read_trec(task: Task, file: Path) -> Iterator[Record]:
         yield Record(file, line, question.strip(), label=coarse if task.layout.columns["label"] == "coarse" else fine)
 
 
-def read_table(task: Task, file: Path, *, extra: tuple[str, ...] = ()) -> Iterator[Record]:
-    """The examples of a table with named columns: `.csv`, `.tsv` or `.jsonl`.
+def _read_table(task: Task, file: Path) -> Iterator[Record]:
+    """The examples of a table with named columns: a `.csv`, `.tsv` or `.jsonl` file, GLUE's RTE and MRPC, or the demo's sets.
 
-    Parameters
-    ----------
-    task
-        The task; its layout names the columns and says how the table is written.
-    file
-        The file.
-    extra
-        Columns to read besides those that an example is made of.
+    The demo's sets have all splits in one file, whose column `split` names them.
     """
     layout, place = task.layout, locate(file)
-    table: DelimitedTable | JsonTable
     if layout.format == "jsonl":
-        table = JsonTable(place, encoding=layout.encoding)
+        table: DelimitedTable | JsonTable = JsonTable(place, encoding=layout.encoding)
     else:
         table = DelimitedTable(
             place, encoding=layout.encoding, delimiter=layout.delimiter, quoting=layout.quoting, has_header=True
         )
-    columns = {role: layout.columns.get(role, role) for role in (*task.roles, *extra)}
-    for line, cells in table.select(columns, hint=_columns_hint()):
+    roles = (*task.roles, "split") if layout.format == "embedded" else task.roles
+    columns = {role: layout.columns.get(role, role) for role in roles}
+    # The columns of a release are declared, those of one's own files can be chosen.
+    hint = _ANOTHER_LAYOUT if layout.folders else f"choose it with {column_option('ROLE', 'NAME')}"
+    for line, cells in table.select(columns, f"; {hint}"):
         if layout.format == "jsonl":
             cells = {role: _json_text(file, line, role, value) for role, value in cells.items()}
-        yield Record(file, line, cells["text"], *(cells.get(role) for role in ("text_b", "label", "score", "split")))
-
-
-def read_embedded(task: Task, file: Path) -> Iterator[Record]:
-    """The examples of the demo's sets: all splits are in one file, whose column `split` names them."""
-    for record in read_table(task, file, extra=("split",)):
-        if record.split not in task.splits:
-            splits = name_list(list(task.splits))
-            raise DataError(f"split {excerpt(record.split or '')} is not one of {splits}", file, record.line)
-        yield record
+        record = Record(file, line, cells["text"], *(cells.get(role) for role in ("text_b", "label", "score", "split")))
+        if record.split is not None and record.split not in task.splits:
+            raise DataError(f"split {excerpt(record.split)} is not one of {name_list(list(task.splits))}", file, line)
+        yield _with_label_name(task, record) if layout.format == "glue" else record
 
 
 def _tab_lines(task: Task, file: Path) -> Iterator[tuple[int, list[str]]]:
@@ -119,12 +144,6 @@ def _with_label_name(task: Task, record: Record) -> Record:
     return replace(record, label=task.labels[int(label)])
 
 
-def _columns_hint() -> str:
-    # On the command line a column is named as ROLE=NAME, in Python in a dict.
-    choice = option("columns", "{role}=NAME") if ON_COMMAND_LINE.get() else "columns={{{role!r}: NAME}}"
-    return f"choose it with {choice}"
-
-
 def _json_text(file: Path, line: int, role: str, value: Any) -> str:
     """A JSON value as the text of a cell: a label may be a number or true, a score only a number, a text only text."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -134,3 +153,138 @@ def _json_text(file: Path, line: int, role: str, value: Any) -> str:
         return json.dumps(value)
     rule = "a number" if role == "score" else "text"
     raise DataError(f"the {role} is {excerpt(json.dumps(value))}; it must be {rule}", file, line)
+
+
+# Words
+
+
+def _read_conll(task: Task, file: Path) -> Iterator[Sentence]:
+    """The sentences of a two-column file: `word<TAB>label` on a line, a blank line between sentences."""
+    rows: list[tuple[str, str, int]] = []
+    lines = locate(file).numbered_lines(task.layout.encoding)
+    for line, text in chain(lines, [(0, "")]):  # a blank line ends the last sentence too
+        if text.strip():
+            cells = text.split(task.layout.delimiter)
+            if len(cells) != 2 or not cells[0].strip():
+                fault = f"the line has {len(cells)} columns; it must be a word, {task.layout.delimiter!r} and its label"
+                hint = "use CoNLL-U (.conllu) for more columns, or in Python own_task(..., delimiter=TEXT)"
+                raise DataError(f"{fault}: {hint}", file, line)
+            rows.append((cells[0], cells[1], line))
+        elif rows:
+            marks = tuple(Mark((i,), label, line) for i, (_, label, line) in enumerate(rows))
+            yield Sentence(file, tuple(word for word, _, _ in rows), marks)
+            rows = []
+
+
+def _read_conllu(task: Task, file: Path) -> Iterator[Sentence]:
+    """The sentences of a treebank, words labelled with a column, or (head, dependent) pairs with their relation."""
+    column = task.layout.columns["label"]
+    for words in _sentences(task, file, _COLUMNS):
+        marks = _tags(file, words, column) if task.kind == "tagging" else _relations(file, words, column)
+        yield Sentence(file, tuple(word.cells["form"] for word in words), tuple(marks))
+
+
+def _read_streusle(task: Task, file: Path) -> Iterator[Sentence]:
+    """The sentences of STREUSLE, prepositions and possessives labelled with scene role (SS) or function (SS2)."""
+    column = task.layout.columns["label"]
+    for words in _sentences(task, file, _LEX_COLUMNS):
+        # Only words outside strong multiword expressions; the supersenses of prepositions and possessives begin with "p.".
+        targets = [i for i, word in enumerate(words) if word.cells["smwe"] == "_" and word.cells["ss"].startswith("p.")]
+        marks = tuple(Mark((i,), words[i].cells[column], words[i].line) for i in targets)
+        yield Sentence(file, tuple(word.cells["form"] for word in words), marks)
+
+
+def _sentences(task: Task, file: Path, columns: Sequence[str]) -> Iterator[list[Word]]:
+    """The words of each sentence of a treebank, without empty nodes unless the task counts them.
+
+    Lines of multiword tokens (`3-4`) are skipped. A line `# global.columns = …` declares other columns.
+    """
+    words: list[Word] = []
+    count = 0
+    lines = locate(file).numbered_lines(task.layout.encoding)
+    for line, text in chain(lines, [(0, "")]):  # a blank line ends the last sentence too
+        if text.startswith("#"):
+            if text.startswith("# global.columns ="):
+                columns = [name.lower() for name in text.partition("=")[2].split()]
+                if not {"id", "form"} <= set(columns):
+                    fault = f"the columns are {name_list(columns)}; there must be ID and FORM among them"
+                    raise DataError(fault, file, line)
+            continue
+        if not text.strip():
+            if words:
+                yield words
+            words, count = [], 0
+            continue
+        word = _parse_word(file, line, text, columns)
+        if word is None:
+            continue
+        # Heads refer to ids, so a gap in them would silently attach words to the wrong head.
+        count += not word.is_empty
+        if not word.is_empty and word.id != str(count):
+            raise DataError(f"word id {word.id} should be {count}; ids count the words of a sentence", file, line)
+        if task.layout.empty_nodes or not word.is_empty:
+            words.append(word)
+
+
+def _parse_word(file: Path, line: int, text: str, columns: Sequence[str]) -> Word | None:
+    cells = text.split("\t")
+    if len(cells) != len(columns):
+        fault = f"the line has {len(cells)} tab-separated columns, this format has {len(columns)}"
+        raise DataError(f"{fault}; put a blank line between sentences and tabs between columns", file, line)
+    by_column = dict(zip(columns, cells, strict=True))
+    match = _ID.fullmatch(by_column["id"])
+    if match is None:
+        raise DataError(f"{excerpt(by_column['id'])} is not a word id such as 3, 3-4 or 3.1", file, line)
+    # 3-4 is a token such as "don't" that is written as one and analysed as two words, which follow.
+    return None if match[2] == "-" else Word(line, by_column["id"], match[2] == ".", by_column)
+
+
+def _tags(file: Path, words: Sequence[Word], column: str) -> Iterator[Mark]:
+    for position, word in enumerate(words):
+        label = _cell(file, word, column)
+        if label != "_":  # not annotated, so not an example
+            yield Mark((position,), label, word.line)
+
+
+def _relations(file: Path, words: Sequence[Word], column: str) -> Iterator[Mark]:
+    position = {word.id: i for i, word in enumerate(words)}
+    for dependent, word in enumerate(words):
+        if word.is_empty:  # its relations are in the enhanced graph, not in the tree
+            continue
+        head, relation = _cell(file, word, "head"), _cell(file, word, column)
+        if head != "0" and head not in position:
+            fault = f"head {excerpt(head)} of {excerpt(word.cells['form'])} is not in the sentence"
+            raise DataError(f"{fault}; it must be 0 (root) or one of the words 1 to {len(words)}", file, word.line)
+        if head != "0" and relation not in ("root", "_"):
+            yield Mark((position[head], dependent), relation, word.line)
+
+
+def _cell(file: Path, word: Word, column: str) -> str:
+    """What a word has in a column, or under a key of one (`misc:Entity`); `_` if it has nothing."""
+    if column.startswith(("feats:", "misc:")):
+        column, _, key = column.partition(":")
+        pairs = (pair.partition("=") for pair in word.cells.get(column, "_").split("|"))
+        return next((value for name, _, value in pairs if name == key), "_")
+    if column.lower() not in word.cells:
+        names = list(word.cells)
+        others = f"{name_list(names)}, and feats:KEY or misc:KEY{suggestion(column, names)}"
+        raise DataError(f"there is no column {column!r}; the columns are {others}", file, word.line)
+    return word.cells[column.lower()]
+
+
+# Readers of the formats that hold texts.
+TEXT_READERS: dict[Format, Callable[[Task, Path], Iterator[Record]]] = {
+    "sts": _read_sts,
+    "glue": _read_table,
+    "cola": _read_cola,
+    "trec": _read_trec,
+    "table": _read_table,
+    "jsonl": _read_table,
+    "embedded": _read_table,
+}
+# Readers of the formats that hold words in sentences.
+WORD_READERS: dict[Format, Callable[[Task, Path], Iterator[Sentence]]] = {
+    "conllu": _read_conllu,
+    "streusle": _read_streusle,
+    "conll": _read_conll,
+}

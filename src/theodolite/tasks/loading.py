@@ -2,46 +2,25 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from theodolite.core.options import option
-from theodolite.spaces.readers.errors import DataError, name_list, suggestion
+from theodolite.spaces.readers.data_files import AnyPath, DataError, excerpt, name_list, suggestion
 from theodolite.tasks.declarations import find_task
 from theodolite.tasks.examples import Examples
-from theodolite.tasks.formats import EMBEDDED, read_cola, read_embedded, read_glue, read_sts, read_table, read_trec
-from theodolite.tasks.records import Mark, Record, Sentence, examples_from_records, examples_from_sentences
-from theodolite.tasks.task import Format, Hub, Task
-from theodolite.tasks.treebanks import read_conll, read_conllu, read_streusle
-
-# Readers of the formats that hold texts.
-TEXT_READERS: dict[Format, Callable[[Task, Path], Iterator[Record]]] = {
-    "sts": read_sts,
-    "glue": read_glue,
-    "cola": read_cola,
-    "trec": read_trec,
-    "table": read_table,
-    "jsonl": read_table,
-    "embedded": read_embedded,
-}
-# Readers of the formats that hold words in sentences.
-WORD_READERS: dict[Format, Callable[[Task, Path], Iterator[Sentence]]] = {
-    "conllu": read_conllu,
-    "streusle": read_streusle,
-    "conll": read_conll,
-}
+from theodolite.tasks.formats import EMBEDDED, TEXT_READERS, WORD_READERS, Mark, Record, Sentence
+from theodolite.tasks.task import Hub, Task
 
 
 def load_task(
-    task: str | Task,
-    split: str,
-    data: str | os.PathLike[str] | None = None,
-    *,
-    empty_nodes: bool = False,
-    encoding: str | None = None,
+    task: str | Task, split: str, data: AnyPath | None = None, *, empty_nodes: bool = False, encoding: str | None = None
 ) -> Examples:
     """The examples of one split of a task.
 
@@ -73,17 +52,16 @@ def load_task(
         data = EMBEDDED
     is_local = data is not None or not task.layout.folders
     if empty_nodes and not (is_local and task.layout.format in ("conllu", "streusle")):
-        raise DataError(f"{option('empty_nodes')} is for treebanks read from files, and {task.name!r} is not one; leave it out")
+        raise DataError(f"empty_nodes=True is for treebanks read from files, and {task.name!r} is not one; leave it out")
     if not is_local:
         return _load_from_hub(task, split)
     files = _find_files(task, split, data)
     task = replace(task, layout=replace(task.layout, empty_nodes=empty_nodes, encoding=encoding or task.layout.encoding))
-    if task.on_words:
-        read_sentences = WORD_READERS[task.layout.format]
-        sentences = [each for file in files for each in read_sentences(task, file)]
-        return examples_from_sentences(task, split, _sentences_of_split(task, split, sentences, files[0]), files)
-    read_records = TEXT_READERS[task.layout.format]
-    return examples_from_records(task, split, (each for file in files for each in read_records(task, file)), files)
+    if not task.on_words:
+        records = chain.from_iterable(TEXT_READERS[task.layout.format](task, file) for file in files)
+        return _examples_on_texts(task, split, records, files)
+    sentences = list(chain.from_iterable(WORD_READERS[task.layout.format](task, file) for file in files))
+    return _examples_on_words(task, split, _sentences_of_split(task, split, sentences, files[0]), files)
 
 
 def _sentences_of_split(task: Task, split: str, sentences: list[Sentence], file: Path) -> list[Sentence]:
@@ -92,15 +70,12 @@ def _sentences_of_split(task: Task, split: str, sentences: list[Sentence], file:
     if cut is None:
         return sentences
     if not sentences[cut]:
-        raise DataError(
-            f"the file has {len(sentences)} sentences, so split {split!r} (sentences {cut.start or 0} and on) is empty; "
-            "read it as a task of your own",
-            file,
-        )
+        fault = f"the file has {len(sentences)} sentences, so split {split!r} (sentences {cut.start or 0} and on) is empty"
+        raise DataError(f"{fault}; read it as a task of your own", file)
     return sentences[cut]
 
 
-def _find_files(task: Task, split: str, data: str | os.PathLike[str] | None) -> list[Path]:
+def _find_files(task: Task, split: str, data: AnyPath | None) -> list[Path]:
     """The files of a split: under `data`, or in one of a release's usual folders there."""
     folder = Path(data).expanduser() if data is not None else Path()
     if not folder.is_dir():
@@ -138,25 +113,22 @@ def _load_from_hub(task: Task, split: str) -> Examples:
     if hub is None:
         raise DataError(f"task {task.name!r} is not on the Hub; give the folder of its release with {folder}")
     if split not in hub.splits:
-        raise DataError(
-            f"the Hub copy of task {task.name!r} has no split {split!r}, only {name_list(list(hub.splits))}; "
-            f"if the files of the release have it, read them with {folder}"
-        )
+        fault = f"the Hub copy of task {task.name!r} has no split {split!r}, only {name_list(list(hub.splits))}"
+        raise DataError(f"{fault}; if the files of the release have it, read them with {folder}")
     table = _download(task, hub, split)
     place = Path(" ".join(filter(None, (hub.id, hub.config, hub.splits[split]))))  # the file, in messages
     if task.on_words:
-        return examples_from_sentences(task, split, list(_hub_sentences(task, hub, table, place)), [place])
-    return examples_from_records(task, split, _hub_records(task, hub, table, place), [place])
+        return _examples_on_words(task, split, list(_hub_sentences(task, hub, table, place)), [place])
+    return _examples_on_texts(task, split, _hub_records(task, hub, table, place), [place])
 
 
 def _download(task: Task, hub: Hub, split: str) -> Any:
-    folder = f"read the files of the release with {option('data', 'FOLDER')}"
+    hint = f"or read the files of the release with {option('data', 'FOLDER')}"
     try:
         import datasets
     except ImportError:
-        raise ImportError(
-            f'task {task.name!r} comes from the Hub, which needs: pip install "theodolite[models]"; or {folder}'
-        ) from None
+        install = 'pip install "theodolite[models]"'
+        raise ImportError(f"task {task.name!r} comes from the Hub, which needs: {install}; {hint}") from None
     # Several libraries are involved, and a failed download raises any of these.
     errors = (OSError, ValueError, RuntimeError, KeyError, datasets.exceptions.DatasetsError)
     try:
@@ -164,9 +136,8 @@ def _download(task: Task, hub: Hub, split: str) -> Any:
     except errors as error:
         # Only the first line: some of these libraries append pages of advice.
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise DataError(
-            f"task {task.name!r} could not be downloaded from the Hub ({hub.id}: {reason}); check the connection, or {folder}"
-        ) from error
+        fault = f"task {task.name!r} could not be downloaded from the Hub ({hub.id}: {reason})"
+        raise DataError(f"{fault}; check the connection, {hint}") from error
 
 
 def _hub_column(table: Any, hub: Hub, role: str, place: Path) -> list[Any]:
@@ -193,10 +164,8 @@ def _hub_records(task: Task, hub: Hub, table: Any, place: Path) -> Iterator[Reco
     columns = [_hub_column(table, hub, role, place) for role in task.roles]
     for row, values in enumerate(zip(*columns, strict=True), start=1):
         cells = dict(zip(task.roles, values, strict=True))
-        label = cells.get("label")
-        yield Record(
-            place, row, cells["text"] or "", cells.get("text_b"), None if label is None else str(label), cells.get("score")
-        )
+        label = None if cells.get("label") is None else str(cells["label"])
+        yield Record(place, row, cells["text"] or "", cells.get("text_b"), label, cells.get("score"))
 
 
 def _hub_sentences(task: Task, hub: Hub, table: Any, place: Path) -> Iterator[Sentence]:
@@ -211,7 +180,74 @@ def _hub_sentences(task: Task, hub: Hub, table: Any, place: Path) -> Iterator[Se
                 marks.append(Mark((position,), label, row))
             elif head and label != "root":
                 if head > len(in_tree):
-                    message = f"head {head} is not in the sentence, which has {len(in_tree)} words"
-                    raise DataError(message, place, row)
+                    raise DataError(f"head {head} is not in the sentence, which has {len(in_tree)} words", place, row)
                 marks.append(Mark((head - 1, position), label, row))
         yield Sentence(place, tuple(words[i] for i in in_tree), tuple(marks))
+
+
+# From records and sentences to examples; the checks are the same for every format
+
+
+def _examples_on_texts(task: Task, split: str, records: Iterable[Record], files: Sequence[Path]) -> Examples:
+    """Examples on whole texts; an error if a text or label is empty, or a label or score is not one that the task has."""
+    rows = [record for record in records if record.split in (None, split)]
+    if not rows:
+        raise DataError("there is no example in the file", files[0])
+    for row in rows:
+        for name, text in (("text" if row.second is None else "first text", row.text), ("second text", row.second)):
+            if text is not None and not text.strip():
+                rule = "every example needs its text: fill it in or drop the line"
+                raise DataError(f"the {name} is empty; {rule}", row.file, row.line)
+    position = {file: i for i, file in enumerate(files)}
+    has_scores = task.kind == "similarity"
+    return Examples(
+        task=task,
+        split=split,
+        texts=tuple(record.text for record in rows),
+        second=tuple(record.second or "" for record in rows) if task.paired else None,
+        labels=None if has_scores else tuple(_label(task, record.label, record.file, record.line) for record in rows),
+        scores=np.array([_score(task, record) for record in rows]) if has_scores else None,
+        files=tuple(map(str, files)),
+        lines=np.array([(position[record.file], record.line) for record in rows], dtype=np.intp),
+    )
+
+
+def _examples_on_words(task: Task, split: str, sentences: Sequence[Sentence], files: Sequence[Path]) -> Examples:
+    """Examples on words or pairs of words. All sentences are kept, also those without an example."""
+    position = {file: i for i, file in enumerate(files)}
+    marks = [(number, sentence.file, mark) for number, sentence in enumerate(sentences) for mark in sentence.marks]
+    if not marks:
+        missing = "word with a label" if task.kind == "tagging" else "pair of words with a relation"
+        raise DataError(f"there is no {missing} in the file", files[0])
+    return Examples(
+        task=task,
+        split=split,
+        texts=tuple(" ".join(sentence.words) for sentence in sentences),
+        words=tuple(sentence.words for sentence in sentences),
+        places=np.array([(number, *mark.words) for number, _, mark in marks], dtype=np.intp),
+        labels=tuple(_label(task, mark.label, file, mark.line) for _, file, mark in marks),
+        files=tuple(map(str, files)),
+        lines=np.array([(position[file], mark.line) for _, file, mark in marks], dtype=np.intp),
+    )
+
+
+def _label(task: Task, label: str | None, file: Path, line: int) -> str:
+    if label is None or not label.strip():
+        raise DataError("the label is empty; every example needs one: fill it in or drop the line", file, line)
+    # A misspelt label would otherwise be a class of its own.
+    if task.labels is not None and label not in task.labels:
+        labels = f"{name_list(task.labels, most=20)}{suggestion(label, task.labels)}"
+        raise DataError(f"label {excerpt(label)} is not one of {labels}", file, line)
+    return label
+
+
+def _score(task: Task, record: Record) -> float:
+    try:
+        score = float(record.score if record.score is not None else "")
+    except ValueError:
+        raise DataError(f"score {excerpt(str(record.score))} is not a number", record.file, record.line) from None
+    low, high = task.score_range or (-math.inf, math.inf)
+    if not (math.isfinite(score) and low <= score <= high):
+        hint = f"correct it, or read the file as a task of your own with another {option('score_range', 'LOW,HIGH')}"
+        raise DataError(f"score {score:g} must be between {low:g} and {high:g}; {hint}", record.file, record.line)
+    return score

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import TypeAlias, get_args
 
 from theodolite.core.options import option
-from theodolite.spaces.readers.errors import DataError, name_list, suggestion
-from theodolite.tasks.scores import SCORES
-from theodolite.tasks.task import ROLES, Format, Kind, Layout, Task
+from theodolite.spaces.readers.data_files import AnyPath, DataError, name_list, suggestion
+from theodolite.tasks.task import ROLES, Format, Kind, Layout, Task, column_option
 
-PathLike: TypeAlias = str | os.PathLike[str]
-Paths: TypeAlias = PathLike | Sequence[PathLike]
+Paths: TypeAlias = AnyPath | Sequence[AnyPath]
 
 _ENDINGS: dict[Format, tuple[str, ...]] = {
     "table": (".csv", ".tsv", ".tab"),
@@ -55,8 +53,9 @@ def own_task(
     kind
         What the examples are: `similarity`, `classification`, `pair_classification`, `tagging` or `word_pairs`.
     columns
-        Names of the columns, if they are not text, text_b, label and score. In `.conllu` the label may be any column or a key of
-        one: `{"label": "xpos"}`, `{"label": "misc:Entity"}`; by default upos for tagging and deprel for word pairs.
+        Names of the columns, if they are not text, text_b, label and score; the option `column` of the verbs. In `.conllu` the
+        label may be any column or a key of one: `{"label": "xpos"}`, `{"label": "misc:Entity"}`; by default upos for tagging and
+        deprel for word pairs.
     name
         Name of the task, for tables and messages.
     score
@@ -125,7 +124,7 @@ def _format_of(files: Mapping[str, tuple[str, ...]]) -> Format:
     endings = {Path(file).suffix.lower(): file for names in files.values() for file in names}
     for ending, file in endings.items():
         if ending not in FORMATS:
-            hint = f"use {name_list(list(FORMATS))}, or choose one with {option('format', 'NAME')}"
+            hint = f"use {name_list(list(FORMATS))}, or in Python own_task(..., format=NAME)"
             raise DataError(f"the ending {ending!r} is not known; {hint}", file)
     # .csv and .tsv are both tables, but with different delimiters and quotes.
     if len({(FORMATS[ending], ending == ".csv") for ending in endings}) > 1:
@@ -135,7 +134,6 @@ def _format_of(files: Mapping[str, tuple[str, ...]]) -> Format:
 
 def _score_for(score: str | None, kind: Kind) -> str:
     scores = ("spearman", "pearson") if kind == "similarity" else ("accuracy", "matthews", "macro_f1")
-    assert set(scores) <= set(SCORES)  # the registry may grow, these names must stay in it
     if score is not None and score not in scores:
         raise DataError(f"score {score!r} does not fit a {kind} task; use {' or '.join(scores)}")
     return score or scores[0]
@@ -148,9 +146,8 @@ def _checked_range(kind: Kind, score_range: tuple[float, float] | None) -> tuple
         return None
     # Never guessed: training divides by the scale, and a wrong one would not be noticed.
     if score_range is None or not score_range[0] < score_range[1]:
-        raise DataError(
-            f"score_range={score_range} must be the two ends of the scale of the scores, lowest first, such as 0 and 5"
-        )
+        rule = f"the two ends of its scale, lowest first, not {score_range}"
+        raise DataError(f"a similarity task needs {rule}: {option('score_range', 'LOW,HIGH')}")
     return (float(score_range[0]), float(score_range[1]))
 
 
@@ -158,7 +155,8 @@ def _checked_columns(columns: Mapping[str, str], kind: Kind, format: Format) -> 
     roles = ROLES[kind]
     wrong = next((role for role in columns if role not in roles), None)
     if wrong is not None:
-        raise DataError(f"columns= names {wrong!r}; a {kind} task has {name_list(roles)}{suggestion(wrong, roles)}")
+        choice = column_option(wrong, columns[wrong])
+        raise DataError(f"{choice} names {wrong!r}; a {kind} task has {name_list(roles)}{suggestion(wrong, roles)}")
     if format == "conll" and columns:
         raise DataError("a two-column file has no named columns; leave the names of columns out")
     return {"label": _WORD_LABELS[kind], **columns} if kind in _WORD_LABELS and format != "conll" else dict(columns)

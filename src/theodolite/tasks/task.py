@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
+from theodolite.core.options import ON_COMMAND_LINE, option
+
 Kind: TypeAlias = Literal["similarity", "classification", "pair_classification", "tagging", "word_pairs"]
 Format: TypeAlias = Literal["sts", "glue", "cola", "trec", "conllu", "streusle", "table", "jsonl", "conll", "embedded"]
 # What one vector stands for: a token, the [CLS] token, a text (mean, max or last of its tokens), a word, or two words.
@@ -31,7 +33,6 @@ _DEFAULT_UNITS: Mapping[Kind, Unit] = {
     "tagging": "words",
     "word_pairs": "pairs",
 }
-_SCORED = ("dev", "validation", "test")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +118,7 @@ class Task:
 
     name: str
     kind: Kind
-    score: str
+    score: str = "accuracy"
     splits: Mapping[str, tuple[str, ...]]
     layout: Layout
     labels: tuple[str, ...] | None = None
@@ -154,9 +155,17 @@ class Task:
     @property
     def scored_split(self) -> str:
         """The split that scores are taken on: the first of `dev`, `validation` and `test`, or else the first split."""
-        return next((name for name in _SCORED if name in self.splits), next(iter(self.splits)))
+        return next((name for name in ("dev", "validation", "test") if name in self.splits), next(iter(self.splits)))
 
-    @property
-    def has_scored_split(self) -> bool:
-        """Whether there is a split of the names `dev`, `validation` or `test`, which hold examples to score on."""
-        return self.scored_split in _SCORED
+
+def column_option(role: str, name: str) -> str:
+    """The choice of a column of one's own files, as the caller would type it: `--column text=NAME`, or `column={'text': NAME}`.
+
+    Parameters
+    ----------
+    role
+        What the column holds, one of `ROLES`.
+    name
+        Name of the column, or what stands for it.
+    """
+    return option("column", f"{role}={name}" if ON_COMMAND_LINE.get() else f"{{{role!r}: {name}}}")

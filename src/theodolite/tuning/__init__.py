@@ -9,33 +9,30 @@ from theodolite.models.encoder import INSTALL
 
 if TYPE_CHECKING:
     from theodolite.tuning.isolayer.insertion import insert_layer as insert_layer
+    from theodolite.tuning.isolayer.insertion import load_with_layer as load_with_layer
+    from theodolite.tuning.isolayer.insertion import save_with_layer as save_with_layer
     from theodolite.tuning.isolayer.layer import IsotropyLayer as IsotropyLayer
-    from theodolite.tuning.isolayer.settings import LayerSettings as LayerSettings
-    from theodolite.tuning.isolayer.store import load_with_layer as load_with_layer
-    from theodolite.tuning.isolayer.store import save_with_layer as save_with_layer
+    from theodolite.tuning.planning import PRESETS as PRESETS
     from theodolite.tuning.planning import plan_runs as plan_runs
+    from theodolite.tuning.planning import preset as preset
     from theodolite.tuning.runs import Tuned as Tuned
-    from theodolite.tuning.settings import PRESETS as PRESETS
+    from theodolite.tuning.settings import LayerSettings as LayerSettings
     from theodolite.tuning.settings import TuneSettings as TuneSettings
-    from theodolite.tuning.settings import preset as preset
-    from theodolite.tuning.tracking.callback import GeometryCallback as GeometryCallback
-    from theodolite.tuning.tracking.tracker import Alarm as Alarm
-    from theodolite.tuning.tracking.tracker import CollapseWarning as CollapseWarning
-    from theodolite.tuning.tracking.tracker import GeometryTracker as GeometryTracker
+    from theodolite.tuning.tracker import Alarm as Alarm
+    from theodolite.tuning.tracker import CollapseWarning as CollapseWarning
+    from theodolite.tuning.tracker import GeometryCallback as GeometryCallback
+    from theodolite.tuning.tracker import GeometryTracker as GeometryTracker
     from theodolite.tuning.training import fine_tune as fine_tune
     from theodolite.tuning.training import tune_runs as tune_runs
     from theodolite.tuning.tuned_classifier import TunedClassifier as TunedClassifier
 
 _NAMES = {
-    "isolayer.insertion": ("insert_layer",),
+    "isolayer.insertion": ("insert_layer", "load_with_layer", "save_with_layer"),
     "isolayer.layer": ("IsotropyLayer",),
-    "isolayer.settings": ("LayerSettings",),
-    "isolayer.store": ("load_with_layer", "save_with_layer"),
-    "planning": ("plan_runs",),
+    "planning": ("PRESETS", "plan_runs", "preset"),
     "runs": ("Tuned",),
-    "settings": ("PRESETS", "TuneSettings", "preset"),
-    "tracking.callback": ("GeometryCallback",),
-    "tracking.tracker": ("Alarm", "CollapseWarning", "GeometryTracker"),
+    "settings": ("LayerSettings", "TuneSettings"),
+    "tracker": ("Alarm", "CollapseWarning", "GeometryCallback", "GeometryTracker"),
     "training": ("fine_tune", "tune_runs"),
     "tuned_classifier": ("TunedClassifier",),
 }

@@ -1,22 +1,126 @@
-"""The head on the encoder: one linear layer on vectors that are means of token vectors."""
+"""The linear head on an encoder, and the batches of texts that it reads.
+
+[CLS], the mean of a text, a word (the mean of its subwords), a pair of words: all are means over runs of tokens. So one tensor
+of weights `spots` (texts, slots, vectors, tokens) serves every kind of task, and `spots @ hidden` gives the vectors.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from theodolite.models.alignment import RowPlan, plan_rows, warn_dropped
+from theodolite.models.batches import Progress, padded
+from theodolite.models.encoder import Encoder, evaluating
+from theodolite.models.tokens import Ints, TextInputs
+from theodolite.tasks.task import Unit
+
+Batch: TypeAlias = dict[str, torch.Tensor]
+
 # The label of padding, which losses and scores leave out.
 IGNORED = -100
+# Texts per batch if there is nothing to train.
+BATCH_TEXTS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class TextDataset:
+    """Tokenized texts with the vectors to make of them: a dataset for trainers that gives whole batches.
+
+    Parameters
+    ----------
+    plan
+        The tokens of all texts, and the vectors to make of them.
+    pad
+        The token that fills up short texts.
+    examples
+        For each vector the number of its example.
+    targets
+        For each vector what the head should answer: the number of a label (int64), or a score (float32).
+    texts
+        The numbers of the texts in the dataset, all of which have vectors.
+    """
+
+    plan: RowPlan
+    pad: int
+    examples: Ints
+    targets: NDArray[Any]
+    texts: Ints
+
+    @classmethod
+    def of(cls, encoder: Encoder, inputs: TextInputs, unit: Unit, *, targets: NDArray[Any] | None = None) -> TextDataset:
+        """Tokenize texts, cut to the encoder's `max_length`; texts without vectors are left out, dropped words warned of.
+
+        Parameters
+        ----------
+        encoder
+            Its tokenizer is used.
+        inputs
+            The texts, made by `text_inputs` for the same unit.
+        unit
+            What gets a vector.
+        targets
+            One for each example: integers for labels, floating-point numbers for scores; 0 by default.
+        """
+        plan = plan_rows(encoder, inputs, unit)
+        warn_dropped([plan], encoder.max_length)
+        examples = inputs.number[plan.text] if plan.example is None else plan.example
+        by_vector = np.zeros(plan.n, np.int64) if targets is None else targets[examples]
+        dtype = np.float32 if by_vector.dtype.kind == "f" else np.int64
+        return cls(plan, encoder.pad_id, examples, by_vector.astype(dtype), np.flatnonzero(np.diff(plan.bounds)))
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __getitems__(self, indices: Sequence[int] | Ints) -> Batch:
+        """The tensors of some texts at once, as torch's data loaders ask for them; there is nothing left to collate.
+
+        Parameters
+        ----------
+        indices
+            Positions in the dataset.
+
+        Returns
+        -------
+        dict
+            input_ids, attention_mask, spots, labels and perhaps token_type_ids, padded to the longest text.
+        """
+        texts = self.texts[np.asarray(indices)]
+        ids, mask, types = padded(self.plan.tokens, texts, pad=self.pad)
+        rows, owner = self.plan.rows_of(texts)
+        place = np.arange(len(rows)) - np.searchsorted(owner, owner)  # of each vector among those of its text
+        vectors, positions = int(place.max()) + 1, np.arange(ids.shape[1])
+        start, stop = np.moveaxis(self.plan.runs[rows], -1, 0)[..., None]
+        spots = np.zeros((len(texts), self.plan.slots, vectors, ids.shape[1]), np.float32)
+        spots[owner, :, place] = ((start <= positions) & (positions < stop)) / (stop - start)
+        labels = np.full((len(texts), vectors), IGNORED, self.targets.dtype)
+        labels[owner, place] = self.targets[rows]
+        arrays = {"input_ids": ids, "attention_mask": mask, "spots": spots, "labels": labels}
+        if types is not None:
+            arrays["token_type_ids"] = types
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+    def batches_by_length(self) -> tuple[Ints, Iterator[Batch]]:
+        """The positions of the texts in the order of their batches, the shortest first, and the batches."""
+        # Texts of similar length in one batch need the least padding.
+        order = np.argsort(self.plan.tokens.lengths[self.texts], kind="stable")
+        parts = (order[start : start + BATCH_TEXTS] for start in range(0, len(order), BATCH_TEXTS))
+        return order, (self.__getitems__(part) for part in parts)
 
 
 class LinearHead(nn.Module):
     """An encoder and one linear layer, on [CLS], on the mean of a text, on words or on pairs of words.
 
     On [CLS] this is IL23's head: on the last layer's vector itself, before any pooler, with softmax and cross-entropy.
+
+    If there is a `layer`, it maps the vectors (rows, d) on their way from the encoder to the head. If there is a `penalty`, its
+    value for the vectors that the head takes of a batch is added to the loss in training.
 
     Parameters
     ----------
@@ -39,6 +143,8 @@ class LinearHead(nn.Module):
         self.encoder = encoder
         self.regression = regression
         self.head = nn.Linear(slots * config.hidden_size, outputs)
+        self.layer: nn.Module | None = None
+        self.penalty: nn.Module | None = None
         # As transformers initialises its own heads.
         nn.init.normal_(self.head.weight, std=getattr(config, "initializer_range", 0.02))
         nn.init.zeros_(self.head.bias)
@@ -50,18 +156,36 @@ class LinearHead(nn.Module):
             self.encoder.eval()
         return self
 
-    def forward(
-        self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor,
-        spots: torch.Tensor,
-        token_type_ids: torch.Tensor | None = None,
-        labels: torch.Tensor | None = None,
-    ) -> dict[str, torch.Tensor]:
-        """The logits (texts, vectors, outputs) of a batch that `collate` made, and with labels the loss."""
-        types = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
-        hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **types).last_hidden_state
-        logits = self.head(pooled_vectors(hidden, spots))
+    def forward(self, labels: torch.Tensor | None = None, **batch: torch.Tensor) -> Batch:
+        """The logits (texts, vectors, outputs) of a batch of a `TextDataset`, and with labels the loss."""
+        vectors = self.encode(**batch)
+        if self.layer is not None:
+            if vectors.shape[1] != 1:
+                raise ValueError(
+                    f"a layer takes one vector per text, not {vectors.shape[1]}; tasks on words have no place for one"
+                )
+            vectors = self.layer(vectors[:, 0]).unsqueeze(1)
+        output = self.answer(vectors, labels)
+        # The last batch of an epoch may be a single row, which has no spread.
+        if self.penalty is not None and self.training and len(vectors) > 1:
+            output["loss"] = output["loss"] + self.penalty(vectors[:, 0])
+        return output
+
+    def encode(self, spots: torch.Tensor, **inputs: torch.Tensor) -> torch.Tensor:
+        """The encoder's vectors (texts, vectors, slots · d) of a batch, before the layer."""
+        return pooled_vectors(self.encoder(**inputs).last_hidden_state, spots)
+
+    def answer(self, vectors: torch.Tensor, labels: torch.Tensor | None = None) -> Batch:
+        """The logits, and with labels the loss, of the head alone.
+
+        Parameters
+        ----------
+        vectors
+            (texts, vectors, slots · d), after the layer.
+        labels
+            (texts, vectors); padding is `IGNORED`.
+        """
+        logits = self.head(vectors)
         if labels is None:
             return {"logits": logits}
         if self.regression:
@@ -79,10 +203,46 @@ def pooled_vectors(hidden: torch.Tensor, spots: torch.Tensor) -> torch.Tensor:
     hidden
         Token vectors (texts, tokens, d).
     spots
-        Weights (texts, slots, vectors, tokens), as `collate` makes them.
+        Weights (texts, slots, vectors, tokens), as a `TextDataset` makes them.
     """
     vectors = spots.to(hidden.dtype) @ hidden.unsqueeze(1)
     return vectors.transpose(1, 2).flatten(2)
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """What a head gets of a split: the encoder's vectors (n, d) of its texts, and the labels (n, 1) as the head takes them."""
+
+    vectors: torch.Tensor
+    labels: torch.Tensor
+
+
+@torch.no_grad()
+def embed(model: LinearHead, dataset: TextDataset, *, progress: Progress | None = None) -> Features:
+    """The encoder's vectors of all texts in their order, before any layer and without dropout, in one pass over them.
+
+    Parameters
+    ----------
+    model
+        The encoder with its head.
+    dataset
+        The tokenized texts, one vector each.
+    progress
+        Called with the number of texts that are done, and of all.
+    """
+    order, batches = dataset.batches_by_length()
+    device = next(model.parameters()).device
+    vectors, labels = [], []
+    with evaluating(model):
+        for batch in batches:
+            inputs = {name: tensor.to(device) for name, tensor in batch.items()}
+            labels.append(inputs.pop("labels"))
+            vectors.append(model.encode(**inputs)[:, 0])
+            if progress is not None:
+                progress(sum(map(len, vectors)), len(order))
+    # The batches came in the order of their lengths.
+    back = torch.from_numpy(np.argsort(order)).to(device)
+    return Features(torch.cat(vectors)[back], torch.cat(labels)[back])
 
 
 def truth_and_answers(labels: NDArray[Any], logits: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

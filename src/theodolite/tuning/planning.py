@@ -4,16 +4,71 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from theodolite.core.options import option
 from theodolite.tasks.declarations import find_task
-from theodolite.tasks.task import Task
-from theodolite.tuning.isolayer.settings import LayerSettings
-from theodolite.tuning.settings import Method, TuneSettings, preset, preset_for
+from theodolite.tasks.task import Kind, Task
+from theodolite.tuning.settings import LayerSettings, Method, TuneSettings
+
+_SCHEDULE: dict[str, Any] = {"warmup": 0.1, "schedule": "linear"}
+# The papers' hyper-parameters by name: rp21, il23, zs22.
+PRESETS: dict[str, Mapping[str, Any]] = {
+    # Rajaee & Pilehvar (2021). Not stated there, so ours: schedule and warm-up, as in sentence-transformers' own example.
+    "rp21": {**_SCHEDULE, "epochs": 3, "batch_size": 32, "learning_rate": 7e-5, "pooling": "mean"},
+    # The isotropy-layer paper (IL23): [CLS], AdamW, early stopping by the task metric on a 70/30 split. Not stated there, so
+    # ours: learning rate, batch size, warm-up, decay, the largest number of epochs and the patience.
+    "il23": {
+        **_SCHEDULE,
+        "epochs": 10,
+        "batch_size": 16,
+        "learning_rate": 2e-5,
+        "weight_decay": 0.01,
+        "pooling": "cls",
+        "siamese": False,
+        "validation": 0.3,
+        "patience": 2,
+    },
+    # Zhou & Srikumar (2022): Adam, which is AdamW without decay. Ten epochs; three for BERT-base.
+    "zs22": {**_SCHEDULE, "epochs": 10, "batch_size": 32, "learning_rate": 3e-4, "weight_decay": 0.0, "pooling": "cls"},
+}
+
+
+def preset(
+    name: str, *, task: str | Task, model: str | os.PathLike[str], output: str | os.PathLike[str], **changes: Any
+) -> TuneSettings:
+    """The settings of a paper for a task and a model.
+
+    Parameters
+    ----------
+    name
+        A key of `PRESETS`.
+    task, model, output
+        As in `TuneSettings`.
+    changes
+        Settings that differ from the paper's.
+    """
+    if name not in PRESETS:
+        raise ValueError(f"there is no preset {name!r}; there are {', '.join(PRESETS)}")
+    return TuneSettings(task=task, model=os.fspath(model), output=os.fspath(output), **{**PRESETS[name], **changes})
+
+
+def preset_for(kind: Kind, method: Method = "plain") -> str:
+    """The name of the paper whose protocol fits.
+
+    Parameters
+    ----------
+    kind
+        The kind of task.
+    method
+        All methods but "plain" are compared under IL23's protocol.
+    """
+    if method != "plain":
+        return "il23"
+    return {"similarity": "rp21", "classification": "il23", "pair_classification": "il23"}.get(kind, "zs22")
 
 
 def settings_of_run(
@@ -113,37 +168,24 @@ def plan_runs(
         raise ValueError("name a model to fine-tune, or a finished plain run with method isolayer")
     elif task is None:
         raise ValueError(f"name a task to fine-tune on, such as {option('task', 'stsb')}")
-    runs = []
+    pattern, runs = "" if plain is None else os.fspath(plain), []
     for number in (seed,) if seeds is None else seeds:
         output = Path(to) if seeds is None else Path(to) / f"seed-{number}"
-        if plain is not None:
-            runs.append(_run_on_plain(os.fspath(plain), number, seeds is not None, model, task, output, method_settings))
-        else:
+        if plain is None:
             assert model is not None
             assert task is not None
             name = preset_name or preset_for(find_task(task).kind, method)
-            runs.append(
-                PlannedRun(preset(name, task=task, model=model, output=output, seed=number, **options, **method_settings))
-            )
+            settings = preset(name, task=task, model=model, output=output, seed=number, **options, **method_settings)
+            runs.append(PlannedRun(settings))
+            continue
+        has_seed = "{seed}" in pattern
+        folder = Path(pattern.replace("{seed}", str(number)))
+        if seeds is not None and not has_seed:
+            folder = folder / f"seed-{number}"
+        settings = settings_of_run(folder, output=output, task=task, **method_settings)
+        if (has_seed or seeds is not None) and settings.seed != number:
+            raise ValueError(f"{folder} is a run with seed {settings.seed}, not {number}")
+        if model is not None and os.fspath(model) != settings.model:
+            raise ValueError(f"{folder} is a run of {settings.model}, not of {model}; leave the model out")
+        runs.append(PlannedRun(settings, folder))
     return tuple(runs)
-
-
-def _run_on_plain(
-    pattern: str,
-    seed: int,
-    is_one_of_several: bool,
-    model: str | os.PathLike[str] | None,
-    task: str | Task | None,
-    output: Path,
-    method_settings: dict[str, Any],
-) -> PlannedRun:
-    has_seed = "{seed}" in pattern
-    folder = Path(pattern.replace("{seed}", str(seed)))
-    if is_one_of_several and not has_seed:
-        folder = folder / f"seed-{seed}"
-    settings = settings_of_run(folder, output=output, task=task, **method_settings)
-    if (has_seed or is_one_of_several) and settings.seed != seed:
-        raise ValueError(f"{folder} is a run with seed {settings.seed}, not {seed}")
-    if model is not None and os.fspath(model) != settings.model:
-        raise ValueError(f"{folder} is a run of {settings.model}, not of {model}; leave the model out")
-    return PlannedRun(settings, folder)

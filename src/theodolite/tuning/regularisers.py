@@ -1,8 +1,8 @@
-"""Methods that act on the head's vectors while a whole network is fine-tuned: cosine regularisation, I-STAR and IsoBN."""
+"""Methods that act on the head's vectors while a whole network is fine-tuned: IsoBN, cosine regularisation and I-STAR."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,41 +12,92 @@ from transformers import TrainerCallback
 from theodolite.core.moments import Moments
 from theodolite.core.sampling import sample_rows
 from theodolite.core.vectors import Vectors
-from theodolite.tuning.batches import Item
-from theodolite.tuning.isobn import IsoBN
-from theodolite.tuning.isolayer.features import embed
-from theodolite.tuning.isolayer.insertion import At, InsertedLayer
+from theodolite.tuning.heads import LinearHead, TextDataset, embed
 from theodolite.tuning.isolayer.loss import iso_score_star
 from theodolite.tuning.settings import TuneSettings
+from theodolite.tuning.trainers import steps_per_epoch
 
 # Training texts that I-STAR's C0 is taken from, or twice the dimension if that is more.
 SAMPLE = 1024
 
 
-def cosine_regularisation(X: torch.Tensor) -> torch.Tensor:
-    """Mean cosine over the pairs i ≠ j of a batch (Gao et al. 2019), in [-1/(B - 1), 1]; 0 is isotropic; differentiable.
+class IsoBN(nn.Module):
+    """Isotropic batch normalisation of pooled vectors, for fine-tuning a whole network (Zhou, Lin & Ren 2021).
 
-    It is exact without the B × B cosines: (‖Σ uᵢ‖² - B)/(B(B - 1)) of the unit vectors uᵢ.
+    From moving averages of the covariance and the standard deviations σ, both with denominator n:
+    γᵢ = meanⱼ corr²ᵢⱼ, scale (γσ + ε)^-β, times √(E/(E' + ε)), which keeps the total variance E = tr cov. The input is not
+    centred; no gradient goes through the scale. In training a batch enters the averages before they are used.
+
+    The averages are buffers with bias correction, as if they had not started from zero. A single row has no spread and leaves
+    them as they are; before the first batch nothing is scaled.
 
     Parameters
     ----------
-    X
-        The batch (B, d); zero rows are left out, and at least two others are needed.
+    d
+        Dimension of the vectors.
+    momentum
+        Weight of a new batch in the averages, above 0 and at most 1.
+    beta, eps
+        β and ε.
+    published
+        Behave as the authors' program: averages that start from zero without correction, so that for about the first hundred
+        steps correlations are too large, and clamped.
     """
-    if X.dim() != 2:
-        raise ValueError(f"the batch has shape {tuple(X.shape)}; it must be (rows, dimensions)")
-    lengths = torch.linalg.vector_norm(X, dim=1)
-    U = X[lengths > 0] / lengths[lengths > 0].unsqueeze(1)
-    if len(U) < 2:
-        raise ValueError(
-            f"a batch with {len(U)} rows that are not zero has no pair; use at least two (drop the last batch if short)"
-        )
-    cosine: torch.Tensor = (U.sum(0).square().sum() - len(U)) / (len(U) * (len(U) - 1))
-    return cosine
+
+    covariance: torch.Tensor
+    deviation: torch.Tensor
+    steps: torch.Tensor
+
+    def __init__(self, d: int, *, momentum: float = 0.05, beta: float = 0.5, eps: float = 1e-3, published: bool = False) -> None:
+        super().__init__()
+        if not 0 < momentum <= 1:
+            raise ValueError(f"momentum={momentum} must be above 0 and at most 1")
+        self.settings: dict[str, Any] = {"d": d, "momentum": momentum, "beta": beta, "eps": eps, "published": published}
+        self.d, self.momentum, self.beta, self.eps, self.published = d, momentum, beta, eps, published
+        self.register_buffer("covariance", torch.zeros(d, d))
+        self.register_buffer("deviation", torch.zeros(d))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.long))
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """The scaled batch (rows, d); in training mode its moments enter the averages first."""
+        if X.dim() != 2 or X.shape[1] != self.d:
+            raise ValueError(f"the batch has shape {tuple(X.shape)}; this IsoBN takes (rows, {self.d})")
+        if self.training and (len(X) > 1 or self.published):
+            self._update(X.detach().to(self.covariance.dtype))
+        return X * self.scale().to(X.dtype)
+
+    @torch.no_grad()
+    def scale(self) -> torch.Tensor:
+        """The factors (d,) that the averages give now; ones before the first batch."""
+        # Averages that start from zero hold only this share of what they estimate after k batches.
+        share = 1.0 if self.published else 1 - (1 - self.momentum) ** self.steps.clamp(min=1)
+        covariance, deviation = self.covariance / share, self.deviation / share
+        outer = torch.outer(deviation, deviation)
+        # A dimension that never varies correlates with nothing.
+        correlation = torch.where(outer > 0, covariance / torch.where(outer > 0, outer, 1.0), 0.0).clamp(-1, 1)
+        scale = (correlation.square().mean(1) * deviation + self.eps) ** -self.beta
+        variance = covariance.diagonal()
+        scale = scale * (variance.sum() / ((variance * scale.square()).sum() + self.eps)).sqrt()
+        return torch.where(self.steps > 0, scale, 1.0)
+
+    @torch.no_grad()
+    def _update(self, X: torch.Tensor) -> None:
+        centred = X - X.mean(0)
+        covariance = centred.T @ centred / len(X)
+        self.covariance.lerp_(covariance, self.momentum)
+        self.deviation.lerp_(covariance.diagonal().sqrt(), self.momentum)
+        self.steps += 1
+
+    def extra_repr(self) -> str:
+        """What torch prints inside the brackets."""
+        return ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
 
 
 class CosineRegulariser(nn.Module):
-    """γ times the batch's mean off-diagonal cosine (Gao et al. 2019), to be added to the task's loss.
+    """γ times the mean cosine over the pairs i ≠ j of a batch (Gao et al. 2019), to be added to the task's loss.
+
+    The mean is in [-1/(B - 1), 1], and 0 is isotropic. It is exact without the B × B cosines: (‖Σ uᵢ‖² - B)/(B(B - 1)) of the
+    unit vectors uᵢ.
 
     Parameters
     ----------
@@ -59,8 +110,15 @@ class CosineRegulariser(nn.Module):
         self.gamma = gamma
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
-        """The penalty of a batch (rows, d)."""
-        return self.gamma * cosine_regularisation(X)
+        """The penalty of a batch (rows, d); zero rows are left out, and at least two others are needed."""
+        if X.dim() != 2:
+            raise ValueError(f"the batch has shape {tuple(X.shape)}; it must be (rows, dimensions)")
+        lengths = torch.linalg.vector_norm(X, dim=1)
+        U = X[lengths > 0] / lengths[lengths > 0].unsqueeze(1)
+        if len(U) < 2:
+            raise ValueError(f"a batch with {len(U)} rows that are not zero has no pair; use at least two")
+        cosine: torch.Tensor = (U.sum(0).square().sum() - len(U)) / (len(U) * (len(U) - 1))
+        return self.gamma * cosine
 
 
 class IStar(nn.Module):
@@ -113,26 +171,8 @@ class IStar(nn.Module):
         return (self.strength * (1 - iso_score_star(X, self.reference, zeta=self.zeta))).to(X.dtype)
 
 
-class Penalised(nn.Module):
-    """The identity, with a penalty on what passes: inside the model, so that a penalty's state is in every checkpoint.
-
-    Parameters
-    ----------
-    penalty
-        Gives the penalty of a batch (rows, d).
-    """
-
-    def __init__(self, penalty: nn.Module) -> None:
-        super().__init__()
-        self.penalty = penalty
-
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
-        """The batch as it is."""
-        return X
-
-
-def method_layer(settings: TuneSettings, d: int) -> tuple[nn.Module, At] | None:
-    """What a run's method needs between encoder and head while the whole network trains, and where; None if nothing.
+def method_modules(settings: TuneSettings, d: int) -> tuple[nn.Module | None, nn.Module | None]:
+    """The layer and the penalty that a run's method gives the head while the whole network trains; None for what it lacks.
 
     Parameters
     ----------
@@ -141,13 +181,12 @@ def method_layer(settings: TuneSettings, d: int) -> tuple[nn.Module, At] | None:
     d
         Dimension of the vectors.
     """
-    if settings.method in ("plain", "isolayer"):
-        return None
-    if settings.method == "isobn":
-        return IsoBN(d, published=settings.published), "after_pooler"
     strength = 1.0 if settings.strength is None else settings.strength
-    penalty = CosineRegulariser(strength) if settings.method == "cosreg" else IStar(d, strength=strength)
-    return Penalised(penalty), "before_pooler"
+    if settings.method == "isobn":
+        return IsoBN(d, published=settings.published), None
+    if settings.method == "cosreg":
+        return None, CosineRegulariser(strength)
+    return None, IStar(d, strength=strength) if settings.method == "istar" else None
 
 
 class RefreshCallback(TrainerCallback):
@@ -155,25 +194,21 @@ class RefreshCallback(TrainerCallback):
 
     Parameters
     ----------
-    inserted
-        The penalty in its model.
-    items
+    model
+        The model with I-STAR as its penalty.
+    dataset
         The training texts.
-    pad
-        The token that fills up short texts.
     seed
         Seed of the sample.
     """
 
-    def __init__(self, inserted: InsertedLayer, items: Sequence[Item], *, pad: int, seed: int) -> None:
-        assert isinstance(inserted.layer, Penalised)
-        assert isinstance(inserted.layer.penalty, IStar)
-        self.inserted, self.penalty, self.pad = inserted, inserted.layer.penalty, pad
+    def __init__(self, model: LinearHead, dataset: TextDataset, *, seed: int) -> None:
+        assert isinstance(model.penalty, IStar)
+        self.model, self.penalty = model, model.penalty
         size = max(SAMPLE, 2 * len(self.penalty.reference))
-        self.items = [items[i] for i in sample_rows(len(items), size, seed=seed)]
+        self.sample = replace(dataset, texts=dataset.texts[sample_rows(len(dataset), size, seed=seed)])
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Refresh C0. A run that is continued inside an epoch has its C0 from the checkpoint."""
-        per_epoch = max(1, round(state.max_steps / args.num_train_epochs))
-        if state.global_step % per_epoch == 0:
-            self.penalty.refresh(embed(self.inserted, self.items, pad=self.pad).vectors)
+        if state.global_step % steps_per_epoch(args, state) == 0:
+            self.penalty.refresh(embed(self.model, self.sample).vectors)

@@ -11,13 +11,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from theodolite.core.files import write_json
+from theodolite.core.files import whole_folder, write_json
 from theodolite.core.options import option
 from theodolite.core.result import ABOUT, Result
 from theodolite.core.rows import Row
 from theodolite.core.sampling import sample_rows
 from theodolite.models.encoder import quiet_loading
-from theodolite.spaces.readers.errors import DataError
+from theodolite.spaces.readers.data_files import DataError
 from theodolite.tasks.examples import Examples, check_labels, drop_unseen_labels, labels_of
 from theodolite.tasks.loading import load_task
 from theodolite.tuning.settings import TuneSettings
@@ -74,9 +74,7 @@ def load_splits(settings: TuneSettings, data: str | os.PathLike[str] | None) -> 
         check_labels(train, dev)
         labels = labels_of(train)
         if len(set(train.labels)) < 2:
-            raise DataError(
-                f"all training examples of {task.name!r} have the label {train.labels[0]!r}; there must be two labels"
-            )
+            raise DataError(f"all training examples of {task.name!r} have label {train.labels[0]!r}; there must be two labels")
     if settings.train_rows is not None:
         train = train.take(sample_rows(len(train), settings.train_rows, seed=settings.seed))
     if len(train) < FEWEST:
@@ -192,10 +190,7 @@ class Run:
                 f"({len(changed)} settings differ); name another output folder, or replace it with {option('overwrite')}"
             )
         if not resume:
-            raise FileExistsError(
-                f"{self.folder} has a run with these settings; continue it with {option('resume')}, "
-                f"or replace it with {option('overwrite')}"
-            )
+            raise FileExistsError(f"{self.folder} has this run already; use {option('resume')} or {option('overwrite')}")
 
     def begin(self, settings: TuneSettings) -> None:
         """Take the folder for this run; called when the data has been read and checked.
@@ -221,14 +216,11 @@ class Run:
         save
             Writes the model into an empty folder.
         """
-        # A model without a result is left over from a run that was killed while it saved.
-        partial = self.folder / ".model.partial"
-        for old in (partial, self.model):
-            shutil.rmtree(old, ignore_errors=True)
-        partial.mkdir(parents=True)
-        with quiet_loading():
+        # Left over from a run that was killed while it saved.
+        for partial in self.folder.glob(f".{self.model.name}.*"):
+            shutil.rmtree(partial)
+        with whole_folder(self.model, overwrite=True) as partial, quiet_loading():
             save(partial)
-        partial.rename(self.model)
 
     def finish(self, result: Result) -> None:
         """Save the result, which marks the run as finished, and remove the checkpoints.

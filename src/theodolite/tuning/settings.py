@@ -1,8 +1,7 @@
-"""The settings of a fine-tuning run, and those of the papers by name."""
+"""The settings of a fine-tuning run and of the Isotropy Layer. Nothing here needs torch."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -10,14 +9,15 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from theodolite.core.options import option
 from theodolite.tasks.declarations import find_task
-from theodolite.tasks.task import Kind, Task
-from theodolite.tuning.isolayer.settings import LayerSettings
+from theodolite.tasks.task import Task
 
 Pooling: TypeAlias = Literal["mean", "cls"]
 Schedule: TypeAlias = Literal["linear", "constant"]
 # When the geometry is measured: at the end of every epoch, every N steps, or at these steps; step 0 always.
 When: TypeAlias = Literal["epoch"] | int | tuple[int, ...]
 Method: TypeAlias = Literal["plain", "isolayer", "isobn", "cosreg", "istar"]
+Trains: TypeAlias = Literal["layer", "alternate", "joint"]
+Activation: TypeAlias = Literal["identity", "relu", "tanh", "gelu"]
 
 # What acts on the space while it is fine-tuned, or after.
 METHODS: dict[Method, str] = {
@@ -27,6 +27,107 @@ METHODS: dict[Method, str] = {
     "cosreg": "the batch's mean cosine as a penalty (Gao et al. 2019)",
     "istar": "1 - IsoScore* of the batch as a penalty (I-STAR, Rudman & Eickhoff 2023)",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerSettings:
+    """The Isotropy Layer and its training (IL23).
+
+    The paper gives the loss and its balance. It gives no value for the layer itself, `learning_rate`, `batch_size`, `epochs`
+    and `patience`, so these are ours: AdamW with a constant learning rate and no decay, which would pull the map to zero and
+    not to the identity. The epoch with the best score on the validation rows is kept; of equal ones, that with the higher
+    IsoScore. The untrained layer is not a candidate: it would often win by a hair.
+
+    Parameters
+    ----------
+    trains
+        "layer" (alone, encoder and head stay frozen), "alternate" (layer, then head, as long as the validation score rises) or
+        "joint" (layer and head at once).
+    depth, activation, bias, orthogonal
+        The layer's form; see `IsotropyLayer`.
+    alpha
+        Weight of the task's loss, in [0, 1]; 1 - alpha is that of log(1/IsoScore).
+    balanced
+        Whether each loss is scaled by its moving average (eq. 3); otherwise they are added as they are (eq. 2).
+    corrected
+        Whether the IsoScore of a batch is bias-corrected; the plain one has a ceiling of (B - 2)/(d - 1) in batches of B rows.
+    smoothing, initial, detach, update
+        The moving averages; see `Balance`.
+    learning_rate
+        Of AdamW, constant.
+    batch_size
+        Rows per batch, at least 3 (2 if not `corrected`).
+    epochs
+        Passes over the training rows at most.
+    patience
+        Passes without a better validation score before the training ends.
+    """
+
+    trains: Trains = "layer"
+    depth: int = 1
+    activation: Activation = "identity"
+    bias: bool = True
+    orthogonal: bool = False
+    alpha: float = 0.5
+    balanced: bool = True
+    corrected: bool = True
+    smoothing: float = 0.15
+    initial: Literal["first", "ones"] = "first"
+    detach: bool = True
+    update: Literal["after", "before"] = "after"
+    learning_rate: float = 1e-4
+    batch_size: int = 128
+    epochs: int = 100
+    patience: int = 10
+
+    def __post_init__(self) -> None:
+        for name in ("depth", "epochs", "patience"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        fewest = 3 if self.corrected else 2
+        if self.batch_size < fewest:
+            raise ValueError(f"batch_size={self.batch_size} must be at least {fewest}: fewer rows have no IsoScore")
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate={self.learning_rate} must be above 0")
+        if not 0 <= self.alpha <= 1:
+            raise ValueError(f"alpha={self.alpha} must be in [0, 1]: 1 is the task's loss alone, 0 isotropy alone")
+        if self.trains not in get_args(Trains):
+            raise ValueError(f"trains={self.trains!r} must be one of {', '.join(get_args(Trains))}")
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> LayerSettings:
+        """Settings from names and values, such as a user types them.
+
+        Parameters
+        ----------
+        options
+            Values by the name of their setting; what is not named has its default.
+
+        Raises
+        ------
+        ValueError
+            A name is not a setting of the layer; the message lists those there are.
+        """
+        names = [field.name for field in fields(cls)]
+        unknown = next((name for name in options if name not in names), None)
+        if unknown is not None:
+            raise ValueError(f"the Isotropy Layer has no setting {unknown!r}; it has {', '.join(names)}")
+        return cls(**options)
+
+    @property
+    def of_layer(self) -> dict[str, Any]:
+        """The arguments of `IsotropyLayer`."""
+        return {name: getattr(self, name) for name in ("depth", "bias", "activation", "orthogonal")}
+
+    @property
+    def of_balance(self) -> dict[str, Any]:
+        """The arguments of `Balance`."""
+        return {name: getattr(self, name) for name in ("alpha", "smoothing", "balanced", "initial", "detach", "update")}
+
+    def summary(self) -> str:
+        """The method as rows name it: "isolayer" and the settings that differ from their defaults."""
+        changed = [field for field in fields(self) if getattr(self, field.name) != field.default]
+        return " ".join(["isolayer", *(f"{field.name}={getattr(self, field.name)}" for field in changed)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +201,7 @@ class TuneSettings:
     published
         IsoBN as its authors' program behaves.
     layer
-        How an Isotropy Layer is trained.
+        How an Isotropy Layer is trained; `LayerSettings()` by default if that is the method.
     """
 
     task: str | Task
@@ -139,6 +240,8 @@ class TuneSettings:
     def __post_init__(self) -> None:
         task = self.declared  # raises if there is no such task
         object.__setattr__(self, "track", steps_to_track(self.track))
+        if self.method == "isolayer" and self.layer is None:
+            object.__setattr__(self, "layer", LayerSettings())
         for name in ("epochs", "batch_size", "max_length", "train_rows", "patience", "save_steps", "track_texts"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -160,9 +263,7 @@ class TuneSettings:
         if not re.fullmatch(r"full|head|lora|frozen:\d+", self.strategy):
             raise ValueError(f"{option('strategy', self.strategy)} must be full, frozen:N, head or lora")
         if self.strategy == "head" and self.is_siamese:
-            raise ValueError(
-                f"{option('strategy', 'head')} trains nothing in a Siamese run, which has no head; use full, frozen:N or lora"
-            )
+            raise ValueError(f"{option('strategy', 'head')}: a Siamese run has no head; use full, frozen:N or lora")
         self._check_method()
         if self.track_hulls and self.track is None:
             raise ValueError(f"track_hulls needs the geometry to be measured: set {option('track', 'epoch')}")
@@ -186,13 +287,9 @@ class TuneSettings:
                 f"{option('method', self.method)} needs one vector per text between encoder and head, and {reason}{way_out}"
             )
         if self.method != "isolayer" and self.batch_size < 2:
-            raise ValueError(
-                f"{option('batch_size', str(self.batch_size))} must be at least 2: {self.method} compares the rows of a batch"
-            )
+            raise ValueError(f"{option('batch_size', str(self.batch_size))} must be at least 2: {self.method} compares rows")
         if self.method == "isolayer" and not self.validation:
-            raise ValueError(
-                f"{option('method', 'isolayer')} is stopped by held-out rows: set {option('validation', '0.3')} for a 70/30 split"
-            )
+            raise ValueError(f"{option('method', 'isolayer')} is stopped by held-out rows: set {option('validation', '0.3')}")
 
     @property
     def declared(self) -> Task:
@@ -213,16 +310,16 @@ class TuneSettings:
         """The method and what was chosen for it, as rows name it; empty for a plain run."""
         if self.method == "plain":
             return ""
-        if self.method == "isolayer":
-            return (self.layer or LayerSettings()).summary()
+        if self.layer is not None:
+            return self.layer.summary()
         options = {"strength": self.strength, "published": self.published or None}
         return " ".join([self.method, *(f"{name}={value}" for name, value in options.items() if value is not None)])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: all that has to agree for a run to be continued, so not `output`, which may move."""
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "output"}
-        if self.method == "isolayer":
-            values["layer"] = asdict(self.layer or LayerSettings())
+        if self.layer is not None:
+            values["layer"] = asdict(self.layer)
         if isinstance(self.task, Task):  # a task of one's own is known by what it declares
             values["task"] = {**asdict(self.task), "layout": repr(self.task.layout)}
         return values
@@ -252,72 +349,5 @@ def steps_to_track(track: When | str | Sequence[int] | None) -> When | None:
         steps = ()
     is_every = isinstance(track, int) or (isinstance(track, str) and "," not in track)
     if not steps or min(steps) < (1 if is_every else 0):
-        raise ValueError(
-            f"{option('track', str(track))} must be epoch, never, a number of steps, or steps with commas such as 0,10,50"
-        )
+        raise ValueError(f"{option('track', str(track))} must be epoch, never, a number of steps, or steps with commas (0,10)")
     return steps[0] if is_every else steps
-
-
-# The papers' hyper-parameters by name: rp21, il23, zs22.
-PRESETS: dict[str, Mapping[str, Any]] = {
-    # Rajaee & Pilehvar (2021). Not stated there, so ours: schedule and warm-up, as in sentence-transformers' own example.
-    "rp21": {"epochs": 3, "batch_size": 32, "learning_rate": 7e-5, "warmup": 0.1, "schedule": "linear", "pooling": "mean"},
-    # The isotropy-layer paper (IL23): [CLS], AdamW, early stopping by the task metric on a 70/30 split. Not stated there, so
-    # ours: learning rate, batch size, warm-up, decay, the largest number of epochs and the patience.
-    "il23": {
-        "epochs": 10,
-        "batch_size": 16,
-        "learning_rate": 2e-5,
-        "warmup": 0.1,
-        "weight_decay": 0.01,
-        "schedule": "linear",
-        "pooling": "cls",
-        "siamese": False,
-        "validation": 0.3,
-        "patience": 2,
-    },
-    # Zhou & Srikumar (2022): Adam, which is AdamW without decay. Ten epochs; three for BERT-base.
-    "zs22": {
-        "epochs": 10,
-        "batch_size": 32,
-        "learning_rate": 3e-4,
-        "warmup": 0.1,
-        "weight_decay": 0.0,
-        "schedule": "linear",
-        "pooling": "cls",
-    },
-}
-
-
-def preset(
-    name: str, *, task: str | Task, model: str | os.PathLike[str], output: str | os.PathLike[str], **changes: Any
-) -> TuneSettings:
-    """The settings of a paper for a task and a model.
-
-    Parameters
-    ----------
-    name
-        A key of `PRESETS`.
-    task, model, output
-        As in `TuneSettings`.
-    changes
-        Settings that differ from the paper's.
-    """
-    if name not in PRESETS:
-        raise ValueError(f"there is no preset {name!r}; there are {', '.join(PRESETS)}")
-    return TuneSettings(task=task, model=os.fspath(model), output=os.fspath(output), **{**PRESETS[name], **changes})
-
-
-def preset_for(kind: Kind, method: Method = "plain") -> str:
-    """The name of the paper whose protocol fits.
-
-    Parameters
-    ----------
-    kind
-        The kind of task.
-    method
-        All methods but "plain" are compared under IL23's protocol.
-    """
-    if method != "plain":
-        return "il23"
-    return {"similarity": "rp21", "classification": "il23", "pair_classification": "il23"}.get(kind, "zs22")

@@ -16,8 +16,7 @@ from theodolite.tasks.examples import Examples
 from theodolite.tasks.scores import score
 from theodolite.tuning.runs import Splits
 from theodolite.tuning.settings import TuneSettings
-from theodolite.tuning.strategies import apply_strategy
-from theodolite.tuning.trainers import FiniteLoss, load_encoder, trainer_arguments
+from theodolite.tuning.trainers import FiniteLoss, apply_strategy, load_encoder, trainer_arguments
 
 
 class SiameseTrainer(FiniteLoss, SentenceTransformerTrainer):
@@ -55,21 +54,27 @@ class SiameseJob:
     """
 
     def __init__(self, settings: TuneSettings, splits: Splits, folder: Path) -> None:
+        from datasets import Dataset
+        from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
         from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
 
         self.settings, self.splits = settings, splits
         self.encoder = load_encoder(settings)
         self.model = sentence_model(settings, self.encoder)
         self._make_plain = apply_strategy(self.encoder.module, settings.strategy)
-        validation = splits.validation
-        metric = f"eval_{splits.dev.task.score}_cosine" if validation is not None else None
+        metric = evaluator = None
+        if splits.validation is not None:
+            metric = f"eval_{splits.dev.task.score}_cosine"
+            options: dict[str, Any] = {"batch_size": 2 * settings.batch_size, "main_similarity": "cosine", "write_csv": False}
+            texts, other_texts, scores = _pairs(splits.validation).values()
+            evaluator = EmbeddingSimilarityEvaluator(texts, other_texts, scores, **options)
         arguments = trainer_arguments(settings, folder, rows=len(splits.train), metric=metric)
         self.trainer: Any = SiameseTrainer(
             model=self.model,
             args=SentenceTransformerTrainingArguments(**arguments),
-            train_dataset=_pairs(splits.train),
+            train_dataset=Dataset.from_dict(_pairs(splits.train)),
             loss=CosineSimilarityLoss(self.model, loss_fct=nn.MSELoss()),
-            evaluator=None if validation is None else _evaluator(validation, 2 * settings.batch_size),
+            evaluator=evaluator,
         )
 
     def score(self, examples: Examples) -> tuple[float, str]:
@@ -111,9 +116,7 @@ def sentence_model(settings: TuneSettings, encoder: Encoder) -> SentenceTransfor
 
     location = encoder.location
     assert location is not None
-    options: dict[str, Any] = {"trust_remote_code": settings.trust_remote_code, "subfolder": location.subfolder}
-    if location.revision is not None:
-        options["revision"] = location.revision
+    options = location.loading_options(trust_remote_code=settings.trust_remote_code)
 
     class LoadedTransformer(Transformer):
         """Their module around weights that are in memory already, which its constructor would read a second time."""
@@ -133,11 +136,8 @@ def sentence_model(settings: TuneSettings, encoder: Encoder) -> SentenceTransfor
     transformer.__class__ = Transformer  # the name it is saved under, so that the folder loads without this package
     transformer.max_seq_length = encoder.max_length
     encoder.module = transformer.auto_model.float()
-    model = SentenceTransformer(
-        modules=[transformer, Pooling(encoder.d, settings.pooled)], device="cpu" if settings.device == "cpu" else None
-    )
-    assert isinstance(model, SentenceTransformer)
-    return model
+    device = "cpu" if settings.device == "cpu" else None
+    return SentenceTransformer(modules=[transformer, Pooling(encoder.d, settings.pooled)], device=device)
 
 
 def cosines(model: SentenceTransformer, examples: Examples, batch_size: int) -> NDArray[np.float64]:
@@ -161,25 +161,7 @@ def cosines(model: SentenceTransformer, examples: Examples, batch_size: int) -> 
     return np.asarray((first * second).sum(axis=1) / lengths)
 
 
-def _pairs(examples: Examples) -> Any:
-    """The columns that the trainer reads: both texts, and the score on a scale from 0 to 1."""
-    from datasets import Dataset
-
+def _pairs(examples: Examples) -> dict[str, list[Any]]:
+    """What trainer and evaluator read, in their order: both texts, and the score on a scale from 0 to 1."""
     assert examples.second is not None
-    columns = {"text": list(examples.texts), "text_b": list(examples.second), "label": examples.unit_scores().tolist()}
-    return Dataset.from_dict(columns)
-
-
-def _evaluator(examples: Examples, batch_size: int) -> Any:
-    """Sentence-transformers' own: Pearson and Spearman of the cosines."""
-    from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
-
-    assert examples.second is not None
-    return EmbeddingSimilarityEvaluator(
-        list(examples.texts),
-        list(examples.second),
-        examples.unit_scores().tolist(),
-        batch_size=batch_size,
-        main_similarity="cosine",
-        write_csv=False,
-    )
+    return {"text": list(examples.texts), "text_b": list(examples.second), "label": examples.unit_scores().tolist()}

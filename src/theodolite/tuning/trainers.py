@@ -1,44 +1,37 @@
-"""What the trainers of transformers and sentence-transformers have in common here: arguments, guards and resuming."""
+"""What the trainers of both libraries share here: which weights train, arguments, guards, sealed checkpoints and resuming.
+
+A trainer takes the checkpoint with the highest number, even one that a kill left half written. Here a checkpoint counts only
+with a marker that is written after all its files are on the disk and that knows their sizes.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import re
+import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-from numpy.typing import NDArray
+from torch import nn
 from transformers import EarlyStoppingCallback, PrinterCallback, TrainerCallback, TrainerState
 
+from theodolite.core.files import sync, write_json
+from theodolite.core.options import option
 from theodolite.models.batches import Progress
 from theodolite.models.encoder import Encoder
-from theodolite.tasks.examples import Examples
-from theodolite.tuning.resume import SealedCheckpoints, last_checkpoint, sealed_facts
-from theodolite.tuning.runs import Splits
 from theodolite.tuning.settings import TuneSettings
+
+MARKER = "whole.json"
+# Low-rank additions to every linear map of the encoder, at peft's usual size.
+LORA: dict[str, Any] = {"r": 8, "lora_alpha": 16, "lora_dropout": 0.1, "target_modules": "all-linear"}
 
 
 class Diverged(ValueError):
     """The loss is not a finite number any more; a lower learning rate is the way out."""
-
-
-class Job(Protocol):
-    """A model with its trainer: what a run needs of each kind of task."""
-
-    trainer: Any
-    encoder: Encoder
-    # The examples that can be used; words that were cut off are gone.
-    splits: Splits
-
-    def score(self, examples: Examples) -> tuple[float, str]:
-        """The main score of the model as it is now, or nan and the reason."""
-
-    def vectors(self, examples: Examples) -> NDArray[Any] | None:
-        """The vectors (n, d) that the head takes of each text now; None if there is no such vector."""
-
-    def save(self, folder: Path) -> None:
-        """Write the encoder so that the libraries load it, and the head next to it."""
 
 
 class FiniteLoss:
@@ -73,6 +66,57 @@ def load_encoder(settings: TuneSettings) -> Encoder:
     )
 
 
+def apply_strategy(encoder: nn.Module, strategy: str) -> Callable[[], Any]:
+    """Choose which parameters of an encoder train: all, those above the first N layers, none, or low-rank additions.
+
+    Parameters
+    ----------
+    encoder
+        The encoder's module; it is changed in place.
+    strategy
+        "full", "frozen:N", "head" or "lora".
+
+    Returns
+    -------
+    Callable
+        Makes it a plain encoder again; to be called before it is saved.
+    """
+    if strategy == "lora":
+        try:
+            from peft import LoraConfig, get_peft_model
+        except ImportError:
+            raise ImportError(f"{option('strategy', 'lora')} needs peft, which is not installed; run: pip install peft") from None
+        # Peft puts its layers into the encoder itself, so whoever has the encoder trains them without knowing.
+        make_plain: Callable[[], Any] = get_peft_model(encoder, LoraConfig(**LORA)).merge_and_unload
+        return make_plain
+    if strategy == "head":
+        encoder.requires_grad_(False)
+    elif strategy.startswith("frozen"):
+        _freeze_layers(encoder, int(strategy.partition(":")[2]))
+    return lambda: None
+
+
+def _freeze_layers(encoder: nn.Module, count: int) -> None:
+    """Freeze the embeddings and the first `count` layers."""
+    total = getattr(getattr(encoder, "config", None), "num_hidden_layers", None)
+    # Families name their list of layers differently, but none has another list of that length.
+    lists = (pair for pair in encoder.named_modules() if isinstance(pair[1], nn.ModuleList) and len(pair[1]) == total)
+    name, layers = next(lists, ("", None))
+    if layers is None:
+        raise ValueError(
+            f"{type(encoder).__name__} has no list of its {total} layers (layers that share weights cannot be frozen one by "
+            "one); use strategy 'full', 'head' or 'lora'"
+        )
+    if not 0 <= count <= len(layers):
+        raise ValueError(f"{option('strategy', f'frozen:{count}')} must be from 0 to {len(layers)}, the encoder's layers")
+    for child_name, child in encoder.named_children():
+        # Relative position biases are embeddings too, but belong to the layers: they train as long as a layer does.
+        if child_name != name.partition(".")[0] and any(isinstance(part, nn.Embedding) for part in child.modules()):
+            child.requires_grad_(False)
+    for layer in layers[:count]:
+        layer.requires_grad_(False)
+
+
 def trainer_arguments(settings: TuneSettings, folder: Path, *, rows: int, metric: str | None) -> dict[str, Any]:
     """The arguments of either library's trainer.
 
@@ -105,15 +149,13 @@ def trainer_arguments(settings: TuneSettings, folder: Path, *, rows: int, metric
         "eval_strategy": "epoch" if metric else "no",
         "load_best_model_at_end": metric is not None,
         "metric_for_best_model": metric,
-        "greater_is_better": True if metric else None,
         # Otherwise a continued run would forget how many epochs brought no better score.
         "restore_callback_states_from_checkpoint": True,
-        "logging_strategy": "steps",
         "logging_steps": max(1, per_epoch // 10),
         "logging_nan_inf_filter": False,  # a loss that is not finite ends the run; it must not be smoothed away
         "report_to": list(settings.report_to) or "none",
         "disable_tqdm": True,
-        "remove_unused_columns": False,  # items are not rows of a table
+        "remove_unused_columns": False,  # texts are not rows of a table
         "use_cpu": settings.device == "cpu",
         "dataloader_pin_memory": torch.cuda.is_available(),
     }
@@ -122,6 +164,11 @@ def trainer_arguments(settings: TuneSettings, folder: Path, *, rows: int, metric
 def world_size() -> int:
     """Number of processes that train together."""
     return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def steps_per_epoch(args: Any, state: Any) -> int:
+    """Steps of one epoch, from what a trainer passes to its callbacks."""
+    return max(1, round(int(state.max_steps) / float(args.num_train_epochs)))
 
 
 def prepare_trainer(trainer: Any, settings: TuneSettings, progress: Progress | None) -> None:
@@ -137,11 +184,9 @@ def prepare_trainer(trainer: Any, settings: TuneSettings, progress: Progress | N
         Called with the number of steps that are done, and of all.
     """
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(SealedCheckpoints(save_steps=settings.save_steps))
+    trainer.add_callback(RunCallback(save_steps=settings.save_steps, progress=progress))
     if settings.patience is not None:
         trainer.add_callback(EarlyStoppingCallback(early_stopping_patience=settings.patience))
-    if progress is not None:
-        trainer.add_callback(_ProgressCallback(progress))
 
 
 def train_or_resume(trainer: Any, folder: Path) -> None:
@@ -165,10 +210,106 @@ def train_or_resume(trainer: Any, folder: Path) -> None:
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
 
 
-class _ProgressCallback(TrainerCallback):
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
+class RunCallback(TrainerCallback):
+    """Reports progress, seals each checkpoint, and only then removes older ones, but never the one with the best score.
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
-        if state.is_world_process_zero:
+    Parameters
+    ----------
+    save_steps
+        Write a checkpoint every N steps, besides those at the ends of epochs.
+    progress
+        Called with the number of steps that are done, and of all.
+    """
+
+    def __init__(self, *, save_steps: int | None = None, progress: Progress | None = None) -> None:
+        self.save_steps, self.progress = save_steps, progress
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Ask for a checkpoint inside an epoch; the end of an epoch saves by itself, after it was scored."""
+        if self.save_steps and state.global_step % self.save_steps == 0 and state.global_step % steps_per_epoch(args, state):
+            control.should_save = True
+        if self.progress is not None and state.is_world_process_zero:
             self.progress(state.global_step, state.max_steps)
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+        """Break the seal of a checkpoint of this very step, which is about to be overwritten."""
+        if state.is_world_process_zero:
+            (Path(args.output_dir) / f"checkpoint-{state.global_step}" / MARKER).unlink(missing_ok=True)
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Seal the new checkpoint and remove the others."""
+        if args.distributed_state is not None:
+            args.distributed_state.wait_for_everyone()  # each process writes its own random state
+        if not state.is_world_process_zero:
+            return
+        folder = Path(args.output_dir)
+        current = folder / f"checkpoint-{state.global_step}"
+        seal(current, stopped=bool(control.should_training_stop))
+        best = folder / f"checkpoint-{state.best_global_step}"
+        for checkpoint in _checkpoints(folder):
+            if checkpoint not in (current, best):
+                _remove(checkpoint)
+
+
+def seal(checkpoint: Path, **facts: Any) -> None:
+    """Write every file of a checkpoint through to the disk, then the marker.
+
+    Parameters
+    ----------
+    checkpoint
+        The checkpoint's folder.
+    facts
+        What `sealed_facts` returns besides the files' `sizes`.
+    """
+    sizes = {}
+    for path in sorted(checkpoint.rglob("*")):
+        sync(path)
+        if path.is_file():
+            sizes[path.relative_to(checkpoint).as_posix()] = path.stat().st_size
+    sync(checkpoint)
+    write_json(checkpoint / MARKER, {"sizes": sizes, **facts})
+    sync(checkpoint)
+    sync(checkpoint.parent)
+
+
+def sealed_facts(checkpoint: Path) -> dict[str, Any] | None:
+    """What the marker says, or None if the checkpoint is not complete.
+
+    Parameters
+    ----------
+    checkpoint
+        The checkpoint's folder.
+    """
+    try:
+        facts: dict[str, Any] = json.loads((checkpoint / MARKER).read_text(encoding="utf-8"))
+        is_whole = all((checkpoint / name).stat().st_size == size for name, size in facts["sizes"].items())
+    except (OSError, ValueError, KeyError):
+        return None
+    return facts if is_whole else None
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The newest complete checkpoint of a run, or None; those that are not complete are removed.
+
+    Parameters
+    ----------
+    folder
+        The folder of all checkpoints.
+    """
+    newest = None
+    for checkpoint in _checkpoints(folder):
+        if sealed_facts(checkpoint) is None:
+            _remove(checkpoint)
+        else:
+            newest = checkpoint
+    return newest
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    paths = [path for path in folder.glob("checkpoint-*") if re.fullmatch(r"checkpoint-\d+", path.name) and path.is_dir()]
+    return sorted(paths, key=lambda path: int(path.name.partition("-")[2]))
+
+
+def _remove(checkpoint: Path) -> None:
+    (checkpoint / MARKER).unlink(missing_ok=True)  # first: a removal that is interrupted must not look complete
+    shutil.rmtree(checkpoint)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from transformers import set_seed
 
@@ -17,15 +17,19 @@ from theodolite.models.batches import Progress
 from theodolite.models.location import model_name
 from theodolite.tuning.classifier import ClassifierJob
 from theodolite.tuning.isolayer.run import train_run_layer
-from theodolite.tuning.model_card import write_card
 from theodolite.tuning.planning import PlannedRun
-from theodolite.tuning.resume import preserved_random_state
-from theodolite.tuning.rows import loss_rows, over_seeds, row_fields, run_result, shape_rows
+from theodolite.tuning.results import loss_rows, over_seeds, row_fields, run_result, shape_rows, write_card
 from theodolite.tuning.runs import Run, Splits, Tuned, load_splits
 from theodolite.tuning.settings import TuneSettings
-from theodolite.tuning.tracking.callback import GeometryCallback
-from theodolite.tuning.tracking.tracker import TEXTS, GeometryTracker, read_complete_lines
-from theodolite.tuning.trainers import Job, prepare_trainer, train_or_resume
+from theodolite.tuning.tracked_sample import preserved_random_state
+from theodolite.tuning.tracker import TEXTS, GeometryCallback, GeometryTracker, read_complete_lines
+from theodolite.tuning.trainers import prepare_trainer, train_or_resume
+
+if TYPE_CHECKING:
+    from theodolite.tuning.siamese import SiameseJob
+
+# A model with its trainer, and the examples that it can use.
+Job: TypeAlias = "ClassifierJob | SiameseJob"
 
 
 def fine_tune(
@@ -88,7 +92,6 @@ def tune_runs(
     resume: bool = True,
     overwrite: bool = False,
     progress: Progress | None = None,
-    finished: Callable[[Tuned], None] | None = None,
 ) -> Result:
     """Do the runs that `plan_runs` planned, one after the other; what is finished already is only read.
 
@@ -100,8 +103,6 @@ def tune_runs(
         The folder that all of them are in.
     data, resume, overwrite, progress
         As in `fine_tune`, for each run.
-    finished
-        Called after each run.
 
     Returns
     -------
@@ -109,12 +110,8 @@ def tune_runs(
         Of a single run in `to`, its own. Of one run per seed, the rows of all, preceded by median and standard deviation over
         the seeds; it is saved in `to`.
     """
-    results = []
-    for run in runs:
-        tuned = fine_tune(run.settings, data=data, resume=resume, overwrite=overwrite, plain=run.plain, progress=progress)
-        results.append(tuned.result)
-        if finished is not None:
-            finished(tuned)
+    options: dict[str, Any] = {"data": data, "resume": resume, "overwrite": overwrite, "progress": progress}
+    results = [fine_tune(run.settings, plain=run.plain, **options).result for run in runs]
     if [Path(run.settings.output) for run in runs] == [Path(to)]:
         return results[0]
     joined = Result.joined(results, title=f"{results[0].title}, {len(runs)} seeds")
@@ -171,13 +168,8 @@ def _train(
     if job.trainer.is_world_process_zero():
         run.save_model(save)
         steps = state.best_global_step if settings.validation and state.best_global_step else state.global_step
-        outcome = {
-            "before": before[0].value,
-            "after": after[0].value,
-            "best_epoch": round(steps * settings.epochs / state.max_steps, 3),
-            "steps": state.global_step,
-        }
-        run.finish(run_result(settings, rows, outcome, notes=_notes(splits, job.splits)))
+        best_epoch, notes = round(steps * settings.epochs / state.max_steps, 3), _notes(splits, job.splits)
+        run.finish(run_result(settings, rows, best_epoch=best_epoch, steps=state.global_step, notes=notes))
     job.trainer.accelerator.wait_for_everyone()  # the others read what one has written
     return run.tuned()
 
@@ -217,6 +209,7 @@ def make_tracker(settings: TuneSettings, job: Job, run: Run, vectors: str | os.P
     """
     assert settings.track is not None
     dev = job.splits.dev
+    about = {"model": model_name(settings.model), "revision": settings.revision or "", "task": dev.task.name, "split": dev.split}
     return GeometryTracker(
         dev,
         job.encoder.tokenizer,
@@ -229,12 +222,7 @@ def make_tracker(settings: TuneSettings, job: Job, run: Run, vectors: str | os.P
         stop=settings.stop_on_collapse,
         path=run.geometry,
         vectors=vectors,
-        about={
-            "model": model_name(settings.model),
-            "revision": settings.revision or "",
-            "task": dev.task.name,
-            "split": dev.split,
-        },
+        about=about,
     )
 
 

@@ -18,11 +18,9 @@ from theodolite.core.files import write_json
 from theodolite.models.encoder import Encoder, evaluating, quiet_loading
 from theodolite.models.location import local_folder
 from theodolite.models.tokens import text_inputs
-from theodolite.tuning.batches import Item, make_items
-from theodolite.tuning.heads import LinearHead
-from theodolite.tuning.isolayer.features import embed
-from theodolite.tuning.isolayer.insertion import At, InsertedLayer, insert_layer
-from theodolite.tuning.isolayer.store import read_layer, state_on_cpu, write_layer
+from theodolite.tasks.examples import Examples
+from theodolite.tuning.heads import LinearHead, TextDataset, embed
+from theodolite.tuning.isolayer.insertion import read_layer, write_layer, write_weights
 
 HEAD = "head.json"
 HEAD_WEIGHTS = "head.safetensors"
@@ -42,17 +40,11 @@ class TunedClassifier:
         The encoder, with tokenizer and `max_length`.
     about
         `task`, `kind`, `labels` and `pooling` of the run.
-    inserted
-        The layer between encoder and head.
-    at
-        Where the layer is.
     """
 
     model: LinearHead
     encoder: Encoder
     about: dict[str, Any]
-    inserted: InsertedLayer | None = None
-    at: At = "before_pooler"
 
     @classmethod
     def from_pretrained(
@@ -84,9 +76,7 @@ class TunedClassifier:
         place = local_folder(folder, revision=revision)
         for name in (HEAD, HEAD_WEIGHTS):
             if not (place / name).is_file():
-                raise FileNotFoundError(
-                    f"{place} has no {name}, so it is not a classifier saved by a run; name the folder 'model' of a run"
-                )
+                raise FileNotFoundError(f"{place} has no {name}, so it is not a classifier saved by a run; name RUN/model")
         about = json.loads((place / HEAD).read_text(encoding="utf-8"))
         length = max_length if max_length is not None else about.get("max_length")
         encoder = Encoder.load(place, device=device, max_length=length, trust_remote_code=trust_remote_code)
@@ -95,30 +85,18 @@ class TunedClassifier:
         model = LinearHead(encoder.module, outputs, slots=width // encoder.d, regression=about["kind"] == "similarity")
         model.head.load_state_dict(weights)
         classifier = cls(model.to(encoder.device).eval(), encoder, about)
-        layer_and_place = read_layer(place)
-        if layer_and_place is not None:
-            classifier.insert(layer_and_place[0].eval(), at=layer_and_place[1])
+        classifier.insert(read_layer(place)[0])
         return classifier
 
-    def insert(self, layer: nn.Module, *, at: At = "before_pooler") -> InsertedLayer:
-        """Put a layer between encoder and head.
+    def insert(self, layer: nn.Module | None) -> None:
+        """Put a layer between encoder and head, in place of the one that is there.
 
         Parameters
         ----------
         layer
-            Maps (rows, d) to (rows, d).
-        at
-            As in `insert_layer`.
+            Maps (rows, d) to (rows, d); None for no layer.
         """
-        tokenizer = self.encoder.tokenizer if self.pooling == "cls" else None
-        self.inserted, self.at = insert_layer(self.model, layer, at=at, tokenizer=tokenizer), at
-        return self.inserted
-
-    def remove(self) -> nn.Module | None:
-        """Take the layer between encoder and head out again and return it; None if there is none."""
-        layer = self.inserted.remove() if self.inserted is not None else None
-        self.inserted = None
-        return layer
+        self.model.layer = None if layer is None else layer.to(self.encoder.device).train(self.model.training)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -163,43 +141,38 @@ class TunedClassifier:
         """
         return self._read(texts, second)[0]
 
+    def _read(self, texts: Sequence[str], second: Sequence[str] | None) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        if self.pooling not in ("cls", "mean"):
+            raise ValueError(f"this head is for words ({self.about['kind']}), not for whole texts")
+        unit: Any = self.pooling
+        dataset = TextDataset.of(self.encoder, replace(text_inputs(texts, unit), second=second), unit)
+        X, logits = self.through(embed(self.model, dataset).vectors)
+        return X.float().cpu().numpy(), logits[:, 0].float().cpu().numpy()
+
+    def dataset(self, examples: Examples) -> TextDataset:
+        """Examples of the run's task as the head takes them, with the answers it should give.
+
+        Parameters
+        ----------
+        examples
+            The examples.
+        """
+        unit: Any = examples.task.unit if self.pooling == "words" else self.pooling
+        targets: Any = examples.unit_scores() if self.model.regression else examples.label_ids(self.labels)
+        return TextDataset.of(self.encoder, text_inputs(examples, unit, together=True), unit, targets=targets)
+
     @torch.no_grad()
     def through(self, vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The inserted layer's output for vectors of the encoder, and the head's logits (n, 1, outputs), without dropout.
+        """What the head takes of the encoder's vectors, (n, d), and its logits (n, 1, outputs), without dropout.
 
         Parameters
         ----------
         vectors
             (n, d), as `embed` returns them.
         """
-        assert self.inserted is not None
-        with evaluating(self.model), self.inserted.outputs() as outputs:
-            logits = self.inserted.forward(vectors)["logits"]
-        return outputs[-1], logits
-
-    def _read(self, texts: Sequence[str], second: Sequence[str] | None) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        if self.pooling not in ("cls", "mean"):
-            raise ValueError(f"this head is for words ({self.about['kind']}), not for whole texts")
-        unit: Any = self.pooling
-        X, logits = self.read_items(make_items(self.encoder, replace(text_inputs(texts, unit), second=second), unit))
-        return X, logits[:, 0]
-
-    def read_items(self, items: Sequence[Item]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The vectors (n, d) that the head takes, and its logits (n, 1, outputs), without dropout.
-
-        Parameters
-        ----------
-        items
-            Tokenized texts, one vector each.
-        """
-        is_bare = self.inserted is None
-        inserted = self.inserted or self.insert(nn.Identity())
-        try:
-            X, logits = self.through(embed(inserted, items, pad=self.encoder.pad_id).vectors)
-        finally:
-            if is_bare:
-                self.remove()
-        return X.float().cpu().numpy(), logits.float().cpu().numpy()
+        with evaluating(self.model):
+            X = vectors if self.model.layer is None else self.model.layer(vectors)
+            return X, self.model.answer(X.unsqueeze(1))["logits"]
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write encoder and tokenizer as transformers does, the head as `head.*`, and the layer, if there is one, as `layer.*`.
@@ -209,17 +182,13 @@ class TunedClassifier:
         folder
             The folder to write into.
         """
-        from safetensors.torch import save_file
-
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         encoder: Any = self.model.encoder
         with quiet_loading():
             encoder.save_pretrained(place)
             self.encoder.tokenizer.save_pretrained(place)
-        layer = self.remove()
-        save_file(state_on_cpu(self.model.head), place / HEAD_WEIGHTS)
+        write_weights(self.model.head, place / HEAD_WEIGHTS)
         write_json(place / HEAD, {**self.about, "max_length": self.encoder.max_length})
-        if layer is not None:
-            self.insert(layer, at=self.at)
-            write_layer(place, layer, self.at)
+        if self.model.layer is not None:
+            write_layer(place, self.model.layer)

@@ -87,7 +87,7 @@ def static_demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: boo
     """
     from theodolite.core.rows import write_rows
     from theodolite.spaces import write_vectors
-    from theodolite.spaces.demo import demo_vectors
+    from theodolite.spaces.opening import demo_vectors
     from theodolite.verbs import repairing
     from theodolite.verbs.comparing import compare
     from theodolite.verbs.surveying import survey

@@ -241,7 +241,7 @@ class _DirectProbeFiles:
 
     def write(self, measured: LayerProbe, layer: int | None, data: _Data) -> None:
         """Write the files of one layer."""
-        from theodolite.spaces.readers import directprobe as text
+        from theodolite.spaces.readers import text as text
 
         probe = measured.probe
         if self.clusters:
@@ -400,7 +400,7 @@ def _directprobe_data(
 ) -> _Data:
     import numpy as np
 
-    from theodolite.spaces.readers.directprobe import read_directprobe
+    from theodolite.spaces.readers.text import read_directprobe
 
     if labels is not None:
         raise ValueError(f"{option('labels', 'X')} and {option('entities', 'FILE')} both name labels; give one of them")
@@ -468,7 +468,7 @@ def _fixed_clusters(clusters: str | Sequence[int] | None, data: _Data) -> NDArra
         return None
     if not isinstance(clusters, str):
         return np.asarray(clusters)
-    from theodolite.spaces.readers.directprobe import read_clusters
+    from theodolite.spaces.readers.text import read_clusters
 
     numbers = read_clusters(clusters, n=len(data.train.y))
     if numbers.min() < 0:
@@ -505,7 +505,7 @@ def _probe_layers(
     data: _Data, settings: _Settings, clusters: NDArray[Any] | None, progress: Progress, notes: list[str]
 ) -> Iterator[tuple[int | None, LayerProbe]]:
     """Each layer in turn; one without any spread, such as the [CLS] vectors of layer 0, is named and left out."""
-    from theodolite.probes.direct import NoSpread
+    from theodolite.probes.direct_probe import NoSpread
     from theodolite.probes.layer_probe import probe_layer
 
     train, test = data.train, data.test

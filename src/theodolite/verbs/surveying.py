@@ -246,7 +246,7 @@ def cloud_picture(cloud: Cloud, about: Mapping[str, Any]) -> tuple[Picture, ...]
 def space_picture(space: Space, layer: int, texts: Any, *, seed: int, state: str = "") -> tuple[Picture, ...]:
     """One layer of a space as a picture for the report, each point with its sentence and what else is known of it."""
     from theodolite.core.pictures import draw_picture
-    from theodolite.spaces.pictures import picture_columns
+    from theodolite.spaces.space import picture_columns
 
     if space.n < 2:
         return ()

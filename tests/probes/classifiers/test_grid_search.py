@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from theodolite.probes.classifiers.grid_search import (
-    ALPHAS,
-    HIDDEN,
-    Search,
-    grid,
-    race_sizes,
-    search_all,
-    search_by_race,
-    stratified_folds,
-)
-from theodolite.probes.classifiers.network import Network
+from theodolite.probes.classifiers.grid_search import ALPHAS, HIDDEN, Search, grid, race_sizes, search_grid, stratified_folds
+from theodolite.probes.classifiers.networks import Network
 from theodolite.probes.labels import labelled
 
 
@@ -57,7 +48,7 @@ def test_the_race_finds_the_best_cell_of_the_grid_with_a_quarter_of_the_networks
     quality = np.random.default_rng(3).uniform(0.3, 0.9, len(cells))
     by_cell = {(cell.hidden, cell.alpha): q for cell, q in zip(cells, quality, strict=True)}
     full, short = FakeTrainer(by_cell), FakeTrainer(by_cell)
-    complete, raced = search_all(*ladder, cells, full, seed=0), search_by_race(*ladder, cells, short, seed=0)
+    complete, raced = (search_grid(*ladder, cells, train, seed=0, race=train is short) for train in (full, short))
     assert complete.best == raced.best == int(quality.argmax())
     assert full.trained == 128 * 5
     assert short.trained <= sum(race_sizes(128, 5)) < 128 * 5 / 4
@@ -68,7 +59,7 @@ def test_the_race_finds_the_best_cell_of_the_grid_with_a_quarter_of_the_networks
 def test_equals_run_once_in_a_race_and_the_first_wins(ladder: tuple[Any, Any]) -> None:
     """The five first tries of eight weights, all alike: the first alone goes on to the other four folds."""
     train = FakeTrainer(dict.fromkeys([((8,), alpha) for alpha in ALPHAS], 0.7))
-    search = search_by_race(*ladder, grid(((8,),), ALPHAS), train, seed=0)
+    search = search_grid(*ladder, grid(((8,),), ALPHAS), train, seed=0)
     assert search.best == 0
     assert train.trained == 5 + 4
 
@@ -76,14 +67,14 @@ def test_equals_run_once_in_a_race_and_the_first_wins(ladder: tuple[Any, Any]) -
 def test_the_race_bisects_to_where_the_weight_matters(ladder: tuple[Any, Any]) -> None:
     """Alike from 1e-7 to 1e-3, best at 1e-1: the three between 1e-7 and 1e-4, and 1e-4 and 1e-2, are never tried."""
     quality = dict(zip([((8,), alpha) for alpha in ALPHAS], [0.7, 0.7, 0.7, 0.7, 0.7, 0.7, 0.9, 0.4], strict=True))
-    search = search_by_race(*ladder, grid(((8,),), ALPHAS), FakeTrainer(quality), seed=0)
+    search = search_grid(*ladder, grid(((8,),), ALPHAS), FakeTrainer(quality), seed=0)
     assert np.flatnonzero(~np.isnan(search.scores[:, 0])).tolist() == [0, 3, 5, 6, 7]
     assert search.cells[search.best].alpha == pytest.approx(1e-1)
 
 
 def test_the_race_looks_closer_if_light_weights_differ(ladder: tuple[Any, Any]) -> None:
     quality = dict(zip([((8,), alpha) for alpha in ALPHAS], [0.5, 0.5, 0.9, 0.7, 0.7, 0.7, 0.7, 0.7], strict=True))
-    search = search_by_race(*ladder, grid(((8,),), ALPHAS), FakeTrainer(quality), seed=0)
+    search = search_grid(*ladder, grid(((8,),), ALPHAS), FakeTrainer(quality), seed=0)
     assert np.flatnonzero(~np.isnan(search.scores[:, 0])).tolist() == [0, 1, 2, 3, 5, 6, 7]
     assert search.cells[search.best].alpha == pytest.approx(1e-5)
 

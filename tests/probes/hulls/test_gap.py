@@ -1,4 +1,4 @@
-"""Every certificate of a hull gap is checked on the points themselves, and distances against all faces of small hulls."""
+"""Every certificate of a hull gap is checked on the points themselves, distances against all faces of small hulls; and points."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from theodolite.probes.hulls import TOUCHING, HullGap, hull_gap
+from theodolite.probes.hulls.gap import TOUCHING, HullGap, hull_distances, hull_gap, nearest_hulls
 
 EPSILON = float(np.finfo(np.float64).eps)
 
@@ -298,3 +298,25 @@ def test_wrong_input_is_an_error_that_names_it(A: np.ndarray, B: np.ndarray, mes
     with pytest.raises(ValueError) as caught:
         hull_gap(A, B)
     assert message in str(caught.value)
+
+
+SQUARE = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0]])
+
+
+def test_distances_to_a_square_and_to_a_point() -> None:
+    points = np.array([[1.0, 1.0], [2.0, 1.0], [5.0, 1.0], [5.0, 6.0]])
+    distances = hull_distances(points, [SQUARE, np.array([[2.0, 1.0]])], 1e-7)
+    np.testing.assert_allclose(distances, [[0, 1], [0, 0], [3, 3], [5, np.sqrt(34)]], atol=1e-8)
+
+
+@pytest.mark.parametrize("d", [2, 5, 70])
+def test_the_nearest_hull_is_that_of_all_distances(d: int) -> None:
+    random = np.random.default_rng(d)
+    hulls = [random.standard_normal((20, d)) + 2 * random.standard_normal(d) for _ in range(6)]
+    points = 3 * random.standard_normal((30, d))
+    distances = hull_distances(points, hulls, 1e-7)
+    np.testing.assert_array_equal(nearest_hulls(points, hulls, 1e-7), distances.argmin(axis=1))
+
+
+def test_the_first_of_equally_near_hulls_is_taken() -> None:
+    assert nearest_hulls(np.array([[1.0, 1.0]]), [SQUARE + 9, SQUARE, SQUARE], 1e-7).tolist() == [1]

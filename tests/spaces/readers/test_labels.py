@@ -9,9 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from theodolite.core.options import ON_COMMAND_LINE
-from theodolite.spaces import Space
-from theodolite.spaces.readers.errors import DataError
+from theodolite.spaces.readers.data_files import DataError
 from theodolite.spaces.readers.labels import labels_for, read_labels, read_scores
 
 
@@ -46,7 +44,7 @@ def test_a_name_with_a_colon_is_a_file_if_it_exists() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "place", "said"),
+    ("name", "text", "place", "fault"),
     [
         ("y.csv", "text,pos\na,A\n", "y.csv", "no column 'label'; the columns are text, pos"),
         ("y.csv", "text,label\na,A\nb\n", "y.csv", "line 3: the line has 1 cells, the header has 2"),
@@ -65,11 +63,11 @@ def test_a_name_with_a_colon_is_a_file_if_it_exists() -> None:
         ("y.txt", "A\n", "x.txt:label", "there is no file x.txt"),
     ],
 )
-def test_faults_are_named(name: str, text: str, place: str, said: str) -> None:
+def test_faults_are_named(name: str, text: str, place: str, fault: str) -> None:
     Path(name).write_text(text)
     with pytest.raises((ValueError, OSError)) as caught:
         read_labels(place)
-    assert said in str(caught.value)
+    assert fault in str(caught.value)
 
 
 def test_arrays_without_labels_are_refused() -> None:
@@ -91,38 +89,16 @@ def test_the_labels_of_vectors_are_in_a_file_or_in_their_own_table() -> None:
     Path("x.csv").write_text("a,b,pos\n1,2,A\n3,4,B\n")
     Path("y.txt").write_text("B\nA\n")
     assert labels_for("x.csv", "pos", n=2) == ["A", "B"]
-    assert labels_for("x.csv", "y.txt") == ["B", "A"]
-    assert labels_for("x.npy", "y.txt") == ["B", "A"]
-    assert labels_for("x.npy", "x.csv:pos") == ["A", "B"]
+    assert labels_for("x.csv", "y.txt", n=2) == ["B", "A"]
+    assert labels_for("x.npy", "y.txt", n=2) == ["B", "A"]
+    assert labels_for("x.npy", "x.csv:pos", n=2) == ["A", "B"]
     assert labels_for(Path("x.csv"), Path("y.txt"), n=2) == ["B", "A"]
 
 
-def test_the_labels_of_a_space_are_in_its_rows_or_in_a_file() -> None:
-    Space.of({0: np.ones((2, 1))}, rows={"label": ["A", "B"], "pos": [1, 2], "gap": ["A", None]}).save("s")
+def test_wrong_counts_are_explained() -> None:
     Path("y.txt").write_text("B\nA\n")
-    assert labels_for("s") == ["A", "B"]
-    assert labels_for("s", "pos") == ["1", "2"]
-    assert labels_for("s", "y.txt", n=2) == ["B", "A"]
-    Path("pos").write_text("B\nA\n")
-    assert labels_for("s", "pos") == ["1", "2"]  # a column comes before a file of the same name
-    with pytest.raises(ValueError, match="row 1 has no 'gap'; every row needs a label"):
-        labels_for("s", "gap")
-    with pytest.raises(ValueError, match="no column 'tag' of labels; name one of label, pos, gap with labels=NAME"):
-        labels_for("s", "tag")
-
-
-def test_missing_labels_and_wrong_counts_are_explained() -> None:
-    Path("y.txt").write_text("B\nA\n")
-    with pytest.raises(DataError, match=r"x\.npy: there are vectors but no labels; give them with labels=FILE"):
-        labels_for("x.npy")
     with pytest.raises(DataError, match=r"y\.txt: there are 2 labels for the 3 rows of x\.npy; row i needs label i"):
         labels_for("x.npy", "y.txt", n=3)
-    token = ON_COMMAND_LINE.set(True)
-    try:
-        with pytest.raises(DataError, match="--labels FILE"):
-            labels_for("x.npy")
-    finally:
-        ON_COMMAND_LINE.reset(token)
 
 
 def test_scores_are_one_number_per_pair() -> None:

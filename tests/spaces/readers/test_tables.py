@@ -10,8 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from theodolite.spaces.readers.errors import DataError, EmptyFileError
-from theodolite.spaces.readers.location import File, locate
+from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File, locate
 from theodolite.spaces.readers.tables import DelimitedTable, JsonTable, choose_columns, only_column
 
 CELL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00\ufeff"))
@@ -84,7 +83,7 @@ def test_quotes_may_be_text(tmp_path: Path) -> None:
 def test_a_missing_or_doubled_column_is_explained(tmp_path: Path) -> None:
     table = DelimitedTable(write(tmp_path, "text,text,Label\na,b,x\n"))
     with pytest.raises(DataError, match=r"line 1: there is no column 'label' for the tag; .*did you mean 'Label'.*; try tag"):
-        next(table.select({"tag": "label"}, hint="try {role}"))
+        next(table.select({"tag": "label"}, hint="; try ROLE"))
     with pytest.raises(DataError, match="line 1: column 'text' is there twice"):
         next(table.select({"text": "text"}))
     objects = JsonTable(write(tmp_path, '{"a": 1}\n{"b": 1}\n', "t.jsonl"))

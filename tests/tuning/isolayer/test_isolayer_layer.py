@@ -1,8 +1,11 @@
-"""The Isotropy Layer: nothing changes until it is trained, and then nothing but the layer."""
+"""The Isotropy Layer: nothing changes until it is trained, and then nothing but the layer; stored vectors train it the same."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,14 +13,17 @@ import pytest
 torch = pytest.importorskip("torch", reason="the extra models is not installed")
 pytest.importorskip("transformers", reason="the extra models is not installed")
 
-from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer  # noqa: E402
+from theodolite.metrics import isoscore as metric  # noqa: E402
+from theodolite.models.encoder import Encoder  # noqa: E402
+from theodolite.models.tokens import text_inputs  # noqa: E402
+from theodolite.tasks import load_task  # noqa: E402
+from theodolite.tuning import LayerSettings  # noqa: E402
+from theodolite.tuning.heads import Features, LinearHead, TextDataset, embed  # noqa: E402
+from theodolite.tuning.isolayer import layer as isolayer  # noqa: E402
+from theodolite.tuning.isolayer.layer import IsotropyLayer, random_batches, train_layer  # noqa: E402
+from theodolite.tuning.isolayer.loss import CeilingWarning, iso_score, isotropy_loss  # noqa: E402
+from theodolite.tuning.trainers import Diverged  # noqa: E402
 
-from theodolite.tuning.heads import LinearHead  # noqa: E402
-from theodolite.tuning.isolayer.insertion import freeze, insert_layer  # noqa: E402
-from theodolite.tuning.isolayer.layer import IsotropyLayer  # noqa: E402
-from theodolite.tuning.isolayer.loss import JointLoss, iso_score, isotropy_loss  # noqa: E402
-
-TEXTS = ["the fine dog sees a cat .", "the awful dog likes a river", "a book", "the grim tree keeps a song . the cat"]
 KINDS: list[dict[str, Any]] = [
     {},
     {"bias": False},
@@ -97,52 +103,146 @@ def test_a_nonlinear_layer_is_not_one_matrix() -> None:
         IsotropyLayer(6, activation="tanh").affine()
 
 
-@pytest.fixture(params=["tiny_bert", "tiny_roberta"])
-def folder(request: pytest.FixtureRequest) -> str:
-    return str(request.getfixturevalue(request.param))
+SHORT = LayerSettings(learning_rate=1e-2, batch_size=16, epochs=3)
 
 
-@pytest.mark.parametrize("at", ["before_pooler", "after_pooler"])
-@pytest.mark.parametrize("kind", [{}, {"orthogonal": True}, {"activation": "gelu", "depth": 2}])
-def test_an_identity_layer_leaves_the_model_unchanged(folder: str, kind: dict[str, Any], at: Any) -> None:
-    torch.manual_seed(0)
-    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    batch = AutoTokenizer.from_pretrained(folder)(TEXTS, padding=True, return_tensors="pt")
-    with torch.no_grad():
-        before = model(**batch).logits
-        inserted = insert_layer(model, IsotropyLayer(32, **kind), at=at)
-        torch.testing.assert_close(model(**batch).logits, before, rtol=0, atol=1e-6)
-        inserted.remove()
-        assert torch.equal(model(**batch).logits, before)
+def accuracy(labels: torch.Tensor, logits: torch.Tensor) -> float:
+    return float((logits[:, 0].argmax(-1) == labels[:, 0]).float().mean())
 
 
-@pytest.mark.parametrize("own", [True, False], ids=["linear head", "transformers"])
-def test_frozen_parameters_are_bit_identical_after_training(folder: str, own: bool) -> None:
-    torch.manual_seed(0)
-    if own:
-        model: Any = LinearHead(AutoModel.from_pretrained(folder), 2)
-    else:
-        model = AutoModelForSequenceClassification.from_pretrained(folder)
-    batch = dict(AutoTokenizer.from_pretrained(folder)(TEXTS, padding=True, return_tensors="pt"))
-    batch["labels"] = torch.tensor([0, 1, 0, 1])
-    if own:
-        batch["spots"] = torch.zeros(4, 1, 1, batch["input_ids"].shape[1])
-        batch["spots"][..., 0] = 1
-        batch["labels"] = batch["labels"].unsqueeze(1)
-    layer = IsotropyLayer(32)
-    inserted = insert_layer(model, layer)
-    freeze(model)
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    joint = JointLoss(corrected=True)
-    # Weight decay would move whatever is not frozen, with or without a gradient.
-    descent = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.01, weight_decay=0.1)
-    model.eval()
-    for _ in range(3):
-        descent.zero_grad()
-        with inserted.outputs() as outputs:
-            task = model(**batch)["loss"]
-        joint(task, outputs[-1]).backward()
-        descent.step()
-    moved = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
-    assert moved == {name for name in before if ".inserted." in name}
-    assert len(moved) == 2
+def error(labels: torch.Tensor, logits: torch.Tensor) -> float:
+    return -float((logits[:, 0, 0] - labels[:, 0]).square().mean())
+
+
+class Bench:
+    """A random encoder and head with a layer, and the toy task's rows both as texts and as vectors."""
+
+    def __init__(self, folder: str, moods: Any, layer: IsotropyLayer | None = None, *, regression: bool = False) -> None:
+        torch.manual_seed(3)
+        encoder = Encoder.load(folder, device="cpu")
+        self.model = LinearHead(encoder.module, 1 if regression else 2, regression=regression)
+        torch.nn.init.normal_(self.model.head.weight)
+        self.layer = layer or IsotropyLayer(32)
+        self.model.layer, self.regression = self.layer, regression
+        train = load_task(moods, "train")
+        targets = train.label_ids(["bad", "good"]).astype(float if regression else int)
+        self.dataset = TextDataset.of(encoder, text_inputs(train, "cls"), "cls", targets=targets)
+        self.features = embed(self.model, self.dataset)
+
+    def train(self, settings: LayerSettings, *, seed: int = 5) -> Any:
+        score = error if self.regression else accuracy
+        return train_layer(self.model, self.features, self.features, score, settings, seed=seed)
+
+    def loss_through_encoder(self, model: LinearHead, _: Features, rows: torch.Tensor) -> tuple[Any, Any]:
+        """What the training takes from stored vectors, by sending the texts through the frozen encoder instead."""
+        outputs: list[torch.Tensor] = []
+        handle = self.layer.register_forward_hook(lambda _layer, _inputs, output: outputs.append(output))
+        loss = model(**self.dataset.__getitems__(rows.tolist()))["loss"]
+        handle.remove()
+        return loss, outputs[-1]
+
+
+@pytest.mark.parametrize("regression", [False, True])
+@pytest.mark.parametrize("trains", ["layer", "alternate", "joint"])
+def test_training_on_stored_vectors_is_training_through_the_frozen_model(
+    tiny_bert: str, moods: Any, trains: Any, regression: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    benches = [Bench(tiny_bert, moods, regression=regression) for _ in range(2)]
+    settings = replace(SHORT, trains=trains, epochs=2)
+    stored = benches[0].train(settings)
+    monkeypatch.setattr(isolayer, "_task_loss", benches[1].loss_through_encoder)
+    through = benches[1].train(settings)
+    assert stored.steps == through.steps >= 12
+    first, second = (bench.model.state_dict() for bench in benches)
+    for name in first:
+        torch.testing.assert_close(first[name], second[name], atol=1e-5, rtol=1e-5)
+    assert [e.loss for e in stored.epochs] == pytest.approx([e.loss for e in through.epochs], abs=1e-5)
+    moved = (benches[0].layer.affine()[0] - torch.eye(32)).abs().max()
+    assert moved > 1e-2
+
+
+@pytest.mark.parametrize("trains", ["layer", "alternate", "joint"])
+def test_what_is_frozen_stays_to_the_bit(tiny_bert: str, moods: Any, trains: Any) -> None:
+    bench = Bench(tiny_bert, moods)
+    before = copy.deepcopy(bench.model.state_dict())
+    bench.train(replace(SHORT, trains=trains))
+    changed = {name for name, tensor in bench.model.state_dict().items() if not torch.equal(tensor, before[name])}
+    assert {name for name in changed if name.startswith("layer.")} == {"layer.layers.0.weight", "layer.layers.0.bias"}
+    rest = {name for name in changed if not name.startswith("layer.")}
+    # Alternating keeps what was best, which may be from before the head learnt.
+    assert rest == (set() if trains == "layer" else {"head.weight", "head.bias"}) or (trains == "alternate" and not rest)
+
+
+def test_the_same_seed_gives_the_same_layer_and_another_does_not(tiny_bert: str, moods: Any) -> None:
+    weights = []
+    for seed in (1, 1, 2):
+        bench = Bench(tiny_bert, moods)
+        torch.manual_seed(len(weights))  # the global state has no say
+        bench.train(SHORT, seed=seed)
+        weights.append(bench.layer.affine()[0])
+    assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
+
+
+def test_isotropy_alone_raises_iso_score_more_than_the_task_alone(tiny_bert: str, moods: Any) -> None:
+    scores = {}
+    for alpha in (0.0, 1.0):
+        bench = Bench(tiny_bert, moods)
+        start = metric.iso_score(bench.features.vectors.numpy())
+        bench.train(replace(SHORT, alpha=alpha, epochs=20, patience=20, balanced=False))
+        scores[alpha] = metric.iso_score(bench.layer(bench.features.vectors).detach().numpy())
+    assert scores[0.0] > 1.5 * start
+    assert scores[1.0] < scores[0.0]
+
+
+def test_the_best_epoch_on_the_validation_rows_is_kept(tiny_bert: str, moods: Any) -> None:
+    bench = Bench(tiny_bert, moods)
+    scores = iter([0.5, 0.9, 0.9, 0.7, 0.7, 0.7])
+    weights: list[Any] = []
+
+    def score(_: torch.Tensor, __: torch.Tensor) -> float:
+        weights.append(bench.layer.affine()[0])
+        return next(scores)
+
+    settings = replace(SHORT, epochs=50, patience=3)
+    trained = train_layer(bench.model, bench.features, bench.features, score, settings)
+    # Of the two equal ones that with the higher IsoScore; the second is more isotropic after one more pass.
+    assert [epoch.score for epoch in trained.epochs] == [0.5, 0.9, 0.9, 0.7, 0.7]
+    assert trained.best.number == max((2, 3), key=lambda n: trained.epochs[n - 1].iso_score)
+    assert torch.equal(bench.layer.affine()[0], weights[trained.best.number - 1])
+
+
+def test_alternating_ends_when_neither_finds_a_better_score(tiny_bert: str, moods: Any) -> None:
+    bench = Bench(tiny_bert, moods)
+    trained = bench.train(replace(SHORT, trains="alternate", epochs=4, patience=2))
+    parts = [epoch.trained for epoch in trained.epochs]
+    rounds = 1 + sum(1 for before, after in pairwise(parts) if (before, after) == ("head", "layer"))
+    assert rounds >= 2 and parts[0] == "layer" and parts[-1] == "head"
+    assert trained.best.score == max(epoch.score for epoch in trained.epochs)
+    last = [epoch.score for epoch in trained.epochs[len(parts) - 1 - parts[::-1].index("layer") :]]
+    assert max(last) <= trained.best.score
+
+
+def test_all_rows_are_in_batches_once_and_none_is_short() -> None:
+    for n, size in ((100, 32), (97, 32), (64, 32), (33, 32), (48, 32), (5, 5)):
+        batches = list(random_batches(n, size, torch.Generator().manual_seed(0)))
+        assert sorted(torch.cat(batches).tolist()) == list(range(n))
+        assert all(size / 2 <= len(rows) < 1.5 * size for rows in batches)
+
+
+def test_a_small_batch_without_correction_is_warned_of_with_its_ceiling(tiny_bert: str, moods: Any) -> None:
+    bench = Bench(tiny_bert, moods)
+    with pytest.warns(CeilingWarning, match="16 rows in 32 dimensions"):
+        bench.train(replace(SHORT, corrected=False, epochs=1))
+
+
+def test_a_loss_that_is_not_a_number_raises_diverged(tiny_bert: str, moods: Any) -> None:
+    bench = Bench(tiny_bert, moods)
+    broken = Features(torch.where(torch.arange(32) == 3, torch.nan, bench.features.vectors), bench.features.labels)
+    with pytest.raises(Diverged, match=r"step 1 with learning rate 0\.01"):
+        train_layer(bench.model, broken, bench.features, accuracy, SHORT)
+
+
+def test_fewer_rows_than_a_batch_are_an_error(tiny_bert: str, moods: Any) -> None:
+    bench = Bench(tiny_bert, moods)
+    with pytest.raises(ValueError, match="96 rows"):
+        bench.train(replace(SHORT, batch_size=128))

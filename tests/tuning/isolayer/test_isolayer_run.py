@@ -18,8 +18,12 @@ pytest.importorskip("accelerate", reason="the extra models is not installed")
 from safetensors.torch import load_file  # noqa: E402
 
 from theodolite.metrics.isoscore import iso_score  # noqa: E402
+from theodolite.models.encoder import Encoder  # noqa: E402
+from theodolite.models.tokens import text_inputs  # noqa: E402
 from theodolite.tasks import load_task  # noqa: E402
 from theodolite.tuning import LayerSettings, TunedClassifier, fine_tune  # noqa: E402
+from theodolite.tuning.heads import Features, TextDataset  # noqa: E402
+from theodolite.tuning.isolayer.run import cached_features, features_key  # noqa: E402
 from theodolite.tuning.planning import settings_of_run  # noqa: E402
 from theodolite.tuning.runs import Run  # noqa: E402
 from theodolite.tuning.trainers import Diverged  # noqa: E402
@@ -111,3 +115,61 @@ def test_the_rows_of_a_layers_training_say_what_trained(plain_run: Path, tmp_pat
     after = next(row for row in tuned.rows if row.state == "isolayer" and row.metric == "accuracy")
     assert after.setting == "isolayer trains=joint learning_rate=0.01 batch_size=16 epochs=3"
     assert tuned.result.title == f"Fine-tuning bert on moods, {after.setting}"
+
+
+def features(seed: int = 0, n: int = 5) -> dict[str, Features]:
+    random = torch.Generator().manual_seed(seed)
+    return {"train": Features(torch.randn(n, 4, generator=random), torch.arange(n).unsqueeze(1))}
+
+
+def test_cached_features_come_back_to_the_bit_and_are_made_once(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def make() -> dict[str, Features]:
+        calls.append(1)
+        return features()
+
+    first, second = (cached_features(tmp_path / "f.safetensors", "key", make)["train"] for _ in range(2))
+    assert calls == [1]
+    assert torch.equal(first.vectors, second.vectors) and torch.equal(first.labels, second.labels)
+    assert [path.name for path in tmp_path.iterdir()] == ["f.safetensors"]
+
+
+def test_another_key_or_a_damaged_file_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "f.safetensors"
+    cached_features(path, "one", lambda: features(0))
+    other = cached_features(path, "two", lambda: features(1))["train"]
+    assert torch.equal(other.vectors, features(1)["train"].vectors)
+    path.write_bytes(path.read_bytes()[:50])
+    again = cached_features(path, "two", lambda: features(2))["train"]
+    assert torch.equal(again.vectors, features(2)["train"].vectors)
+
+
+def test_a_failure_while_embedding_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        cached_features(tmp_path / "f.safetensors", "key", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_key_depends_on_weights_texts_targets_and_splits(tiny_bert: str, moods: Any) -> None:
+    encoder, texts = Encoder.load(tiny_bert, device="cpu"), load_task(moods, "dev").texts
+
+    def dataset(texts: Any, targets: Any = None) -> TextDataset:
+        return TextDataset.of(encoder, text_inputs(texts, "cls"), "cls", targets=targets)
+
+    def key(**datasets: TextDataset) -> str:
+        return features_key(encoder.fingerprint(), datasets)
+
+    first = key(train=dataset(texts))
+    assert first == key(train=dataset(list(texts)))
+    others = [
+        key(train=dataset(texts, np.eye(len(texts), dtype=int)[3])),
+        key(dev=dataset(texts)),
+        key(train=dataset(texts[:-1])),
+        key(train=dataset(["the dog .", *texts[1:]])),
+    ]
+    with torch.no_grad():
+        next(encoder.module.parameters()).view(-1)[0] += 1
+    others.append(key(train=dataset(texts)))
+    assert len({first, *others}) == 6
+    assert all(len(digest) == 64 for digest in others)

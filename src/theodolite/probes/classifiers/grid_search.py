@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from theodolite.probes.classifiers.network import Job, Network
-from theodolite.probes.labels import Codes, Labelled
+from theodolite.core.vectors import Indices
+from theodolite.probes.classifiers.networks import Job, Network
+from theodolite.probes.labels import Labelled
 
 # The published grid (Zhou & Srikumar 2022): units of two hidden layers, and L2 weights.
 HIDDEN = tuple((first, second) for first in (32, 64, 128, 256) for second in (32, 64, 128, 256))
@@ -29,7 +30,7 @@ Train: TypeAlias = Callable[[Sequence[Job]], list[Network]]
 class Folds(NamedTuple):
     """(training rows, held-out rows) of each fold, and a note on classes that are too rare."""
 
-    parts: list[tuple[Codes, Codes]]
+    parts: list[tuple[Indices, Indices]]
     note: str
 
 
@@ -91,24 +92,13 @@ class Search:
     likelihoods
         Mean log-probabilities of the held-out labels, with which a race breaks ties.
     epochs
-        Passes over the rows; nan as well if scikit-learn's search ran, which does not return them.
+        Passes over the rows.
     """
 
     cells: tuple[Cell, ...]
     scores: NDArray[np.float64]
     likelihoods: NDArray[np.float64]
     epochs: NDArray[np.float64]
-
-    @classmethod
-    def empty(cls, cells: tuple[Cell, ...], folds: Folds) -> Search:
-        """A search in which nothing has run yet.
-
-        Parameters
-        ----------
-        cells, folds
-            The grid and the folds.
-        """
-        return cls(cells, *(np.full((len(cells), len(folds.parts)), np.nan) for _ in range(3)))
 
     @property
     def best(self) -> int:
@@ -137,8 +127,12 @@ def grid(hidden: Sequence[Sequence[int]], alphas: Sequence[float]) -> tuple[Cell
     return cells
 
 
-def search_all(data: Labelled, folds: Folds, cells: tuple[Cell, ...], train: Train, *, seed: int) -> Search:
-    """Every cell on every fold.
+def search_grid(data: Labelled, folds: Folds, cells: tuple[Cell, ...], train: Train, *, seed: int, race: bool = True) -> Search:
+    """Cells on held-out folds: all on the first one, the best eight on the second, then four, then two.
+
+    On the first fold the L2 weights of an architecture are bisected: between two that are right on the same held-out rows, up
+    to 1 %, none is tried, and only the best of such equals goes on. Weights of 1e-7 to 1e-3 are often equals: without this
+    they would fill the final with copies of one probe.
 
     Parameters
     ----------
@@ -148,32 +142,20 @@ def search_all(data: Labelled, folds: Folds, cells: tuple[Cell, ...], train: Tra
         Trains networks on the data.
     seed
         Of every network.
+    race
+        False tries every cell on every fold.
     """
-    search = Search.empty(cells, folds)
+    search = Search(cells, *(np.full((len(cells), len(folds.parts)), np.nan) for _ in range(3)))
+    if race:
+        racing = _distinct(cells, _first_fold(search, data, folds, train, seed))
+        for fold, at_most in enumerate(race_sizes(len(cells), len(folds.parts))[1:], start=1):
+            racing = _leaders(racing, search, fold, at_most)
+            _run(search, data, folds, [(i, fold) for i in racing], train, seed=seed)
+        return search
     # One architecture at a time trains as one model, and the networks of the whole grid need not be in memory.
     for hidden in dict.fromkeys(cell.hidden for cell in cells):
         same = [i for i, cell in enumerate(cells) if cell.hidden == hidden]
         _run(search, data, folds, [(i, fold) for fold in range(len(folds.parts)) for i in same], train, seed=seed)
-    return search
-
-
-def search_by_race(data: Labelled, folds: Folds, cells: tuple[Cell, ...], train: Train, *, seed: int) -> Search:
-    """The grid on the first fold, the best eight cells on the second, then four, then two.
-
-    On the first fold the L2 weights of an architecture are bisected: between two that are right on the same held-out rows, up
-    to 1 %, none is tried, and only the best of such equals goes on. Weights of 1e-7 to 1e-3 are often equals: without this
-    they would fill the final with copies of one probe.
-
-    Parameters
-    ----------
-    data, folds, cells, train, seed
-        As in `search_all`.
-    """
-    search = Search.empty(cells, folds)
-    racing = _distinct(cells, _first_fold(search, data, folds, train, seed))
-    for fold, at_most in enumerate(race_sizes(len(cells), len(folds.parts))[1:], start=1):
-        racing = _leaders(racing, search, fold, at_most)
-        _run(search, data, folds, [(i, fold) for i in racing], train, seed=seed)
     return search
 
 

@@ -1,26 +1,93 @@
-"""The nearest points of the hulls of a few points, by three active-set methods.
+"""The nearest points of the hulls of a few points, by two active-set methods, and how their kernels are compiled.
 
 `solve_by_points` exchanges one point at a time, `solve_by_blocks` many at once (for high dimensions); both work on the Gram
-matrix of the points. `solve_by_least_squares` works on the points themselves: slower, but it keeps twice as many digits, which
-thin gaps need.
+matrix of the points.
 
 The Gram matrix K is signed: points of the first hull count as +1, of the second as -1, so that the difference of the nearest
 points is one signed combination of all points, and the squared distance is weights' K weights. A constant is added inside each of
 the two groups: it changes nothing as long as the weights of a group sum to 1, and it makes the matrix of an affinely independent
 set invertible.
 
-Kernels are written in NumPy that numba compiles. If loops are faster compiled, a version with whole arrays is next to them for
-machines without numba, and both give the same answers.
+Kernels are written in NumPy that numba compiles if it is installed; without it the same code runs as it is. If loops are faster
+compiled, a version with whole arrays is next to them for machines without numba, and both give the same answers.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType
+from typing import Any, TypeAlias, TypeVar, cast
 
-from theodolite.probes.compiled import Flags, Floats, Ints, jit_or
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.bool_]
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 # Share added to a diagonal: repeated points would make a Gram matrix singular.
 _JITTER = 1e-12
+
+
+def jit(kernel: Kernel, **callees: Callable[..., Any]) -> Kernel:
+    """Compile a kernel to machine code that releases the interpreter's lock and is cached on disk.
+
+    Parameters
+    ----------
+    kernel
+        A function in the subset of NumPy that numba compiles.
+    callees
+        What names in its body refer to in the compiled code, if not to what they do in Python: one source then serves twice, as
+        plain Python that calls plain functions, and compiled, calling compiled ones.
+
+    Returns
+    -------
+    Kernel
+        The compiled function; `kernel` itself if numba is not installed.
+    """
+    try:
+        from numba import njit
+    except ImportError:
+        return kernel
+    source: Any = kernel
+    if callees:
+        source = FunctionType(source.__code__, {**source.__globals__, **callees}, source.__name__, source.__defaults__)
+        source.__qualname__, source.__module__ = kernel.__qualname__, kernel.__module__
+    # Sums may be reordered, as NumPy's are too; infinities must keep their meaning, so full fastmath is out.
+    freedom = {"reassoc", "contract", "nsz"}
+    return cast(Kernel, njit(cache=True, nogil=True, error_model="numpy", fastmath=freedom)(source))
+
+
+def jit_or(plain: Kernel) -> Callable[[Kernel], Kernel]:
+    """Decorate loops: compiled with numba, or replaced by `plain` without it.
+
+    Parameters
+    ----------
+    plain
+        A function that computes the same with whole arrays, because the loops would be slow in Python.
+    """
+
+    def choose(loops: Kernel) -> Kernel:
+        machine_code = jit(loops)
+        return plain if machine_code is loops else machine_code
+
+    return choose
+
+
+def needs_compiling(kernel: Callable[..., Any]) -> bool:
+    """Whether calling a kernel compiles it first: it is neither in memory nor cached on disk.
+
+    Parameters
+    ----------
+    kernel
+        What `jit` returned.
+    """
+    stats = getattr(kernel, "stats", None)  # numba's own; a plain function has none
+    if stats is None or getattr(kernel, "signatures", None):
+        return False
+    return not any(Path(stats.cache_path).glob(f"*.{kernel.__name__}-*.nbi"))
 
 
 def solve_by_points_in_arrays(
@@ -272,94 +339,3 @@ def _block(K: Floats, places: Ints) -> Floats:
     block = K[np.ix_(places, places)]
     block[np.diag_indices(len(places))] *= 1.0 + _JITTER
     return block
-
-
-def solve_by_least_squares(
-    A: Floats, B: Floats, weights_a: Floats, weights_b: Floats, *, touching: float, tolerance: float, max_rounds: int = 400
-) -> tuple[float, float, Floats, Floats, Floats]:
-    """Better nearest points of two hulls than those that are known.
-
-    A least-squares problem in the points loses half as many digits to rounding as one in their products does.
-
-    Parameters
-    ----------
-    A, B
-        The two sets, (n, d) and (m, d).
-    weights_a, weights_b
-        Convex weights of nearly nearest points.
-    touching, tolerance
-        As in `theodolite.probes.hulls.gap.solve_gap`.
-    max_rounds
-        How many points may enter.
-
-    Returns
-    -------
-    tuple
-        Lower and upper bound of the distance, the normal of the plane, and the convex weights of A and of B.
-    """
-    signed = np.concatenate([A, -B])
-    in_a = np.arange(len(signed)) < len(A)
-    weights = np.concatenate([weights_a, weights_b])
-    # A weight far below rounding means nothing, but each hull keeps its heaviest point.
-    in_set = weights > 1e-12 * np.where(in_a, weights_a.max(), weights_b.max())
-    lower, upper, normal, best = -np.inf, np.inf, np.zeros(A.shape[1]), weights
-    idle = 0
-    for _ in range(max_rounds):
-        if not (in_set[in_a].any() and in_set[~in_a].any()):
-            break  # rounding took the last point of a hull
-        weights = np.maximum(np.where(in_set, weights, 0.0), 0.0)
-        weights = weights / np.where(in_a, weights[in_a].sum(), weights[~in_a].sum())
-        weights, in_set = _to_flat_minimum(signed, in_a, weights, in_set)
-        w = weights @ signed
-        length = float(np.linalg.norm(w))
-        idle = 0 if length < upper * (1 - 1e-12) else idle + 1
-        if length < upper:
-            upper, best = length, weights
-        along = signed @ w
-        first, second = np.where(in_a, along, np.inf), np.where(in_a, np.inf, along)
-        if length > 0 and (bound := float(first.min() + second.min()) / length) > lower:
-            lower, normal = bound, w
-        if upper <= touching or (lower > touching and upper - lower <= tolerance * upper):
-            break
-        away_first, away_second = (weights * in_a) @ along - first.min(), (weights * ~in_a) @ along - second.min()
-        entering = int(first.argmin() if away_first >= away_second else second.argmin())
-        if in_set[entering] or idle > 8:
-            break  # the digits are used up
-        in_set = in_set.copy()
-        in_set[entering] = True
-    return lower, upper, normal, best[: len(A)], best[len(A) :]
-
-
-def _to_flat_minimum(signed: Floats, in_a: Flags, weights: Floats, in_set: Flags) -> tuple[Floats, Flags]:
-    """Go to the nearest points of the two flats; each point whose weight runs out on the way leaves the set."""
-    while True:
-        places = np.flatnonzero(in_set)
-        target = np.zeros_like(weights)
-        target[places] = _flat_minimum(signed[places], in_a[places], weights[places])
-        negative = in_set & (target <= 0)
-        if not negative.any():
-            return target, in_set
-        steps = np.where(negative, weights / np.maximum(weights - target, 1e-300), np.inf)
-        leaving = int(steps.argmin())
-        weights = weights + steps[leaving] * (target - weights)
-        weights[leaving] = 0.0
-        in_set = in_set.copy()
-        in_set[leaving] = False
-
-
-def _flat_minimum(points: Floats, in_a: Flags, weights: Floats) -> Floats:
-    """Weights of the nearest points of two flats, each group's summing to 1: least squares in the differences to its heaviest."""
-    target = weights.copy()
-    columns, owners = [], []
-    for group in (np.flatnonzero(in_a), np.flatnonzero(~in_a)):
-        base = group[weights[group].argmax()]
-        for place in group[group != base]:
-            columns.append(points[place] - points[base])
-            owners.append((place, base))
-    if not columns:
-        return target
-    moves = np.linalg.lstsq(np.stack(columns, axis=1), -(weights @ points), rcond=1e-14)[0]
-    for (place, base), move in zip(owners, moves, strict=True):
-        target[place] += move
-        target[base] -= move
-    return target

@@ -1,4 +1,4 @@
-"""The gap between two convex hulls: whether they are disjoint, how far apart they are, and the proof of both.
+"""The gap between two convex hulls, or between a point and a hull: whether there is one, how wide it is, and the proof of both.
 
 Every answer has a certificate. Disjoint: a plane with all points of one set on one side and all points of the other set on the
 other side. Overlapping: a point that is a convex combination of both sets. The distance is between what the plane proves (at
@@ -7,13 +7,21 @@ least this far) and what one point of each hull proves (at most this far).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from theodolite.core.parallel import in_parallel
 from theodolite.core.vectors import array
-from theodolite.probes.compiled import Floats, Ints
+from theodolite.probes.hulls.active_set import Floats, Ints
+from theodolite.probes.hulls.fallback_solvers import Proof, is_decided, solve_by_least_squares, solve_by_newton
+from theodolite.probes.hulls.working_set import OVERLAPPING, UNDECIDED, nearest_points
+
+Pair: TypeAlias = tuple[int, int]
+Progress: TypeAlias = Callable[[int, int], None]  # called with (done, total); may raise to cancel
 
 # Hulls closer than this share of the scale (the largest distance of a point from the middle) touch, which counts as overlap.
 TOUCHING = 1e-7
@@ -93,7 +101,7 @@ def hull_gap(A: ArrayLike, B: ArrayLike, *, tolerance: float = 1e-6, scale: floa
     origin = 0.5 * (P.mean(axis=0) + Q.mean(axis=0))
     P, Q = P - origin, Q - origin
     if scale is None:
-        scale = float(np.sqrt(max(np.einsum("ij,ij->i", P, P).max(), np.einsum("ij,ij->i", Q, Q).max())))
+        scale = max(largest_norm(P), largest_norm(Q))
     gap = solve_gap(P, Q, touching=TOUCHING * scale, tolerance=tolerance)
     return replace(gap, offset=gap.offset + float(gap.normal @ origin), near_a=gap.near_a + origin, near_b=gap.near_b + origin)
 
@@ -120,39 +128,64 @@ def solve_gap(
     start
         A direction from B to A that nearly separates them; by default from mean to mean.
     """
-    from theodolite.probes.hulls.active_set import solve_by_least_squares
-    from theodolite.probes.hulls.newton import newton_gap
-    from theodolite.probes.hulls.working_set import UNDECIDED, nearest_points
-
     direction = A.mean(axis=0) - B.mean(axis=0) if start is None else start
     nearest = nearest_points(A, B, direction, touching, tolerance, enough=0.0 if decide else np.inf)
-    weights_a, weights_b = _convex_weights(nearest.rows, nearest.weights, len(A), len(B))
+    # The weights of the working set as weights of all rows, each set's summing to 1.
+    weights = np.zeros(len(A) + len(B))
+    weights[nearest.rows] = np.maximum(nearest.weights[: len(nearest.rows)], 0.0)
+    weights_a, weights_b = weights[: len(A)] / weights[: len(A)].sum(), weights[len(A) :] / weights[len(A) :].sum()
     if nearest.verdict != UNDECIDED:
         return _certified_gap(A, B, nearest.normal, weights_a, weights_b, touching)
     if decide:
         tolerance = np.inf
     # The working set's own upper bound may be that of an earlier round: what counts is what these weights show.
     upper = float(np.linalg.norm(weights_a @ A - weights_b @ B))
-    best = _Best(nearest.lower, upper, nearest.normal, weights_a, weights_b)
-    if np.count_nonzero(nearest.weights) <= _FEW_POINTS and not best.is_enough(touching, tolerance):
-        better = solve_by_least_squares(A, B, best.weights_a, best.weights_b, touching=touching, tolerance=tolerance)
-        best = best.improved_by(*better)
-    if not best.is_enough(touching, tolerance):
-        better = newton_gap(A, B, touching=touching, start=best.normal, tolerance=tolerance)[1:]
-        best = best.improved_by(*better)
+    best = Proof(nearest.lower, upper, nearest.normal, weights_a, weights_b)
+    if np.count_nonzero(nearest.weights) <= _FEW_POINTS and not is_decided(best.lower, best.upper, touching, tolerance):
+        best = best.improved_by(solve_by_least_squares(A, B, weights_a, weights_b, touching=touching, tolerance=tolerance))
+    if not is_decided(best.lower, best.upper, touching, tolerance):
+        best = best.improved_by(solve_by_newton(A, B, touching=touching, start=best.normal, tolerance=tolerance))
     return _certified_gap(A, B, best.normal, best.weights_a, best.weights_b, touching)
 
 
-def gap_bounds(A: Floats, B: Floats, touching: float, tolerance: float) -> tuple[float, float]:
-    """Lower and upper bound of the distance between two hulls; a lower bound of 0 means that they overlap.
+def pair_bounds(
+    hulls: Sequence[Floats],
+    pairs: Sequence[Pair],
+    touching: float,
+    tolerance: float,
+    n_jobs: int | None,
+    progress: Progress | None,
+) -> list[tuple[float, float]]:
+    """Lower and upper bound of the distance of each pair of hulls; a lower bound of 0 means that they overlap.
 
     Parameters
     ----------
-    A, B, touching, tolerance
+    hulls
+        The points of each hull, (n_i, d), near the origin.
+    pairs
+        The numbers of the two hulls of each pair.
+    touching, tolerance
         As in `solve_gap`.
+    n_jobs, progress
+        As in `theodolite.core.parallel.in_parallel`.
     """
-    gap = solve_gap(A, B, touching=touching, tolerance=tolerance)
-    return gap.lower, gap.upper
+
+    def bounds(pair: Pair) -> tuple[float, float]:
+        gap = solve_gap(hulls[pair[0]], hulls[pair[1]], touching=touching, tolerance=tolerance)
+        return gap.lower, gap.upper
+
+    return in_parallel(bounds, pairs, n_jobs=n_jobs, progress=progress)
+
+
+def largest_norm(rows: Floats) -> float:
+    """The largest distance of a row from the origin.
+
+    Parameters
+    ----------
+    rows
+        (n, d) points.
+    """
+    return float(np.sqrt(np.einsum("ij,ij->i", rows, rows).max()))
 
 
 def separating_plane(A: Floats, B: Floats, touching: float, start: Floats | None) -> Floats | None:
@@ -167,40 +200,73 @@ def separating_plane(A: Floats, B: Floats, touching: float, start: Floats | None
     """
     # From a plane that nearly separates, Newton steps are fastest, unless there are fewer points than dimensions.
     if start is not None and len(A) + len(B) > A.shape[1]:
-        from theodolite.probes.hulls.newton import newton_gap
-
-        verdict, _, _, normal, _, _ = newton_gap(A, B, touching=touching, start=start)
-        if verdict != 0:
-            return normal if verdict > 0 else None
+        proof = solve_by_newton(A, B, touching=touching, start=start)
+        if proof.lower > touching or proof.upper <= touching:
+            return proof.normal if proof.lower > touching else None
     gap = solve_gap(A, B, touching=touching, decide=True, start=start)
     return None if gap.overlap else gap.normal
 
 
-@dataclass(frozen=True, eq=False)
-class _Best:
-    """The best bounds so far, with the plane and the weights that prove them."""
+def hull_distances(points: Floats, hulls: list[Floats], touching: float, *, n_jobs: int | None = None) -> Floats:
+    """The distance of each point to each hull, (points, hulls); 0 inside or touching.
 
-    lower: float
-    upper: float
-    normal: Floats
-    weights_a: Floats
-    weights_b: Floats
+    Parameters
+    ----------
+    points
+        (m, d) points in the coordinates of the hulls.
+    hulls
+        The points of each hull, (n_i, d).
+    touching
+        The distance up to which a point counts as inside.
+    n_jobs
+        Threads, as in `theodolite.core.parallel.in_parallel`.
+    """
 
-    def is_enough(self, touching: float, tolerance: float) -> bool:
-        return self.upper <= touching or (self.lower > touching and self.upper - self.lower <= tolerance * self.upper)
+    def distances_of(point: Floats) -> Floats:
+        return np.array([_distance(point, hull, touching) for hull in hulls])
 
-    def improved_by(self, lower: float, upper: float, normal: Floats, weights_a: Floats, weights_b: Floats) -> _Best:
-        plane = (lower, normal) if lower > self.lower else (self.lower, self.normal)
-        points = (upper, weights_a, weights_b) if upper < self.upper else (self.upper, self.weights_a, self.weights_b)
-        return _Best(plane[0], points[0], plane[1], points[1], points[2])
+    return np.stack(in_parallel(distances_of, list(points), n_jobs=n_jobs))
 
 
-def _convex_weights(rows: Ints, weights: Floats, n_a: int, n_b: int) -> tuple[Floats, Floats]:
-    """Weights of a working set as weights of all rows of A and of B, each set's summing to 1."""
-    all_weights = np.zeros(n_a + n_b)
-    all_weights[rows] = np.maximum(weights[: len(rows)], 0.0)
-    weights_a, weights_b = all_weights[:n_a], all_weights[n_a:]
-    return weights_a / weights_a.sum(), weights_b / weights_b.sum()
+def nearest_hulls(points: Floats, hulls: list[Floats], touching: float, *, n_jobs: int | None = None) -> Ints:
+    """The number of the nearest hull of each point; of equally near ones the first.
+
+    Parameters
+    ----------
+    points, hulls, touching, n_jobs
+        As in `hull_distances`.
+    """
+    centres = np.stack([hull.mean(axis=0) for hull in hulls])
+    radii = np.array([largest_norm(hull - centre) for hull, centre in zip(hulls, centres, strict=True)])
+
+    def nearest_of(point: Floats) -> int:
+        apart = np.linalg.norm(centres - point, axis=1)
+        # A hull is inside its sphere, so a hull whose sphere is further than the best so far need not be solved.
+        at_least = np.maximum(apart - radii, 0.0)
+        best, nearest = np.inf, -1
+        for hull in np.argsort(apart, kind="stable"):  # the nearest centre is the best guess
+            if at_least[hull] > best:
+                continue
+            distance = _distance(point, hulls[hull], touching, beyond=best)
+            if distance < best or (distance == best and hull < nearest):
+                best, nearest = distance, int(hull)
+        return nearest
+
+    return np.array(in_parallel(nearest_of, list(points), n_jobs=n_jobs), dtype=np.int64)
+
+
+def _distance(point: Floats, hull: Floats, touching: float, *, beyond: float = np.inf) -> float:
+    """The distance of a point to a hull; only a lower bound if that is above `beyond`."""
+    single = point[None, :]
+    start = point - hull.mean(axis=0)
+    nearest = nearest_points(single, hull, start, touching, 1e-9, enough=beyond, max_rounds=400)
+    lower, upper = nearest.lower, nearest.upper
+    if nearest.verdict == OVERLAPPING:
+        return 0.0
+    if nearest.verdict == UNDECIDED and upper - lower > 1e-6 * upper:
+        gap = solve_gap(single, hull, touching=touching, tolerance=1e-9)
+        return 0.0 if gap.overlap else 0.5 * (gap.lower + gap.upper)
+    return lower if lower > beyond else 0.5 * (lower + upper)
 
 
 def _certified_gap(A: Floats, B: Floats, normal: Floats, weights_a: Floats, weights_b: Floats, touching: float) -> HullGap:

@@ -10,17 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from theodolite.probes.compiled import Flags, Floats, Ints, jit, with_callees
-from theodolite.probes.hulls.active_set import inverse_on_support, solve_by_blocks, solve_by_points
+from theodolite.probes.hulls.active_set import Flags, Floats, Ints, inverse_on_support, jit, solve_by_blocks, solve_by_points
 
 SEPARATED, OVERLAPPING, UNDECIDED = 1, -1, 0
-
 
 # Up to this dimension two hulls are solved in compiled code; above it, products of whole arrays take most of the time anyway.
 MAX_COMPILED_DIMENSION = 256
 
 # Points of each hull that may enter the working set in a round; in high dimensions, in the first round.
-POINTS_PER_ROUND = 4
+_POINTS_PER_ROUND = 4
 
 
 class NearestPoints(NamedTuple):
@@ -67,31 +65,19 @@ def nearest_points(
         After how many rounds to give up; at most 60 in high dimensions.
     """
     if A.shape[1] <= MAX_COMPILED_DIMENSION:
-        return NearestPoints(
-            *grow_working_set_compiled(A, B, direction, touching, tolerance, enough, max_rounds, POINTS_PER_ROUND, None)
-        )
-    return NearestPoints(
-        *_grow_working_set(A, B, direction, touching, tolerance, enough, min(max_rounds, 60), POINTS_PER_ROUND, True)
-    )
+        return NearestPoints(*grow_working_set_compiled(A, B, direction, touching, tolerance, enough, max_rounds, None))
+    return NearestPoints(*_grow_working_set(A, B, direction, touching, tolerance, enough, min(max_rounds, 60), True))
 
 
 def _grow_working_set(
-    A: Floats,
-    B: Floats,
-    direction: Floats,
-    touching: float,
-    tolerance: float,
-    enough: float,
-    max_rounds: int,
-    at_once: int,
-    in_blocks: bool | None,
+    A: Floats, B: Floats, direction: Floats, touching: float, tolerance: float, enough: float, rounds: int, in_blocks: bool | None
 ) -> tuple[int, float, float, Floats, Ints, Floats]:
     """The fields of `NearestPoints`. Each round solves a working set exactly and adds the points beyond its plane.
 
     `in_blocks` is True to exchange many points at a time, or None: a None that numba can see removes that branch from the
     compiled code.
     """
-    na = len(A)
+    na, at_once = len(A), _POINTS_PER_ROUND
     i, j = np.argmin(A @ direction), np.argmax(B @ direction)
     in_set_a, in_set_b = np.zeros(na, dtype=np.bool_), np.zeros(len(B), dtype=np.bool_)
     in_set_a[i] = True
@@ -105,7 +91,7 @@ def _grow_working_set(
     P, first, weights, K, H, ridge = _first_pair(A[i], B[j], touching * touching)
     verdict, lower, upper, idle = UNDECIDED, -np.inf, np.inf, 0
     normal = P[0] + P[1]
-    for _ in range(max_rounds):
+    for _ in range(rounds):
         # Weights that sum to 1 within each hull give points of the hulls, whatever rounding did to them.
         weights = np.maximum(weights, 0.0)
         weights /= np.where(first > 0, (weights * first).sum(), (weights * (1.0 - first)).sum())
@@ -150,11 +136,8 @@ def _grow_working_set(
             in_set_b[:] = False
             P, first, weights, K, H = _restricted(P, first, weights, K, H, support)
             rows = rows[support]
-            for row in rows:
-                if row < na:
-                    in_set_a[row] = True
-                else:
-                    in_set_b[row - na] = True
+            in_set_a[rows[rows < na]] = True
+            in_set_b[rows[rows >= na] - na] = True
         in_set_a[new_a] = True
         in_set_b[new_b] = True
         new, new_first = np.empty((len(new_a) + len(new_b), A.shape[1])), np.zeros(len(new_a) + len(new_b))
@@ -231,20 +214,14 @@ def _restricted(
     P: Floats, first: Floats, weights: Floats, K: Floats, H: Floats, support: Ints
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """A working set without the points that have no weight."""
-    gram, inverse = np.empty((len(support), len(support))), np.empty((len(support), len(support)))
-    for row in range(len(support)):
-        gram[row] = K[support[row]][support]
-        inverse[row] = H[support[row]][support]
-    return P[support], first[support], weights[support], gram, inverse
+    return P[support], first[support], weights[support], K[support][:, support].copy(), H[support][:, support].copy()
 
 
 # The same for low dimensions, where most of the time is spent between the products; `in_blocks` must be None.
 grow_working_set_compiled = jit(
-    with_callees(
-        _grow_working_set,
-        _first_pair=jit(_first_pair),
-        _outside=jit(_outside),
-        _restricted=jit(_restricted),
-        _extended=jit(_extended),
-    )
+    _grow_working_set,
+    _first_pair=jit(_first_pair),
+    _outside=jit(_outside),
+    _restricted=jit(_restricted),
+    _extended=jit(_extended),
 )

@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 
 from theodolite.core.options import option
 from theodolite.core.vectors import BLOCK_BYTES, Source
-from theodolite.spaces.readers.errors import DataError, EmptyFileError
-from theodolite.spaces.readers.location import File
-from theodolite.spaces.readers.sources import Spool, file_source
+from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File, file_source
 
-SAFETENSORS_TYPES = {
+_SAFETENSORS_TYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4",
     "I16": "<i2", "I8": "<i1", "U8": "<u1", "BOOL": "?",
 }  # fmt: skip
@@ -35,13 +33,9 @@ class Layout:
     offset: int
 
     @property
-    def nbytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
-
-    @property
     def end(self) -> int:
         """The byte after the last number."""
-        return self.offset + self.nbytes
+        return self.offset + int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
 
 def read_npy(file: File) -> Source:
@@ -54,7 +48,7 @@ def read_npy(file: File) -> Source:
     """
     with file.open() as stream:
         layout = read_layout(stream, file)
-    _require_matrix(layout.shape, layout.dtype, file)
+    _require_matrix(layout, file)
     return _array_source(file, layout)
 
 
@@ -80,8 +74,7 @@ def read_npz(file: File, *, key: str | None) -> Source:
     except zipfile.BadZipFile as error:
         raise DataError(f"this is not a whole .npz archive ({error}); write it again with numpy.savez", file) from error
     name = _choose_array(file, {name: layout.shape for name, layout in layouts.items()}, key)
-    layout = layouts[name]
-    _require_matrix(layout.shape, layout.dtype, f"{file}, array {name!r}")
+    _require_matrix(layouts[name], f"{file}, array {name!r}")
 
     @contextmanager
     def open_member() -> Iterator[IO[bytes]]:
@@ -89,7 +82,7 @@ def read_npz(file: File, *, key: str | None) -> Source:
             yield inner
 
     # A compressed member cannot be read from the middle, so later passes read a copy on disk.
-    return _streamed(file, open_member, layout, spool=is_compressed)
+    return _streamed(file, open_member, layouts[name], spool=is_compressed)
 
 
 def read_safetensors(file: File, *, key: str | None) -> Source:
@@ -106,13 +99,13 @@ def read_safetensors(file: File, *, key: str | None) -> Source:
     tensors, start = _safetensors_header(file)
     name = _choose_array(file, {name: tuple(entry["shape"]) for name, entry in tensors.items()}, key)
     entry, place = tensors[name], f"{file}, tensor {name!r}"
-    if entry["dtype"] not in SAFETENSORS_TYPES:
-        raise DataError(f"it is stored as {entry['dtype']}; convert it to one of {', '.join(SAFETENSORS_TYPES)}", place)
-    dtype = np.dtype(SAFETENSORS_TYPES[entry["dtype"]])
+    if entry["dtype"] not in _SAFETENSORS_TYPES:
+        raise DataError(f"it is stored as {entry['dtype']}; convert it to one of {', '.join(_SAFETENSORS_TYPES)}", place)
+    dtype = np.dtype(_SAFETENSORS_TYPES[entry["dtype"]])
     layout = Layout(tuple(entry["shape"]), False, dtype, start + entry["data_offsets"][0])
-    _require_matrix(layout.shape, dtype, place)
+    _require_matrix(layout, place)
     numbers = _array_source(file, layout)
-    return _widened(file, numbers, layout) if entry["dtype"] == "BF16" else numbers
+    return _widened(file, numbers) if entry["dtype"] == "BF16" else numbers
 
 
 def read_layout(stream: IO[bytes], name: object) -> Layout:
@@ -137,35 +130,19 @@ def read_layout(stream: IO[bytes], name: object) -> Layout:
     return Layout(tuple(shape), bool(fortran), dtype, stream.tell())
 
 
-def mapped_source(file: File, array: NDArray[Any]) -> Source:
-    """A source over a memory-mapped (n, d) array.
-
-    Parameters
-    ----------
-    file
-        The file, for messages.
-    array
-        The mapped array.
-    """
-    n, d = array.shape
-    return file_source(file, lambda: iter([array]), n=n, d=d, dtype=array.dtype, take=lambda rows: array[rows])
-
-
 def _array_source(file: File, layout: Layout) -> Source:
     if 0 in layout.shape:
         raise EmptyFileError(f"the array is empty (shape {layout.shape}); there must be at least one vector", file)
     # Mapping a file that is too short would kill the process when the missing page is touched.
-    size = file.size
-    if size < layout.end:
-        raise DataError(
-            f"the file is cut short: vectors {layout.shape} end at byte {layout.end:,}, the file has {size:,}; "
-            "copy or write it again",
-            file,
-        )
+    if file.size < layout.end:
+        fault = f"the file is cut short: vectors {layout.shape} end at byte {layout.end:,}, the file has {file.size:,}"
+        raise DataError(f"{fault}; copy or write it again", file)
     if file.local is None:
         return _streamed(file, file.open, layout)
     order: Any = "F" if layout.fortran else "C"
-    return mapped_source(file, np.memmap(file.local, layout.dtype, "r", layout.offset, layout.shape, order=order))
+    array = np.memmap(file.local, layout.dtype, "r", layout.offset, layout.shape, order=order)
+    n, d = array.shape
+    return file_source(file, lambda: iter([array]), n=n, d=d, dtype=array.dtype, take=lambda rows: array[rows])
 
 
 def _streamed(
@@ -175,45 +152,30 @@ def _streamed(
     n, d = layout.shape
 
     def chunks() -> Iterator[NDArray[Any]]:
+        # Columns first: no row is complete before the last column is read.
+        step = n if layout.fortran else max(1, BLOCK_BYTES // (d * layout.dtype.itemsize))
         with open_stream() as stream:
             stream.read(layout.offset)  # read, not seek: a compressed stream may not seek
-            step = max(1, BLOCK_BYTES // (d * layout.dtype.itemsize))
-            if layout.fortran:  # columns first: no row is complete before the last column is read
-                yield _read_numbers(stream, n * d, layout, file).reshape((n, d), order="F")
-                return
             for start in range(0, n, step):
                 rows = min(step, n - start)
-                yield _read_numbers(stream, rows * d, layout, file).reshape(rows, d)
+                size = rows * d * layout.dtype.itemsize
+                data = stream.read(size)
+                if len(data) < size:
+                    raise DataError(f"the file is cut short: {len(data):,} bytes instead of {size:,}; copy it again", file)
+                yield np.frombuffer(data, layout.dtype).reshape((rows, d), order="F" if layout.fortran else "C")
 
-    if not spool:
-        return file_source(file, chunks, n=n, d=d, dtype=layout.dtype)
-    copy = Spool(chunks, d, layout.dtype)
-    return file_source(file, copy.chunks, n=n, d=d, dtype=layout.dtype, take=copy.take)
-
-
-def _read_numbers(stream: IO[bytes], count: int, layout: Layout, file: File) -> NDArray[Any]:
-    size = count * layout.dtype.itemsize
-    data = stream.read(size)
-    if len(data) < size:
-        raise DataError(f"the file is cut short: {len(data):,} bytes instead of {size:,}; copy it again", file)
-    return np.frombuffer(data, layout.dtype)
+    return file_source(file, chunks, n=n, d=d, dtype=layout.dtype, spool=spool)
 
 
-def _require_matrix(shape: tuple[int, ...], dtype: np.dtype[Any], name: object) -> None:
-    if dtype.hasobject:
-        raise DataError(
-            "it holds pickled Python objects, which can run code when opened, and is refused; "
-            "save it as numbers: numpy.save(path, numpy.stack(list(X)).astype('float32'))",
-            name,
-        )
-    if len(shape) == 2:
-        return
-    advice = (
-        "X.reshape(1, -1) for one vector, X.reshape(-1, 1) for one dimension"
-        if len(shape) < 2
-        else "drop padding, then flatten with X.reshape(-1, X.shape[-1])"
-    )
-    raise DataError(f"the array has shape {shape}; vectors are an (n, d) array: {advice}", name)
+def _require_matrix(layout: Layout, name: object) -> None:
+    if layout.dtype.hasobject:
+        hint = "save it as numbers: numpy.save(path, numpy.stack(list(X)).astype('float32'))"
+        raise DataError(f"it holds pickled Python objects, which can run code when opened, and is refused; {hint}", name)
+    axes = len(layout.shape)
+    if axes != 2:
+        for_few = "X.reshape(1, -1) for one vector, X.reshape(-1, 1) for one dimension"
+        advice = for_few if axes < 2 else "drop padding, then flatten with X.reshape(-1, X.shape[-1])"
+        raise DataError(f"the array has shape {layout.shape}; vectors are an (n, d) array: {advice}", name)
 
 
 def _choose_array(file: File, shapes: Mapping[str, tuple[int, ...]], key: str | None) -> str:
@@ -250,21 +212,14 @@ def _safetensors_header(file: File) -> tuple[dict[str, Any], int]:
     return {name: entry for name, entry in header.items() if name != "__metadata__"}, 8 + length
 
 
-def _widened(file: File, bits: Source, layout: Layout) -> Source:
+def _widened(file: File, bits: Source) -> Source:
     """bfloat16 as float32: the same bits, followed by sixteen zeros."""
-    n, d = layout.shape
-    step = max(1, BLOCK_BYTES // (4 * d))
 
     def widen(raw: NDArray[Any]) -> NDArray[Any]:
         return (raw.astype(np.uint32) << 16).view(np.float32)
 
     def chunks() -> Iterator[NDArray[Any]]:
-        for _, block in bits.raw_blocks():
-            for start in range(0, len(block), step):
-                yield widen(block[start : start + step])
+        return (widen(block) for _, block in bits.raw_blocks())
 
-    def take(rows: NDArray[np.intp]) -> NDArray[Any]:
-        # The sixteen bits came through the source as float32, which holds them exactly.
-        return widen(bits.take(rows).astype(np.uint16))
-
-    return file_source(file, chunks, n=n, d=d, dtype=np.float32, take=take)
+    # The sixteen bits come through `take` as float32, which holds them exactly.
+    return file_source(file, chunks, n=bits.n, d=bits.d, dtype=np.float32, take=lambda rows: widen(bits.take(rows)))

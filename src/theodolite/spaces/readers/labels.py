@@ -12,57 +12,43 @@ from numpy.typing import NDArray
 
 from theodolite.core.options import option
 from theodolite.core.vectors import array
-from theodolite.spaces.folder import is_space
 from theodolite.spaces.opening import read
-from theodolite.spaces.readers.errors import DataError, EmptyFileError
-from theodolite.spaces.readers.location import File, locate
-from theodolite.spaces.readers.parquet import read_parquet_column
+from theodolite.spaces.readers.data_files import AnyPath, DataError, EmptyFileError, File, locate
+from theodolite.spaces.readers.table_vectors import read_parquet_column
 from theodolite.spaces.readers.tables import DelimitedTable, JsonTable, only_column
-from theodolite.spaces.space import Space
 
 # The column that holds the labels if none is named.
 LABEL = "label"
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl")
 
 
-def labels_for(
-    vectors: str | os.PathLike[str], labels: str | os.PathLike[str] | None = None, *, n: int | None = None
-) -> list[str]:
+def labels_for(vectors: AnyPath, labels: AnyPath, *, n: int) -> list[str]:
     """The labels of the rows of a file or folder of vectors.
 
     Parameters
     ----------
     vectors
-        Where the vectors are: a file, or the folder of a space.
+        Where the vectors are.
     labels
-        `FILE` or `FILE:COLUMN` as in `read_labels`; if the vectors are in a table or a space, also the name of one of its
-        columns. None is the column `label` of a space.
+        `FILE` or `FILE:COLUMN` as in `read_labels`; if the vectors are in a table, also the name of one of its columns.
     n
-        Number of vectors, to check that each has a label.
+        Number of vectors, each of which must have a label.
 
     Raises
     ------
     DataError
         A row has no label, or there are more or fewer labels than vectors.
     """
-    vectors = os.fspath(vectors)
-    if is_space(vectors):
-        # The vectors are verified when they are opened; their hashes say nothing about the labels.
-        space = Space.open(vectors, verify=False)
-        column = LABEL if labels is None else os.fspath(labels)
-        # A column comes first: a file may be called like it by chance.
-        if labels is None or column in space.rows or not _is_file(column):
-            return space.labels(column)
-    if labels is None:
-        raise DataError(f"there are vectors but no labels; give them with {option('labels', 'FILE')}", vectors)
-    is_column = vectors.endswith(TABLE_ENDINGS) and not _is_file(labels)
-    result = read_labels(f"{vectors}:{os.fspath(labels)}" if is_column else labels)
-    if n is not None and len(result) != n:
-        raise DataError(f"there are {len(result):,} labels for the {n:,} rows of {vectors}; row i needs label i", labels)
-    return result
+    vectors, labels = os.fspath(vectors), os.fspath(labels)
+    # A file comes first, with or without the name of a column behind it.
+    is_file = Path(labels).is_file() or Path(labels.rpartition(":")[0] or labels).is_file()
+    values = read_labels(labels if is_file or not vectors.endswith(TABLE_ENDINGS) else f"{vectors}:{labels}")
+    if len(values) != n:
+        raise DataError(f"there are {len(values):,} labels for the {n:,} rows of {vectors}; row i needs label i", labels)
+    return values
 
 
-def read_labels(place: str | os.PathLike[str]) -> list[str]:
+def read_labels(place: AnyPath) -> list[str]:
     """The labels of a file, in its order, as text.
 
     Parameters
@@ -89,7 +75,7 @@ def read_labels(place: str | os.PathLike[str]) -> list[str]:
     return labels
 
 
-def read_scores(path: str | os.PathLike[str]) -> NDArray[np.float64]:
+def read_scores(path: AnyPath) -> NDArray[np.float64]:
     """One number per pair: from a text with one number per line, from a table with one column, or from a `.npy` array.
 
     Parameters
@@ -108,12 +94,6 @@ def read_scores(path: str | os.PathLike[str]) -> NDArray[np.float64]:
     return values.ravel().astype(np.float64)
 
 
-def _is_file(place: str | os.PathLike[str]) -> bool:
-    """Whether `FILE` or `FILE:COLUMN` names a file that exists."""
-    text = os.fspath(place)
-    return Path(text).is_file() or Path(text.rpartition(":")[0] or text).is_file()
-
-
 def _split_place(place: str) -> tuple[File, str | None]:
     """The file and the column. A name that exists with its colon is a file."""
     path, colon, column = place.rpartition(":")
@@ -129,7 +109,7 @@ def _column_values(file: File, column: str) -> Iterator[tuple[str, Any]]:
         return
     table = JsonTable(file) if file.ending == ".jsonl" else DelimitedTable(file)
     name = only_column(file, table.names, column)
-    for line, values in table.select({LABEL: name}, hint="every line must have it"):
+    for line, values in table.select({LABEL: name}):
         yield f"{file}, line {line}", values[LABEL]
 
 
@@ -153,12 +133,8 @@ def _load_npy(file: File) -> NDArray[Any]:
 def _line_values(file: File) -> Iterator[tuple[str, Any]]:
     for line, text in file.gapless_lines():
         if "\t" in text:
-            raise DataError(
-                "the line has a tab; a file of labels has one label per line. "
-                f"DirectProbe's files of examples and labels are read with {option('entities', 'FILE')}",
-                file,
-                line,
-            )
+            hint = f"DirectProbe's files of examples and labels are read with {option('entities', 'FILE')}"
+            raise DataError(f"the line has a tab; a file of labels has one label per line. {hint}", file, line)
         yield f"{file}, line {line}", text
 
 

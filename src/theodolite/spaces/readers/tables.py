@@ -7,16 +7,16 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import Any
 
 from theodolite.core.options import option
-from theodolite.spaces.readers.errors import DataError, EmptyFileError, name_list, suggestion
-from theodolite.spaces.readers.location import File
+from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File, name_list, suggestion
 
 # Characters of one cell; the default of the csv module is too short for a list of 8,192 numbers.
-LONGEST_CELL = 2**24
+_LONGEST_CELL = 2**24
 # Names of columns that number or label a row. As a dimension they would dominate all others, so they are refused.
-ROW_NAMES = {"", "id", "ids", "idx", "index", "row", "row_id", "rowid", "label", "labels", "unnamed: 0", "__index_level_0__"}
+_ROW_NAMES = {"", "id", "ids", "idx", "index", "row", "row_id", "rowid", "label", "labels", "unnamed: 0", "__index_level_0__"}
 
 
 class DelimitedTable:
@@ -48,7 +48,7 @@ class DelimitedTable:
     ) -> None:
         self.file = file
         self._encoding = encoding
-        self._can_choose = delimiter is not None  # the caller has options for delimiter and quotes, so errors may name them
+        self._is_of_task = delimiter is not None  # only tasks state it, so only their errors may name options of own_task
         self._delimiter = delimiter or self._find_delimiter()
         self._quoting = quoting
         first = next(self._all_rows(), None)
@@ -60,15 +60,16 @@ class DelimitedTable:
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """(line number from 1, cells) of every row after the header; all have as many cells as the first row."""
-        rows = self._all_rows()
-        if self.has_header:
-            next(rows)
-        for line, cells in rows:
+        first = "header" if self.has_header else "first line"
+        options = f"own_task(..., delimiter=TEXT, quoting={not self._quoting})"
+        hint = f", or read the table in another way: in Python, {options}" if self._is_of_task else ""
+        for line, cells in islice(self._all_rows(), int(self.has_header), None):
             if len(cells) != len(self.names):
-                raise self._wrong_width(line, len(cells))
+                fault = f"the line has {len(cells)} cells, the {first} has {len(self.names)}"
+                raise DataError(f"{fault}; repair or drop that line{hint}", self.file, line)
             yield line, cells
 
-    def select(self, columns: Mapping[str, str], *, hint: str = "") -> Iterator[tuple[int, dict[str, str]]]:
+    def select(self, columns: Mapping[str, str], hint: str = "") -> Iterator[tuple[int, dict[str, str]]]:
         """(line number, cells) of every row, with the cells under names of your own.
 
         Parameters
@@ -76,12 +77,10 @@ class DelimitedTable:
         columns
             What to call a cell, and the name of its column.
         hint
-            How to choose another column, for the error if one is missing; `{role}` stands for your own name.
+            How to choose another column: the end of the error if one is missing, with `ROLE` for your own name.
         """
-        places = {}
-        for role, name in columns.items():
-            _require_column(self.file, self.line, self.names, name, role, hint)
-            places[role] = self.names.index(name)
+        _require_columns(self.file, self.line, self.names, columns, hint)
+        places = {role: self.names.index(name) for role, name in columns.items()}
         for line, cells in self.rows():
             yield line, {role: cells[place] for role, place in places.items()}
 
@@ -91,7 +90,7 @@ class DelimitedTable:
                 if text.strip():
                     yield line, text.split(self._delimiter)
             return
-        csv.field_size_limit(max(csv.field_size_limit(), LONGEST_CELL))
+        csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
         # strict: a lone quote is an error; without it, csv joins all lines up to the next quote.
         reader = csv.reader(self.file.lines(self._encoding), delimiter=self._delimiter, strict=True)
         line = 1
@@ -101,7 +100,7 @@ class DelimitedTable:
                     yield line, cells
                 line = reader.line_num + 1
         except csv.Error as error:
-            hint = ", or read quotes as text with quoting=False" if self._can_choose else ""
+            hint = ", or read quotes as text: in Python, own_task(..., quoting=False)" if self._is_of_task else ""
             raise DataError(f"{error}; double the quotes inside a quoted cell{hint}", self.file, line) from None
 
     def _find_delimiter(self) -> str:
@@ -110,16 +109,6 @@ class DelimitedTable:
         # In countries with decimal commas, spreadsheets write semicolons into a .csv file.
         first = next(self.file.lines(self._encoding), "")
         return next((mark for mark in (",", ";", "\t") if mark in first), ",")
-
-    def _wrong_width(self, line: int, width: int) -> DataError:
-        first = "header" if self.has_header else "first line"
-        hint = "repair or drop that line"
-        if self._can_choose:
-            hint = (
-                f"repair the line, or check the delimiter ({self._delimiter!r}) and whether quotes are "
-                f"{'text' if self._quoting else 'marks'} (quoting={not self._quoting})"
-            )
-        return DataError(f"the line has {width} cells, the {first} has {len(self.names)}; {hint}", self.file, line)
 
 
 class JsonTable:
@@ -150,14 +139,12 @@ class JsonTable:
                 raise DataError(f"this is not JSON ({error}); every line must be one JSON value", self.file, line) from None
             yield line, value
 
-    def select(self, columns: Mapping[str, str], *, hint: str = "") -> Iterator[tuple[int, dict[str, Any]]]:
+    def select(self, columns: Mapping[str, str], hint: str = "") -> Iterator[tuple[int, dict[str, Any]]]:
         """(line number, values) of every line, with the values under names of your own; see `DelimitedTable.select`."""
         for line, record in self.rows():
             if not isinstance(record, dict):
-                kind = type(record).__name__
-                raise DataError(f"this is {kind}, not an object such as {{'text': ...}}", self.file, line)
-            for role, name in columns.items():
-                _require_column(self.file, line, list(record), name, role, hint)
+                raise DataError(f"this is {type(record).__name__}, not an object such as {{'text': ...}}", self.file, line)
+            _require_columns(self.file, line, list(record), columns, hint)
             yield line, {role: record[name] for role, name in columns.items()}
 
 
@@ -191,9 +178,8 @@ def choose_columns(file: File, names: Sequence[str], columns: Sequence[str]) -> 
         else:
             matches = [i for i, name in enumerate(names) if fnmatchcase(name, column)]
         if not matches:
-            raise DataError(
-                f"there is no column {column!r}; the columns are {name_list(names, most=8)}{suggestion(column, names)}", file
-            )
+            others = f"{name_list(names, most=8)}{suggestion(column, names)}"
+            raise DataError(f"there is no column {column!r}; the columns are {others}", file)
         places += matches
     if not places:
         raise DataError("no column is chosen; name at least one", file)
@@ -211,24 +197,43 @@ def only_column(file: File, names: Sequence[str], column: str) -> str:
     return names[places[0]]
 
 
-def only_list_column(file: File, lists: list[str]) -> list[str]:
-    """The column of lists, or nothing if there is none; an error if there are several to choose from."""
+def vector_columns(
+    file: File, names: Sequence[str], lists: Sequence[int], columns: Sequence[str] | None, *, has_names: bool = True
+) -> list[int]:
+    """Positions of the columns that hold the vectors: those the user names, the only column of lists, or all.
+
+    Parameters
+    ----------
+    file
+        The file, for messages.
+    names
+        Names of all columns.
+    lists
+        Positions of the columns that hold lists.
+    columns
+        What the user names, as in `choose_columns`; None if nothing.
+    has_names
+        Whether the names are the file's own, and not only counted.
+
+    Raises
+    ------
+    DataError
+        There are several columns of lists, or a column looks like a row number or a label and was not asked for by name.
+    """
+    if columns is not None:
+        return choose_columns(file, names, columns)
     if len(lists) > 1:
-        raise DataError(f"there are several list columns ({', '.join(lists)}); choose with {option('columns', 'NAME')}", file)
-    return lists
-
-
-def refuse_row_names(file: File, names: Sequence[str]) -> None:
-    """Raise an error if a column looks like a row number or a label, and the user did not ask for it by name."""
-    name = next((name for name in names if name.strip().lower() in ROW_NAMES), None)
-    if name is not None:
-        others = [other for other in names if other.strip().lower() not in ROW_NAMES]
-        columns = f"{others[0]}:{others[-1]}" if others else "NAMES"
-        raise DataError(
-            f"column {name!r} looks like a row number or label, not a dimension; "
-            f"choose the columns of the vector with {option('columns', columns)}",
-            file,
-        )
+        several = ", ".join(names[i] for i in lists)
+        raise DataError(f"there are several list columns ({several}); choose with {option('columns', 'NAME')}", file)
+    if lists:
+        return list(lists)
+    suspects = [name for name in names if name.strip().lower() in _ROW_NAMES]
+    if has_names and suspects:
+        others = [name for name in names if name not in suspects]
+        choice = option("columns", f"{others[0]}:{others[-1]}" if others else "NAMES")
+        fault = f"column {suspects[0]!r} looks like a row number or label, not a dimension"
+        raise DataError(f"{fault}; choose the columns of the vector with {choice}", file)
+    return list(range(len(names)))
 
 
 def is_number(cell: str) -> bool:
@@ -245,16 +250,13 @@ def is_list(cell: str) -> bool:
     return cell.lstrip().startswith("[")
 
 
-def _require_column(file: File, line: int, names: Sequence[str], name: str, role: str, hint: str) -> None:
-    if name not in names:
-        way_out = f"; {hint.format(role=role)}" if hint else ""
-        raise DataError(
-            f"there is no column {name!r} for the {role}; the columns are {name_list(names)}{suggestion(name, names)}{way_out}",
-            file,
-            line,
-        )
-    if names.count(name) > 1:
-        raise DataError(f"column {name!r} is there twice; give every column a name of its own", file, line)
+def _require_columns(file: File, line: int, names: Sequence[str], columns: Mapping[str, str], hint: str) -> None:
+    for role, name in columns.items():
+        if name not in names:
+            others = f"{name_list(names)}{suggestion(name, names)}{hint.replace('ROLE', role)}"
+            raise DataError(f"there is no column {name!r} for the {role}; the columns are {others}", file, line)
+        if names.count(name) > 1:
+            raise DataError(f"column {name!r} is there twice; give every column a name of its own", file, line)
 
 
 def _is_header(cells: Sequence[str]) -> bool:

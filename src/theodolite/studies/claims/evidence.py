@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from theodolite.core.intervals import share_interval, spearman_interval, standard_error_interval, student_interval
+from theodolite.core.intervals import spearman_interval, standard_error_interval, student_interval
 from theodolite.core.result import Effect
 from theodolite.core.rows import Row
 
+# Metrics that are the logarithm of another one, which tables print.
 LOGARITHMS = {"log_partition_isotropy": "partition_isotropy"}
-"""Metrics that are the logarithm of another one, which tables print."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,18 +67,19 @@ def mean_estimate(values: Sequence[float] | Mapping[int, float], units: str) -> 
     """
     by_seed = values if isinstance(values, Mapping) else {}
     sample = list(values.values()) if isinstance(values, Mapping) else list(values)
-    mean, n = float(np.mean(sample)), len(sample)
     low, high = student_interval(sample)
-    how = f"one of the {units}: no interval" if n < 2 else f"mean over {n} {units}, t-interval"
-    return Estimate(value=mean, low=low, high=high, n=n, how=how, by_seed=by_seed)
+    how = f"one of the {units}: no interval" if len(sample) < 2 else f"mean over {len(sample)} {units}, t-interval"
+    return Estimate(value=float(np.mean(sample)), low=low, high=high, n=len(sample), how=how, by_seed=by_seed)
 
 
-def difference(after: Estimate, before: Estimate) -> Estimate:
-    """`after` minus `before`: paired if both have the same seeds, otherwise from the two intervals.
+def difference(after: Estimate | None, before: Estimate | None) -> Estimate | None:
+    """`after` minus `before`: paired if both have the same seeds, otherwise from the two intervals; None if one is missing.
 
     Two intervals are squared and added (Zou & Donner 2008), as if they were independent: wider than necessary if the same
     sentences are behind both.
     """
+    if after is None or before is None:
+        return None
     seeds = sorted(set(after.by_seed) & set(before.by_seed))
     if len(seeds) > 1:
         return mean_estimate({seed: after.by_seed[seed] - before.by_seed[seed] for seed in seeds}, "paired seeds")
@@ -105,12 +106,6 @@ def magnitude(estimate: Estimate) -> Estimate:
         low = 0.0 if estimate.bounds[0] <= 0 <= estimate.bounds[1] else near
     by_seed = {seed: abs(value) for seed, value in estimate.by_seed.items()}
     return replace(estimate, value=abs(estimate.value), low=low, high=high, by_seed=by_seed)
-
-
-def share_estimate(count: int, n: int, units: str) -> Estimate:
-    """A share, `count` of `n`, with Wilson's interval."""
-    low, high = share_interval(count, n)
-    return Estimate(value=count / n, low=low, high=high, n=n, how=f"{count} of {n} {units}, Wilson")
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float], units: str) -> Estimate | None:
@@ -200,6 +195,7 @@ class Evidence:
             return None
         if len(by_seed) == 1:
             return self._single(next(iter(by_seed.values())))
+        # A row without a seed among rows with one cannot be paired with anything.
         return mean_estimate({seed: row.value for seed, row in by_seed.items() if seed is not None}, "seeds")
 
     def undefined(self, metric: str, **fields: Any) -> str:
@@ -207,20 +203,19 @@ class Evidence:
         return next((row.reason for row in self.final(self.find(metric, **fields)) if math.isnan(row.value)), "")
 
     def _single(self, row: Row) -> Estimate:
+        low, high, n, how = row.low, row.high, row.n, "as measured"
+        if low is None or high is None:
+            how = "as printed, no interval" if self.printed else "no interval"
+            names = ("state", "task", "setting", "seed", "label", "model", *(() if row.layer is None else ("layer",)))
+            spreads = self.find(f"{row.metric}_sd", **{name: getattr(row, name) for name in names})
+            deviations = [spread.value for spread in spreads if math.isfinite(spread.value)]
+            # How many repetitions are behind a printed deviation is not known, so it gives no interval.
+            repeats = 0 if self.printed else self.repeats.get(row.metric, 0)
+            if repeats > 1 and deviations:
+                low, high = standard_error_interval(row.value, deviations[-1] / math.sqrt(repeats), repeats - 1)
+                n, how = repeats, f"{repeats} initialisations, t-interval"
         by_seed = {} if row.seed is None else {row.seed: row.value}
-        if row.low is not None and row.high is not None:
-            return Estimate(value=row.value, low=row.low, high=row.high, n=row.n, how="as measured", by_seed=by_seed)
-        names = ("state", "task", "setting", "seed", "label", "model", *(() if row.layer is None else ("layer",)))
-        spreads = self.find(f"{row.metric}_sd", **{name: getattr(row, name) for name in names})
-        deviations = [spread.value for spread in spreads if math.isfinite(spread.value)]
-        # How many repetitions are behind a printed deviation is not known, so it gives no interval.
-        repeats = 0 if self.printed else self.repeats.get(row.metric, 0)
-        if repeats > 1 and deviations:
-            low, high = standard_error_interval(row.value, deviations[-1] / math.sqrt(repeats), repeats - 1)
-            how = f"{repeats} initialisations, t-interval"
-            return Estimate(value=row.value, low=low, high=high, n=repeats, how=how, by_seed=by_seed)
-        how = "as printed, no interval" if self.printed else "no interval"
-        return Estimate(value=row.value, n=row.n, how=how, by_seed=by_seed)
+        return Estimate(value=row.value, low=low, high=high, n=n, how=how, by_seed=by_seed)
 
     def _depth(self, task: str) -> int | None:
         return max((row.layer for row in self.rows if row.layer is not None and row.task == task), default=None)
@@ -231,8 +226,5 @@ def _step(row: Row) -> float:
 
 
 def _logarithm(row: Row, metric: str) -> Row:
-    def log(value: float) -> float:
-        return math.log(value) if value > 0 else -math.inf
-
-    low, high = (None if bound is None else log(bound) for bound in (row.low, row.high))
-    return replace(row, metric=metric, value=log(row.value), low=low, high=high)
+    value, low, high = (None if x is None else math.log(x) if x > 0 else -math.inf for x in (row.value, row.low, row.high))
+    return replace(row, metric=metric, value=cast("float", value), low=low, high=high)

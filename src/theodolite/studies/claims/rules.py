@@ -14,21 +14,19 @@ Judge: TypeAlias = Callable[..., Judged]
 Scope: TypeAlias = Literal["model", "models"]
 Support: TypeAlias = Literal["for", "against", "unclear", "undefined", "missing"]
 Need: TypeAlias = Literal["all", "most"]
+# Names of tasks, states, settings or metrics, in the order that a study's file has them in.
+Names: TypeAlias = Sequence[str]
 
+# How many parts of each kind a sentence names; the effects hold them all.
 MOST_NAMED = 6
-"""How many parts of each kind a sentence names; the effects hold them all."""
 
 
 @dataclass(frozen=True)
 class Rule:
     """A registered rule: its function, and whether it sees the rows of one model or of all of them."""
 
-    name: str
     judge: Judge
     scope: Scope
-
-    def __call__(self, evidence: Evidence, parameters: Mapping[str, Any]) -> Judged:
-        return self.judge(evidence, **parameters)
 
     def fault(self, parameters: Mapping[str, Any]) -> str:
         """What is wrong with the names of parameters; empty if nothing is."""
@@ -41,8 +39,8 @@ class Rule:
         return f"needs the parameter {missing!r}; it takes {', '.join(options)}" if missing else ""
 
 
+# All rules by name.
 RULES: dict[str, Rule] = {}
-"""All rules by name."""
 
 
 def rule(name: str, *, scope: Scope = "model") -> Callable[[Judge], Judge]:
@@ -57,15 +55,13 @@ def rule(name: str, *, scope: Scope = "model") -> Callable[[Judge], Judge]:
     """
 
     def register(judge: Judge) -> Judge:
-        if name in RULES:
-            raise ValueError(f"there is a rule {name!r} already; give this one another name")
-        RULES[name] = Rule(name, judge, scope)
+        RULES[name] = Rule(judge, scope)
         return judge
 
     return register
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Part:
     """One quantity that a claim expects on one side of 0.
 
@@ -80,7 +76,7 @@ class Part:
     undefined
         Why the quantity does not exist.
     missing
-        What would have to be measured to have it.
+        What would have to be measured to have it, if that is not its name.
     """
 
     name: str
@@ -102,6 +98,25 @@ class Part:
 
     def __str__(self) -> str:
         return self.name if self.estimate is None else f"{self.name} {self.estimate}"
+
+
+def absent_part(evidence: Evidence, name: str, metric: str, numbers: Mapping[str, Estimate | None], **fields: Any) -> Part:
+    """The part of a change between states of which one or both have no number: not defined, or else missing.
+
+    Parameters
+    ----------
+    evidence
+        Where the numbers were looked for.
+    name
+        What the change is called in a sentence.
+    metric, fields
+        The metric and the fields of its rows.
+    numbers
+        The number of each state, or None.
+    """
+    states = [state for state, number in numbers.items() if number is None]
+    reasons = filter(None, (evidence.undefined(metric, **fields, state=state) for state in states))
+    return Part(name, undefined="; ".join(reasons), missing=f"{name}, {' and '.join(states)}")
 
 
 def conclude(
@@ -136,6 +151,7 @@ def judgement(evidence: Evidence, outcome: Outcome, why: str, effects: Iterable[
     effects = tuple(effects)
     if outcome == "not decidable here" and evidence.decide and not evidence.printed:
         why += f"; to decide it: {evidence.decide}"
+    # A reader must not take a point value for a measured certainty.
     if evidence.printed and effects:
         why += "; point values as printed, without intervals"
     elif effects and all(effect.low is None for effect in effects):
@@ -145,6 +161,7 @@ def judgement(evidence: Evidence, outcome: Outcome, why: str, effects: Iterable[
 
 def outcome_of(supports: Sequence[Support], *, need: Need = "all", printed: bool = False) -> Outcome:
     """What follows from the parts: three-valued logic over those that are defined."""
+    # What is not defined is left out of all counts: it can speak neither for nor against a claim.
     count = {kind: supports.count(kind) for kind in ("for", "against", "unclear", "missing")}
     if printed:  # what a table leaves out cannot be measured again, so it must not keep the claim open
         count["missing"] = 0

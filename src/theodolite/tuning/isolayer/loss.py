@@ -144,11 +144,6 @@ class Balance(nn.Module):
         self.register_buffer("means", torch.ones(2))
         self.register_buffer("iteration", torch.zeros((), dtype=torch.long))
 
-    def weights(self) -> tuple[float, float]:
-        """What the next losses are multiplied by, α included; before the first ones, α and 1 - α."""
-        first, second = self._weights(self.means).tolist()
-        return first, second
-
     def forward(self, task: torch.Tensor, isotropy: torch.Tensor) -> torch.Tensor:
         """The loss to minimise, in the precision of the task's loss.
 

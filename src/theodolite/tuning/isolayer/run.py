@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from theodolite.core.files import write_json
+from theodolite.core.files import whole_file, write_json
 from theodolite.core.rows import Row
 from theodolite.core.states import FINE_TUNED, FINE_TUNING, ISOLAYER
 from theodolite.models.batches import Progress
 from theodolite.models.export import add_dense
-from theodolite.models.tokens import text_inputs
 from theodolite.tasks.scores import score
-from theodolite.tuning.batches import make_items
-from theodolite.tuning.heads import truth_and_answers
-from theodolite.tuning.isolayer.features import Features, cached_features, embed, features_key
-from theodolite.tuning.isolayer.layer import IsotropyLayer
-from theodolite.tuning.isolayer.settings import LayerSettings
-from theodolite.tuning.isolayer.training import TrainedLayer, train_layer
-from theodolite.tuning.model_card import write_card
-from theodolite.tuning.rows import row_fields, run_result, shape_rows, validation_row
+from theodolite.tuning.heads import Features, TextDataset, embed, truth_and_answers
+from theodolite.tuning.isolayer.layer import IsotropyLayer, TrainedLayer, train_layer
+from theodolite.tuning.results import row_fields, run_result, shape_rows, validation_row, write_card
 from theodolite.tuning.runs import Run, Splits, Tuned
 from theodolite.tuning.settings import TuneSettings
 from theodolite.tuning.trainers import world_size
@@ -49,14 +46,24 @@ def train_run_layer(settings: TuneSettings, run: Run, splits: Splits, plain: Run
     """
     if world_size() > 1:
         raise ValueError("an Isotropy Layer trains in one process: do the plain run with many, then start from it with one")
-    layer_settings = settings.layer or LayerSettings()
+    assert splits.validation is not None
+    assert settings.layer is not None
     classifier = TunedClassifier.from_pretrained(
         plain.model, device=settings.device, max_length=settings.max_length, trust_remote_code=settings.trust_remote_code
     )
-    layer = IsotropyLayer(classifier.model.head.in_features, **layer_settings.of_layer)
-    inserted = classifier.insert(layer)  # raises if there is no place for it, before anything is written
+    layer = IsotropyLayer(classifier.model.head.in_features, **settings.layer.of_layer)
+    classifier.insert(layer)
     run.begin(settings)
-    features = _features(classifier, settings, splits, plain, run, progress)
+    # With the plain run, so that layers with other settings share them; with this one if that folder cannot be written.
+    home = plain.folder if os.access(plain.folder, os.W_OK) else run.folder
+    examples = {"train": splits.train, "validation": splits.validation, "dev": splits.dev}
+    datasets = {name: classifier.dataset(part) for name, part in examples.items()}
+    features = cached_features(
+        home / FEATURES,
+        features_key(classifier.encoder.fingerprint(), datasets),
+        lambda: {name: embed(classifier.model, dataset, progress=progress) for name, dataset in datasets.items()},
+        device=str(classifier.encoder.device),
+    )
     metric, dev = settings.declared.score, features["dev"]
 
     def score_of(labels: torch.Tensor, logits: torch.Tensor) -> tuple[float, str]:
@@ -70,58 +77,30 @@ def train_run_layer(settings: TuneSettings, run: Run, splits: Splits, plain: Run
 
     before = measured(FINE_TUNED, plain.tuned().steps, "")
     trained = train_layer(
-        inserted,
+        classifier.model,
         features["train"],
         features["validation"],
         lambda labels, logits: score_of(labels, logits)[0],
-        layer_settings,
+        settings.layer,
         seed=settings.seed,
         progress=progress,
     )
-    after = measured(ISOLAYER, trained.steps, layer_settings.summary())
+    after = measured(ISOLAYER, trained.steps, settings.layer.summary())
     rows = [*before, *after, *_epoch_rows(settings, trained, splits)]
 
     def save(folder: Path) -> None:
         classifier.save_pretrained(folder)
-        if layer_settings.activation == "identity":
-            _add_pipeline(folder, layer, settings, classifier.encoder.max_length)
+        if layer.settings["activation"] == "identity":
+            # Pooling and the linear layer as sentence-transformers' own modules, so that it loads the folder's vectors.
+            weight, bias = (part.cpu().numpy() for part in layer.affine())
+            limits = {"max_seq_length": classifier.encoder.max_length, "do_lower_case": False}
+            write_json(folder / "sentence_bert_config.json", limits)
+            add_dense(folder, weight.T, bias, pooling=settings.pooled)
         write_card(folder, rows, settings)
 
     run.save_model(save)
-    outcome = {"before": before[0].value, "after": after[0].value, "best_epoch": trained.best.number, "steps": trained.steps}
-    run.finish(run_result(settings, rows, outcome))
+    run.finish(run_result(settings, rows, best_epoch=trained.best.number, steps=trained.steps))
     return run.tuned()
-
-
-def _features(
-    classifier: TunedClassifier, settings: TuneSettings, splits: Splits, plain: Run, run: Run, progress: Progress | None
-) -> dict[str, Features]:
-    """The vectors of all splits, kept in the plain run's folder, or in the run's own if that cannot be written."""
-    assert classifier.inserted is not None
-    assert splits.validation is not None
-    encoder, inserted, regression = classifier.encoder, classifier.inserted, classifier.model.regression
-    items = {}
-    for name, examples in (("train", splits.train), ("validation", splits.validation), ("dev", splits.dev)):
-        targets: Any = examples.unit_scores() if regression else examples.label_ids(classifier.labels)
-        inputs = text_inputs(examples, settings.pooled, together=True)
-        items[name] = make_items(encoder, inputs, settings.pooled, targets=targets.tolist())
-
-    def make() -> dict[str, Features]:
-        options: dict[str, Any] = {"pad": encoder.pad_id, "regression": regression, "progress": progress}
-        return {name: embed(inserted, part, **options) for name, part in items.items()}
-
-    # With the plain run, so that layers with other settings share them.
-    home = plain.folder if os.access(plain.folder, os.W_OK) else run.folder
-    features = cached_features(home / FEATURES, features_key(encoder.fingerprint(), items), make)
-    device = encoder.device
-    return {name: Features(part.vectors.to(device), part.labels.to(device)) for name, part in features.items()}
-
-
-def _add_pipeline(folder: Path, layer: IsotropyLayer, settings: TuneSettings, max_length: int | None) -> None:
-    """Add pooling and the linear layer as sentence-transformers' own modules, so that it loads the folder's vectors."""
-    weight, bias = (part.cpu().numpy() for part in layer.affine())
-    write_json(folder / "sentence_bert_config.json", {"max_seq_length": max_length, "do_lower_case": False})
-    add_dense(folder, weight.T, bias, pooling=settings.pooled)
 
 
 def _epoch_rows(settings: TuneSettings, trained: TrainedLayer, splits: Splits) -> list[Row]:
@@ -139,3 +118,49 @@ def _epoch_rows(settings: TuneSettings, trained: TrainedLayer, splits: Splits) -
             Row(metric="iso_score", value=epoch.iso_score, **validation, **fields),
         ]
     return [*rows, Row(metric="train_seconds", value=trained.seconds, **train, **row_fields(settings, ISOLAYER, trained.steps))]
+
+
+def features_key(fingerprint: str, datasets: Mapping[str, TextDataset]) -> str:
+    """SHA-256 of all that features depend on.
+
+    Parameters
+    ----------
+    fingerprint
+        The encoder's, of its weights.
+    datasets
+        The tokenized texts of each split, with their targets.
+    """
+    digests = {name: dataset.plan.digest(dataset.targets, dataset.texts) for name, dataset in datasets.items()}
+    return hashlib.sha256(json.dumps([fingerprint, digests]).encode()).hexdigest()
+
+
+def cached_features(path: Path, key: str, make: Callable[[], dict[str, Features]], *, device: str = "cpu") -> dict[str, Features]:
+    """The features of each split from a file, if it was written under the same key; otherwise they are made and written.
+
+    Parameters
+    ----------
+    path
+        A `.safetensors` file.
+    key
+        What `features_key` returned.
+    make
+        Computes the features of each split.
+    device
+        Where the features of a file go.
+    """
+    from safetensors import SafetensorError, safe_open
+    from safetensors.torch import save_file
+
+    try:
+        with safe_open(path, framework="pt", device=device) as file:
+            if (file.metadata() or {}).get("key") == key:
+                names = sorted({name.rpartition(".")[0] for name in file.keys()})  # noqa: SIM118  # it is not a mapping
+                return {name: Features(file.get_tensor(f"{name}.vectors"), file.get_tensor(f"{name}.labels")) for name in names}
+    except (OSError, SafetensorError):  # absent or damaged
+        pass
+    features = make()
+    tensors = {f"{name}.vectors": part.vectors.contiguous() for name, part in features.items()}
+    tensors |= {f"{name}.labels": part.labels.contiguous() for name, part in features.items()}
+    with whole_file(path) as partial:
+        save_file(tensors, partial, metadata={"key": key})
+    return features

@@ -16,7 +16,8 @@ function spread(column, line) {
   const low = column.low ? column.low[line] : null;
   const high = column.high ? column.high[line] : null;
   if (low === null || high === null || low === undefined || high === undefined) return "";
-  return `[${number(low, 3)}, ${number(high, 3)}]`;
+  const mark = column.difference && (low > 0 || high < 0) ? " *" : "";
+  return `[${number(low, 3)}, ${number(high, 3)}]${mark}`;
 }
 
 function cellText(column, line) {

@@ -1,0 +1,375 @@
+"""Clusters as nodes of a binary forest, and the compiled kernels that merge them and test them for overlap.
+
+The first n nodes are the points, and every merge of two clusters makes a new node. Nodes never change, so merges can be taken
+back by cutting the forest at an earlier node. Written in NumPy that numba compiles as it is.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from theodolite.probes.hulls.active_set import Flags, Floats, Ints, jit, jit_or
+from theodolite.probes.hulls.working_set import OVERLAPPING, SEPARATED, grow_working_set_compiled
+
+# Pairs for which a new forest has room at least, in its list of refused pairs.
+REFUSED_ROOM = 128
+
+_BLOCK = 1024  # rows of a block of pairwise distances, the most that is in memory of the n × n table
+_MAX_ROUNDS = 40  # of a solve inside the merging; what is undecided then gets the slower, surer solvers
+
+
+class Forest(NamedTuple):
+    """Clusters as they merge. Arrays over nodes have room for 2n of them; `used` says how many there are."""
+
+    points: Floats  # (n, d)
+    label: Ints
+    label_overlaps: Flags  # (labels, labels): whether the whole hulls of two labels overlap
+    centre: Floats
+    size: Ints
+    radius: Floats  # of a sphere around the centre with all points in it
+    left_child: Ints
+    right_child: Ints
+    parent: Ints
+    alive: Flags  # whether the node is a cluster now, and not a part of a larger one
+    lone: Flags  # points that carry two labels: anything with them overlaps the other label, so they never merge
+    partner: Ints  # the closest cluster of the same label with which a merge is not refused
+    square: Floats  # squared distance to it, or a lower bound of it if stale
+    stale: Flags
+    refused: Ints  # (room, 2)
+    used: Ints  # nodes in use, pairs refused
+    grain: float  # squared distances closer than this are equal, so that ties go by index and not by rounding
+
+
+def new_forest(X: Floats, y: Ints, label_overlaps: Flags) -> Forest:
+    """Every point a cluster of its own, with its closest partner.
+
+    Parameters
+    ----------
+    X, y
+        (n, d) points grouped by label, and the number of the label of each.
+    label_overlaps
+        (labels, labels): whether the whole hulls of two labels overlap.
+    """
+    n, d = X.shape
+    nodes = 2 * n
+    is_point = np.arange(nodes) < n
+    # Squared distances are sums of products of this size: differences below 1e-14 of it are rounding.
+    grain = 1e-14 * max(float(np.einsum("ij,ij->i", X, X).max()), 1e-300)
+    lone = _with_two_labels(X, y)
+    # A lone point gets a negative label of its own, so that it has no partner.
+    partner, square = _first_partners(X, np.where(lone, -1 - np.arange(n), y), grain)
+    return Forest(
+        points=X,
+        label=np.concatenate([y, np.full(n, -1, dtype=np.int64)]),
+        label_overlaps=label_overlaps,
+        centre=np.concatenate([X, np.zeros((n, d))]),
+        size=is_point.astype(np.int64),
+        radius=np.zeros(nodes),
+        left_child=np.full(nodes, -1),
+        right_child=np.full(nodes, -1),
+        parent=np.full(nodes, -1),
+        alive=is_point.copy(),
+        lone=np.concatenate([lone, np.zeros(n, dtype=np.bool_)]),
+        partner=np.concatenate([partner, np.full(n, -1, dtype=np.int64)]),
+        square=np.concatenate([square, np.full(n, np.inf)]),
+        stale=np.zeros(nodes, dtype=np.bool_),
+        refused=np.zeros((max(n, REFUSED_ROOM), 2), dtype=np.int64),
+        used=np.array([n, 0]),
+        grain=grain,
+    )
+
+
+def _with_two_labels(X: Floats, y: Ints) -> Flags:
+    """Which points are equal, to the last bit, to one of another label (for example one word's vector in layer 0)."""
+    same = np.unique(np.ascontiguousarray(X).view([("", X.dtype)] * X.shape[1]).ravel(), return_inverse=True)[1]
+    lowest, highest = np.full(len(X), len(y)), np.full(len(X), -1)
+    np.minimum.at(lowest, same, y)
+    np.maximum.at(highest, same, y)
+    return np.asarray(lowest[same] != highest[same])
+
+
+def _first_partners(X: Floats, y: Ints, grain: float) -> tuple[Ints, Floats]:
+    """The closest other point of the same label for each point, and the squared distance; by matrix products, block by block."""
+    partner, square = np.full(len(X), -1, dtype=np.int64), np.full(len(X), np.inf)
+    norms = np.einsum("ij,ij->i", X, X)
+    for label in np.unique(y[y >= 0]):  # points that never merge have negative ones
+        rows = np.flatnonzero(y == label)
+        if len(rows) < 2:
+            continue
+        own = X[rows]
+        for start in range(0, len(rows), _BLOCK):
+            part = rows[start : start + _BLOCK]
+            table = norms[part][:, None] + norms[rows] - 2.0 * (X[part] @ own.T)
+            table = np.rint(table / grain) * grain  # so that equal distances are equal
+            table[np.arange(len(part)), start + np.arange(len(part))] = np.inf
+            partner[part] = rows[table.argmin(axis=1)]
+            # The distance itself again from the differences, which lose no digits.
+            apart = X[part] - X[partner[part]]
+            square[part] = np.rint(np.einsum("ij,ij->i", apart, apart) / grain) * grain
+    return partner, square
+
+
+@jit
+def members(forest: Forest, node: int) -> Ints:
+    """The points of the cluster with the number `node`."""
+    # Depth first with an explicit stack, which numba compiles.
+    points, waiting = np.empty(forest.size[node], dtype=np.int64), np.empty(forest.size[node] + 1, dtype=np.int64)
+    waiting[0] = node
+    n_points, n_waiting = 0, 1
+    while n_waiting > 0:
+        n_waiting -= 1
+        at = waiting[n_waiting]
+        if forest.left_child[at] < 0:
+            points[n_points] = at
+            n_points += 1
+        else:
+            waiting[n_waiting] = forest.left_child[at]
+            waiting[n_waiting + 1] = forest.right_child[at]
+            n_waiting += 2
+    return points
+
+
+@jit
+def current_cluster(forest: Forest, node: int) -> int:
+    """The cluster that the node, a former cluster or a point, is part of now."""
+    while not forest.alive[node]:
+        node = forest.parent[node]
+    return node
+
+
+def _squares_in_arrays(table: Floats, rows: Ints, point: Floats) -> Floats:
+    apart = table[rows] - point
+    return np.asarray(np.einsum("ij,ij->i", apart, apart))
+
+
+@jit_or(_squares_in_arrays)
+def _squares(table: Floats, rows: Ints, point: Floats) -> Floats:
+    """Squared distances of some rows of a table to a point."""
+    totals = np.empty(len(rows))
+    for place in range(len(rows)):
+        row = rows[place]
+        total = 0.0
+        for column in range(len(point)):
+            total += (table[row, column] - point[column]) ** 2
+        totals[place] = total
+    return totals
+
+
+@jit
+def _others_of_label(forest: Forest, node: int) -> Ints:
+    """The other clusters with the label of a cluster."""
+    used = forest.used[0]
+    same = forest.alive[:used] & ~forest.lone[:used] & (forest.label[:used] == forest.label[node])
+    same[node] = False
+    return np.flatnonzero(same)
+
+
+@jit
+def _find_partner(forest: Forest, node: int, others: Ints) -> Floats:
+    """Store the closest of the others that a cluster may merge with; returns the squared distances, infinite if refused."""
+    forest.stale[node] = False
+    forest.square[node] = np.inf
+    if len(others) == 0:
+        return np.empty(0)
+    distances = np.rint(_squares(forest.centre, others, forest.centre[node]) / forest.grain) * forest.grain
+    refused = np.zeros(forest.used[0], dtype=np.bool_)
+    for entry in range(forest.used[1]):
+        first, second = current_cluster(forest, forest.refused[entry, 0]), current_cluster(forest, forest.refused[entry, 1])
+        if first == node:
+            refused[second] = True
+        elif second == node:
+            refused[first] = True
+    distances = np.where(refused[others], np.inf, distances)
+    best = np.argmin(distances)
+    forest.partner[node] = others[best]
+    forest.square[node] = distances[best]
+    return distances
+
+
+@jit
+def closest_cluster(forest: Forest) -> int:
+    """The cluster whose partner is closest of all, ties by index; -1 if no pair is left."""
+    while True:
+        node = np.argmin(forest.square[: forest.used[0]])
+        if forest.square[node] == np.inf:
+            return -1
+        # A stale distance is a lower bound: it must be computed only if it is the smallest.
+        if not forest.stale[node]:
+            return int(node)
+        _find_partner(forest, int(node), _others_of_label(forest, int(node)))
+
+
+@jit
+def refuse(forest: Forest, first: int, second: int) -> None:
+    """Never merge these two clusters of one label, nor what they become."""
+    forest.refused[forest.used[1], 0] = first
+    forest.refused[forest.used[1], 1] = second
+    forest.used[1] += 1
+    for node, partner in ((first, second), (second, first)):
+        if forest.partner[node] == partner:
+            forest.stale[node] = True
+
+
+@jit
+def merge(forest: Forest, first: int, second: int) -> int:
+    """Merge two clusters of one label; returns the new node."""
+    node = forest.used[0]
+    forest.used[0] += 1
+    size = forest.size[first] + forest.size[second]
+    forest.centre[node] = (forest.size[first] * forest.centre[first] + forest.size[second] * forest.centre[second]) / size
+    forest.size[node], forest.label[node] = size, forest.label[first]
+    forest.left_child[node], forest.right_child[node] = first, second
+    for child in (first, second):
+        forest.parent[child] = node
+        forest.alive[child] = False
+        forest.square[child] = np.inf
+    forest.alive[node] = True
+    # A sphere around both spheres: never too small, and no pass over the points.
+    reach = 0.0
+    for child in (first, second):
+        gap = forest.centre[child] - forest.centre[node]
+        reach = max(reach, np.sqrt(gap @ gap) + forest.radius[child])
+    forest.radius[node] = reach
+    others = _others_of_label(forest, node)
+    distances = _find_partner(forest, node, others)
+    for place in range(len(others)):
+        other = others[place]
+        if distances[place] < forest.square[other]:
+            forest.partner[other], forest.square[other], forest.stale[other] = node, distances[place], False
+        elif forest.partner[other] == first or forest.partner[other] == second:
+            forest.stale[other] = True  # those that are left are no closer than the one that is gone
+    return int(node)
+
+
+@jit
+def rivals_of(forest: Forest, alive: Flags, label: int) -> Ints:
+    """The clusters among `alive` of the labels whose whole hulls overlap that of a label: only these can stop a merge."""
+    return np.flatnonzero(alive & forest.label_overlaps[label][forest.label[: len(alive)]])
+
+
+@jit
+def merge_unchecked(forest: Forest, steps: int) -> int:
+    """Merge at most `steps` closest pairs without a look at other labels; returns how many there were."""
+    for step in range(steps):
+        first = closest_cluster(forest)
+        if first < 0:
+            return step
+        merge(forest, first, forest.partner[first])
+    return steps
+
+
+@jit
+def alive_at(forest: Forest, nodes: int) -> Flags:
+    """Which nodes were clusters when there were only the first `nodes` of them."""
+    alive = np.zeros(nodes, dtype=np.bool_)
+    for node in range(nodes):
+        alive[node] = forest.parent[node] < 0 or forest.parent[node] >= nodes
+    return alive
+
+
+@jit
+def _overlaps(forest: Forest, own: Ints, centre: Floats, radius: float, rivals: Ints, touching: float) -> tuple[bool, Ints]:
+    """Whether the hull of the points `own` overlaps that of a rival, and the rivals that stayed undecided if none is sure to.
+
+    Cheapest test first: spheres, then the plane between the centres, then a solve that starts from that plane.
+    """
+    distance = np.sqrt(_squares(forest.centre, rivals, centre))
+    # Hulls whose spheres do not meet cannot overlap; 1e-12 covers the rounding of the radii.
+    close = np.flatnonzero(distance <= (radius + forest.radius[rivals]) * (1 + 1e-12) + touching)
+    depth = distance[close] - forest.radius[rivals[close]]
+    undecided = np.empty(len(close), dtype=np.int64)
+    n_undecided = 0
+    P = forest.points[own]
+    for _ in range(len(close)):
+        deepest = np.argmin(depth)  # the most likely to overlap goes first
+        depth[deepest] = np.inf
+        place = close[deepest]
+        rival = rivals[place]
+        # `direction` has the length `distance`, so the gap along it is compared with `touching` times that.
+        direction = centre - forest.centre[rival]
+        reach = (P @ direction).min()
+        Q = forest.points[members(forest, rival)]
+        if reach - (Q @ direction).max() > touching * distance[place]:
+            continue
+        verdict = grow_working_set_compiled(P, Q, direction, touching, 1e-6, 0.0, _MAX_ROUNDS, None)[0]
+        if verdict == OVERLAPPING:
+            return True, undecided[:0]
+        if verdict != SEPARATED:
+            undecided[n_undecided] = rival
+            n_undecided += 1
+    return False, undecided[:n_undecided]
+
+
+@jit
+def merge_tested(forest: Forest, steps: int, touching: float) -> tuple[int, int, int, Ints]:
+    """Merge or refuse the closest pairs, one after the other.
+
+    Parameters
+    ----------
+    forest, steps
+        How many pairs at most.
+    touching
+        The distance up to which hulls count as overlapping.
+
+    Returns
+    -------
+    tuple
+        The steps done; the two clusters of an undecided pair (-1 if no pair is left, -2 if all steps are done); and the rivals
+        that are undecided.
+    """
+    nobody = np.empty(0, dtype=np.int64)
+    for step in range(steps):
+        first = closest_cluster(forest)
+        if first < 0:
+            return step, -1, -1, nobody
+        second = int(forest.partner[first])
+        own = np.concatenate((members(forest, first), members(forest, second)))
+        size = forest.size[first] + forest.size[second]
+        centre = (forest.size[first] * forest.centre[first] + forest.size[second] * forest.centre[second]) / size
+        # The exact radius, smaller than that of a sphere around both spheres: fewer rivals need a solve.
+        radius = np.sqrt(_squares(forest.points, own, centre).max())
+        rivals = rivals_of(forest, forest.alive[: forest.used[0]], forest.label[first])
+        overlaps, undecided = _overlaps(forest, own, centre, radius, rivals, touching)
+        if overlaps:
+            refuse(forest, first, second)
+        elif len(undecided) > 0:
+            return step, first, second, undecided
+        else:
+            merge(forest, first, second)
+    return steps, -2, -2, nobody
+
+
+@jit
+def find_overlap(forest: Forest, alive: Flags, base: int, touching: float) -> tuple[bool, Ints]:
+    """Whether a cluster made since a state overlaps one of another label, and the undecided pairs if none is sure to.
+
+    Parameters
+    ----------
+    forest, alive
+        The clusters to test, as `alive_at` gives them.
+    base
+        The number of nodes of a state without overlap.
+    touching
+        The distance up to which hulls count as overlapping.
+    """
+    pairs = np.empty((16, 2), dtype=np.int64)
+    n_pairs = 0
+    # The latest clusters are the largest: an overlap shows there first.
+    for node in np.flatnonzero(alive)[::-1]:
+        if node < base:
+            break
+        rivals = rivals_of(forest, alive, forest.label[node])
+        rivals = rivals[rivals < node]  # a pair of two new clusters is tested once, with the later one
+        own = members(forest, node)
+        overlaps, undecided = _overlaps(forest, own, forest.centre[node], forest.radius[node], rivals, touching)
+        if overlaps:
+            return True, pairs[:0]
+        for other in undecided:
+            if n_pairs == len(pairs):
+                pairs = np.concatenate((pairs, np.empty_like(pairs)))
+            pairs[n_pairs, 0] = node
+            pairs[n_pairs, 1] = other
+            n_pairs += 1
+    return False, pairs[:n_pairs]

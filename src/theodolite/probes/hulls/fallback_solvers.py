@@ -1,0 +1,290 @@
+"""The slower, surer solvers of the gap between two hulls, for what the active sets leave undecided.
+
+`solve_by_least_squares` works on the points themselves and not on their products: it keeps twice as many digits, which thin gaps
+need, but it suits few points only.
+
+`solve_by_newton` decides about many: it is a squared-hinge separator by Newton steps, its ridge shrinking until there is a proof.
+For a ridge r, the slacks of the best separator are weights of two points, one in each hull, whose difference is r times its
+normal. If the hulls overlap, that difference vanishes with the ridge; if they do not, the normal tends to the widest separation.
+Each step solves one d × d system, so thousands of points near the limit of separability cost what a few matrix products cost.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from theodolite.probes.hulls.active_set import Flags, Floats
+
+# Ridges, as shares of the number of points: each solution starts the next, and a plane from before replaces the first ones.
+_COLD_RIDGES = tuple(10.0**-k for k in (2, 4, 6, 8, 9, 10, 11, 12, 13, 14, 15))
+_WARM_RIDGES = _COLD_RIDGES[3:]
+
+
+class Proof(NamedTuple):
+    """Bounds of the distance between two hulls, with what proves them.
+
+    Parameters
+    ----------
+    lower, upper
+        The bounds; -inf and inf if nothing is known.
+    normal
+        The normal of the plane that proves `lower`, of any length.
+    weights_a, weights_b
+        The convex weights of the rows of A and of B; the two points they give prove `upper`.
+    """
+
+    lower: float
+    upper: float
+    normal: Floats
+    weights_a: Floats
+    weights_b: Floats
+
+    def improved_by(self, other: Proof) -> Proof:
+        """The better lower bound and the better upper bound of two proofs.
+
+        Parameters
+        ----------
+        other
+            A proof about the same two hulls.
+        """
+        plane, points = (other if other.lower > self.lower else self), (other if other.upper < self.upper else self)
+        return Proof(plane.lower, points.upper, plane.normal, points.weights_a, points.weights_b)
+
+
+def is_decided(lower: float, upper: float, touching: float, tolerance: float) -> bool:
+    """Whether bounds prove that hulls overlap, or that they are disjoint with the distance known well enough.
+
+    Parameters
+    ----------
+    lower, upper
+        Bounds of the distance.
+    touching
+        The distance up to which hulls count as overlapping.
+    tolerance
+        How far the bounds may differ, as a share of the distance; infinity if any separating plane will do.
+    """
+    return upper <= touching or (lower > touching and upper - lower <= tolerance * upper)
+
+
+def solve_by_least_squares(
+    A: Floats, B: Floats, weights_a: Floats, weights_b: Floats, *, touching: float, tolerance: float, max_rounds: int = 400
+) -> Proof:
+    """Better nearest points of two hulls than those that are known.
+
+    A least-squares problem in the points loses half as many digits to rounding as one in their products does.
+
+    Parameters
+    ----------
+    A, B
+        The two sets, (n, d) and (m, d).
+    weights_a, weights_b
+        Convex weights of nearly nearest points.
+    touching, tolerance
+        As in `is_decided`, which ends the search.
+    max_rounds
+        How many points may enter.
+    """
+    signed = np.concatenate([A, -B])
+    in_a = np.arange(len(signed)) < len(A)
+    weights = np.concatenate([weights_a, weights_b])
+    # A weight far below rounding means nothing, but each hull keeps its heaviest point.
+    in_set = weights > 1e-12 * np.where(in_a, weights_a.max(), weights_b.max())
+    lower, upper, normal, best = -np.inf, np.inf, np.zeros(A.shape[1]), weights
+    idle = 0
+    for _ in range(max_rounds):
+        if not (in_set[in_a].any() and in_set[~in_a].any()):
+            break  # rounding took the last point of a hull
+        weights = np.maximum(np.where(in_set, weights, 0.0), 0.0)
+        weights = weights / np.where(in_a, weights[in_a].sum(), weights[~in_a].sum())
+        weights, in_set = _to_flat_minimum(signed, in_a, weights, in_set)
+        w = weights @ signed
+        length = float(np.linalg.norm(w))
+        idle = 0 if length < upper * (1 - 1e-12) else idle + 1
+        if length < upper:
+            upper, best = length, weights
+        along = signed @ w
+        first, second = np.where(in_a, along, np.inf), np.where(in_a, np.inf, along)
+        if length > 0 and (bound := float(first.min() + second.min()) / length) > lower:
+            lower, normal = bound, w
+        if is_decided(lower, upper, touching, tolerance):
+            break
+        away_first, away_second = (weights * in_a) @ along - first.min(), (weights * ~in_a) @ along - second.min()
+        entering = int(first.argmin() if away_first >= away_second else second.argmin())
+        if in_set[entering] or idle > 8:
+            break  # the digits are used up
+        in_set = in_set.copy()
+        in_set[entering] = True
+    return Proof(lower, upper, normal, best[: len(A)], best[len(A) :])
+
+
+def _to_flat_minimum(signed: Floats, in_a: Flags, weights: Floats, in_set: Flags) -> tuple[Floats, Flags]:
+    """Go to the nearest points of the two flats; each point whose weight runs out on the way leaves the set."""
+    while True:
+        places = np.flatnonzero(in_set)
+        target = np.zeros_like(weights)
+        target[places] = _flat_minimum(signed[places], in_a[places], weights[places])
+        negative = in_set & (target <= 0)
+        if not negative.any():
+            return target, in_set
+        steps = np.where(negative, weights / np.maximum(weights - target, 1e-300), np.inf)
+        leaving = int(steps.argmin())
+        weights = weights + steps[leaving] * (target - weights)
+        weights[leaving] = 0.0
+        in_set = in_set.copy()
+        in_set[leaving] = False
+
+
+def _flat_minimum(points: Floats, in_a: Flags, weights: Floats) -> Floats:
+    """Weights of the nearest points of two flats, each group's summing to 1: least squares in the differences to its heaviest."""
+    target = weights.copy()
+    columns, owners = [], []
+    for group in (np.flatnonzero(in_a), np.flatnonzero(~in_a)):
+        base = group[weights[group].argmax()]
+        for place in group[group != base]:
+            columns.append(points[place] - points[base])
+            owners.append((place, base))
+    if not columns:
+        return target
+    moves = np.linalg.lstsq(np.stack(columns, axis=1), -(weights @ points), rcond=1e-14)[0]
+    for (place, base), move in zip(owners, moves, strict=True):
+        target[place] += move
+        target[base] -= move
+    return target
+
+
+def solve_by_newton(A: Floats, B: Floats, *, touching: float, start: Floats, tolerance: float = np.inf) -> Proof:
+    """Bounds of the distance between two hulls by a separator of all points.
+
+    Parameters
+    ----------
+    A, B
+        The two sets, (n, d) and (m, d).
+    touching, tolerance
+        As in `is_decided`, which ends the search.
+    start
+        The normal of a plane that nearly separates them: the closer, the fewer steps.
+    """
+    origin = 0.5 * (A.mean(axis=0) + B.mean(axis=0))
+    rows = np.empty((len(A) + len(B), A.shape[1] + 1))
+    X = rows[:, :-1]
+    X[: len(A)] = A - origin
+    X[len(A) :] = origin - B
+    rows[: len(A), -1], rows[len(A) :, -1] = 1.0, -1.0
+    # At scale 1 the ridges mean the same for every cloud.
+    scale = float(np.sqrt(np.einsum("ij,ij->i", X, X).max())) or 1.0
+    X /= scale
+    hinge = _SquaredHinge(rows)
+    ridges = _WARM_RIDGES if hinge.start_from(start, len(A)) else _COLD_RIDGES
+    lower, upper, normal = -np.inf, np.inf, np.zeros(A.shape[1])
+    weights = np.r_[np.full(len(A), 1 / len(A)), np.full(len(B), 1 / len(B))]
+    for ridge in ridges:
+        slack = hinge.minimise(ridge * len(X))
+        w = hinge.solution[:-1]
+        along = X @ w
+        bound = scale * float(along[: len(A)].min() + along[len(A) :].min()) / max(float(np.linalg.norm(w)), 1e-300)
+        if bound > lower:
+            lower, normal = bound, w.copy()
+        # The slacks, as convex weights of each hull, are the nearest points for this ridge.
+        sum_a, sum_b = slack[: len(A)].sum(), slack[len(A) :].sum()
+        if sum_a > 0 and sum_b > 0:
+            convex = np.r_[slack[: len(A)] / sum_a, slack[len(A) :] / sum_b]
+            length = scale * float(np.linalg.norm(convex @ X))
+            if length < upper:
+                upper, weights = length, convex
+        if is_decided(lower, upper, touching, tolerance):
+            break
+    return Proof(lower, upper, normal, weights[: len(A)], weights[len(A) :])
+
+
+class _SquaredHinge:
+    """ridge |w|² / 2 + sum of max(0, 1 - row . solution)² / 2; its minimiser is carried from one ridge to the next.
+
+    The last column is the offset. The products of the rows with slack are stored and updated by the rows that come and go, which
+    are few near the end.
+    """
+
+    def __init__(self, rows: Floats) -> None:
+        self.rows = rows
+        self.solution = np.zeros(rows.shape[1])
+        self.has_slack: Flags = np.zeros(len(rows), dtype=np.bool_)
+        self.products = np.zeros((rows.shape[1], rows.shape[1]))
+
+    def start_from(self, normal: Floats, n_a: int) -> bool:
+        """Start with this normal and the closer half of the points inside the margin; False if it does not separate at all."""
+        length = float(np.linalg.norm(normal))
+        if length == 0:
+            return False
+        w = normal / length
+        along = self.rows[:, :-1] @ w
+        low, high = float(np.median(along[:n_a])), -float(np.median(along[n_a:]))
+        half = 0.5 * (low - high)
+        if half <= 0:
+            return False
+        self.solution = np.r_[w, -0.5 * (low + high)] / half
+        return True
+
+    def minimise(self, ridge: float) -> Floats:
+        """Go to the minimum for a ridge, in at most 40 steps; returns the slacks there."""
+        penalty = np.full(len(self.solution), ridge)
+        penalty[-1] = 1e-3 * ridge  # an offset without penalty would make the system singular once no slack is left
+        margin = self.rows @ self.solution
+        for _ in range(40):
+            short = margin < 1.0
+            self._update_products(short)
+            system = self.products.copy()
+            system[np.diag_indices(len(penalty))] += penalty
+            # The minimum of the quadratic piece itself, without a gradient in which digits would be lost.
+            step = _solve(system, self.rows[short].sum(axis=0)) - self.solution
+            along = self.rows @ step
+            length = _line_minimum(margin, along, self.solution, step, penalty)
+            self.solution = self.solution + length * step
+            margin = margin + length * along
+            # A full step that changes no slack has reached the minimum: the function is quadratic there.
+            if length > 1.0 - 1e-6 and np.array_equal(short, margin < 1.0):
+                break
+        return np.asarray(np.maximum(1.0 - self.rows @ self.solution, 0.0))
+
+    def _update_products(self, short: Flags) -> None:
+        """The products of the rows with slack: from what changed, or from the start if too much did."""
+        added, removed = short & ~self.has_slack, self.has_slack & ~short
+        if added.sum() + removed.sum() < 0.5 * short.sum():
+            for rows, sign in ((self.rows[added], 1.0), (self.rows[removed], -1.0)):
+                if len(rows):
+                    self.products += sign * (rows.T @ rows)
+        else:
+            rows = self.rows[short]
+            self.products = rows.T @ rows
+        self.has_slack = short
+
+
+def _solve(system: Floats, right: Floats) -> Floats:
+    """The solution of a symmetric positive definite system; the shortest one if rounding has made it singular."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    try:
+        return np.asarray(cho_solve(cho_factor(system, lower=True, check_finite=False), right, check_finite=False))
+    except LinAlgError:  # the ridge is below the rounding of the products
+        return np.asarray(np.linalg.lstsq(system, right, rcond=None)[0])
+
+
+def _line_minimum(margin: Floats, along: Floats, solution: Floats, step: Floats, penalty: Floats) -> float:
+    """How far to go along a step: the zero of the derivative of a convex piecewise quadratic, by bisection."""
+    base, slope = float(penalty * solution @ step), float(penalty * step @ step)
+
+    def derivative(length: float) -> float:
+        slack = np.maximum(1.0 - margin - length * along, 0.0)
+        return base + length * slope - float(slack @ along)
+
+    # The full step, unless it goes beyond the minimum because rows lose or gain slack on the way.
+    if derivative(1.0) <= 1e-9 * abs(derivative(0.0)):
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        if derivative(middle) < 0:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)

@@ -1,0 +1,329 @@
+"""What all displays have in common: a title and a note, their numbers as a frame, a plot, and the parts plots are made of."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from theodolite.core.numbers import interval_text, number_text
+from theodolite.core.rows import Row
+from theodolite.metrics.registry import METRICS, label_of
+from theodolite.reports.tables import ABOUT_FIELDS
+from theodolite.reports.theme import AXIS, CLEAR, GRID, PALETTE, faded
+from theodolite.reports.wording import clean, file_name, is_value, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from plotly.graph_objects import Figure
+
+    from theodolite.core.result import Result
+
+Key = TypeVar("Key", bound=Hashable)
+Item = TypeVar("Item")
+# Fields of a row that the frame of a display has as columns.
+FRAME_FIELDS = (*ABOUT_FIELDS, "metric", "value", "low", "high", "n", "d", "reason")
+# Pixels that slider and buttons take below a plot.
+SLIDER_HEIGHT = 150
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Display(ABC):
+    """One figure with the numbers behind it; a notebook shows it as its plot.
+
+    Parameters
+    ----------
+    name
+        A file name without ending; `Result.plot(name)` finds the figure by it.
+    kind, heading
+        The name of its declaration, and what figures of this kind show: a report puts them together under it.
+    title
+        The heading, and which model and task it is about; a cleaned string, not escaped.
+    note
+        How to read the figure, in one or two sentences.
+    """
+
+    name: str
+    kind: str
+    heading: str
+    title: str
+    note: str
+
+    @abstractmethod
+    def frame(self) -> pd.DataFrame:
+        """The numbers that are plotted, one per line."""
+
+    @abstractmethod
+    def plot(self) -> Figure:
+        """A Plotly figure: `.show()` it, or write it with `.write_image()`."""
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **options: Any) -> Any:
+        figure = self.plot().update_layout(title_text=plain(self.title), margin_t=72)
+        # Without Plotly's button that uploads a chart to its servers.
+        config = {"showSendToCloud": False, "displaylogo": False}
+        return figure._repr_mimebundle_(include, exclude, **{"config": config, **options})
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureSpec(ABC):
+    """The declaration of a figure that is drawn from rows.
+
+    Parameters
+    ----------
+    name
+        Start of the file name.
+    heading, note
+        As those of `Display`.
+    metrics
+        Metrics of the rows that it shows, in order.
+    split
+        Fields of a row: there is one figure for each of their values, which its title names.
+    select
+        Takes the rows of these metrics of one figure, and returns those that are drawn, in order; none means no figure.
+    source
+        The rows that the figure is taken from; a result's own by default.
+    """
+
+    name: str
+    heading: str
+    note: str
+    metrics: tuple[str, ...]
+    split: tuple[str, ...] = ("model", "task")
+    select: Callable[[Sequence[Row]], Sequence[Row]] = list
+    source: Callable[[Result], Sequence[Row]] = lambda result: result.rows
+
+    def displays(self, result: Result) -> Iterator[Display]:
+        """The figures that a result has numbers for, one for each value of the fields in `split`.
+
+        Parameters
+        ----------
+        result
+            The result. Rows that are not values, such as differences, are left out.
+        """
+        # In the declared order, so that panels and figures do not depend on the order in which a run happened to measure.
+        order = {metric: i for i, metric in enumerate(self.metrics)}
+        values = (row for row in self.source(result) if row.metric in order and is_value(row))
+        rows = sorted(values, key=lambda row: order[row.metric])
+        for about, group in grouped(rows, lambda row: tuple(getattr(row, name) for name in self.split)).items():
+            selected = tuple(self.select(group))
+            if selected:
+                yield RowsDisplay(rows=selected, spec=self, note=self.note, **titles_of(self.name, self.heading, about))
+
+    def columns(self, rows: Sequence[Row]) -> dict[str, list[Any]]:
+        """The columns of the frame of these rows."""
+        return {name: [getattr(row, name) for row in rows] for name in FRAME_FIELDS}
+
+    @abstractmethod
+    def plot(self, rows: Sequence[Row]) -> Figure:
+        """The figure of these rows, in their order."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RowsDisplay(Display):
+    """A display of rows, drawn as its declaration says."""
+
+    rows: tuple[Row, ...]
+    spec: FigureSpec
+
+    def frame(self) -> pd.DataFrame:
+        """The rows that are plotted, one per line."""
+        return frame_of(self.spec.columns(self.rows))
+
+    def plot(self) -> Figure:
+        """A Plotly figure of the rows."""
+        return name_once(self.spec.plot(self.rows))
+
+
+def titles_of(kind: str, heading: str, values: Sequence[str]) -> dict[str, str]:
+    """Name, kind, heading and title of a display.
+
+    Parameters
+    ----------
+    kind, heading
+        As those of `Display`.
+    values
+        What the display is about, such as a model and a task; empty ones are left out.
+    """
+    # The file name has the metric's name, which is shorter and has no spaces; the title has its label.
+    about = ", ".join(clean(label_of(value) if value in METRICS else value, 60) for value in values if value)
+    title = f"{heading}: {about}" if about else heading
+    return {"name": file_name(kind, *values), "kind": kind, "heading": heading, "title": title}
+
+
+def frame_of(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+    """Columns as a pandas DataFrame.
+
+    Parameters
+    ----------
+    columns
+        Values by the name of their column.
+
+    Raises
+    ------
+    ImportError
+        pandas, which the package does not depend on, is not installed.
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError(f"a frame needs pandas ({error}); install it with: pip install pandas") from None
+    return pd.DataFrame(dict(columns))
+
+
+def records_of(result: Result, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+    """The lines of one of a result's item-level tables; none if it has no such table.
+
+    Parameters
+    ----------
+    result
+        The result.
+    name
+        Name of the table among `result.records`.
+    columns
+        Columns that it must have; others are returned as well.
+
+    Raises
+    ------
+    ValueError
+        The table lacks one of the columns.
+    """
+    table = result.records.get(name)
+    if table is None:
+        return []
+    missing = [column for column in columns if column not in table.column_names]
+    if missing:
+        raise ValueError(f"the record {name!r} lacks the column {missing[0]!r}; it must have {', '.join(columns)}")
+    lines: list[dict[str, Any]] = table.to_pylist()
+    return lines
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Items by key; keys and items in the order they came.
+
+    Parameters
+    ----------
+    items
+        The items.
+    key
+        The key of an item.
+    """
+    groups: dict[Key, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def last_layer(rows: Iterable[Row]) -> int | None:
+    """The highest layer among the rows; None if no row has one."""
+    return max((row.layer for row in rows if row.layer is not None), default=None)
+
+
+def error_bars(rows: Sequence[Row], colour: str) -> dict[str, Any] | None:
+    """The rows' intervals as Plotly's error bars; None if no row has one.
+
+    Parameters
+    ----------
+    rows
+        The rows, in the order of the points.
+    colour
+        The colour of the line, from the palette.
+    """
+    intervals = [_interval(row) for row in rows]
+    if not any(intervals):
+        return None
+    ends = [interval or (row.value, row.value) for interval, row in zip(intervals, rows, strict=True)]
+    up = [max(0.0, high - row.value) for (_, high), row in zip(ends, rows, strict=True)]
+    down = [max(0.0, row.value - low) for (low, _), row in zip(ends, rows, strict=True)]
+    # Paler than the line, so that the bars of several lines at one place do not hide the lines.
+    look = {"color": faded(colour), "thickness": 1.2, "width": 3}
+    return {"type": "data", "symmetric": False, "array": up, "arrayminus": down, **look}
+
+
+def finite_value(row: Row) -> float | None:
+    """The value, or None, a gap in a line, if it is not finite."""
+    return row.value if math.isfinite(row.value) else None
+
+
+def hover_text(row: Row) -> str:
+    """`0.812 [0.79, 0.83], n = 1,500`, or why there is no number."""
+    if not math.isfinite(row.value):
+        return plain(row.reason or "not finite", 120)
+    interval = _interval(row)
+    value = f"{number_text(row.value)} {interval_text(*interval)}" if interval else number_text(row.value)
+    return value if row.n is None else f"{value}, n = {row.n:,}"
+
+
+def name_once(figure: Figure) -> Figure:
+    """The figure with every name once in its legend, although several panels show it."""
+    names: set[str] = set()
+    for trace in figure.data:
+        if trace.showlegend is None:  # what was hidden on purpose stays hidden, and does not use up the name
+            trace.showlegend = bool(trace.name) and trace.name not in names
+            names.add(trace.name)
+    return figure
+
+
+def add_slider(
+    figure: Figure, frames: Mapping[int, Sequence[Mapping[str, Any]]], *, prefix: str, traces: Sequence[int]
+) -> Figure:
+    """Give a figure a slider and buttons that play it; it opens at the last position.
+
+    Parameters
+    ----------
+    figure
+        The figure as it is at the last position.
+    frames
+        For each position in order, what changes of each of the traces, as arguments of the trace.
+    prefix
+        What a position is, such as `step`.
+    traces
+        Numbers of the traces that the frames change.
+    """
+    from plotly.graph_objects import Frame
+
+    names = [str(position) for position in frames]
+    kinds = [figure.data[i].type for i in traces]
+    # Frames need the type of their traces: Plotly takes a trace without one for a scatter.
+    figure.frames = [
+        Frame(name=name, traces=list(traces), data=[{"type": kind, **change} for kind, change in zip(kinds, frame, strict=True)])
+        for name, frame in zip(names, frames.values(), strict=True)
+    ]
+    at_once = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
+    running = {"fromcurrent": True, "frame": {"duration": 350, "redraw": True}, "transition": {"duration": 0}}
+    slider = {
+        "active": len(names) - 1,
+        "steps": [{"label": name, "method": "animate", "args": [[name], at_once]} for name in names],
+        "currentvalue": {"prefix": f"{prefix} ", "xanchor": "left", "font": {"size": 13}},
+        "x": 0, "len": 1, "pad": {"t": 50, "b": 0}, "ticklen": 3, "minorticklen": 2, "font": {"size": 11},
+        "bgcolor": GRID, "bordercolor": GRID, "activebgcolor": PALETTE[0], "tickcolor": AXIS,
+    }  # fmt: skip
+    buttons = {
+        "type": "buttons", "direction": "left", "showactive": False, "bgcolor": CLEAR, "bordercolor": AXIS,
+        "x": 1, "xanchor": "right", "y": 0, "yanchor": "top", "pad": {"t": 44, "r": 0}, "font": {"size": 11},
+        "buttons": [
+            {"label": "▶", "method": "animate", "args": [None, running]},
+            {"label": "❚❚", "method": "animate", "args": [[None], at_once]},
+        ],
+    }  # fmt: skip
+    height = figure.layout.height + SLIDER_HEIGHT
+    return figure.update_layout(sliders=[slider], updatemenus=[buttons], margin_b=SLIDER_HEIGHT - 20, height=height)
+
+
+def remove_slider(figure: Figure) -> Figure:
+    """The figure as it opens, without controls, and with their position written on it, for paper."""
+    if not figure.layout.sliders:
+        return figure
+    slider = figure.layout.sliders[0]
+    position = f"{slider.currentvalue.prefix}{slider.steps[slider.active].label}"
+    figure.layout.sliders, figure.layout.updatemenus, figure.frames = (), (), ()
+    corner = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "xanchor": "right", "yanchor": "bottom", "showarrow": False}
+    figure.add_annotation(text=position, **corner)
+    return figure.update_layout(margin_b=None, height=figure.layout.height - SLIDER_HEIGHT)
+
+
+def _interval(row: Row) -> tuple[float, float] | None:
+    if row.low is None or row.high is None or not all(map(math.isfinite, (row.low, row.high, row.value))):
+        return None
+    return row.low, row.high

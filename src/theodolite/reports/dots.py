@@ -1,0 +1,189 @@
+"""Dots with intervals over categories (repairs, tasks, states): in panels, coloured by state, joined or with medians."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from theodolite.core.rows import Row
+from theodolite.core.states import state_title
+from theodolite.metrics.registry import axis_of
+from theodolite.reports.displays import FigureSpec, error_bars, finite_value, grouped, hover_text, last_layer
+from theodolite.reports.theme import AXIS, GREY, NAME, Pen, Point, panel_grid, panel_position, state_pens, tick_step
+from theodolite.reports.wording import plain
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure, Scatter
+
+# Values that span more than this factor are drawn on a logarithmic axis.
+WIDE = 20
+# Pixels of a panel for its axes and titles, besides the lines of its categories.
+FRAME_HEIGHT = 120
+
+
+@dataclass(frozen=True, kw_only=True)
+class DotSpec(FigureSpec):
+    """The declaration of dots: categories on one axis, values on the other, a panel for each metric.
+
+    Parameters
+    ----------
+    category, category_title
+        The field of a row that is its category, and the title of that axis.
+    facet
+        A field of a row: each of its values has a column of panels of its own.
+    one_panel
+        Metrics that are drawn in the panel of another one.
+    vertical
+        Whether values go upwards; otherwise they go to the right, with one line per category.
+    dodge
+        How far apart the states are within a category, whose lines are 1 apart.
+    row_height, least_height
+        Pixels of a category's line, and those that a panel has at least.
+    join
+        What the dots that are joined by a line have in common; None joins none.
+    hover
+        What a hover text says before the value: the category by default.
+    medians
+        Whether a bar marks the median of the dots of each category.
+    zero
+        A metric whose panel has a line at 0.
+    reference
+        A metric that is drawn as a grey mark, not as dots.
+    by_layer
+        Whether dots are of the last layer, and further panels show the layers of each category that has several.
+    options
+        Further options of the panels.
+    """
+
+    category: str
+    category_title: str
+    facet: str = ""
+    one_panel: Mapping[str, str] = field(default_factory=dict)
+    vertical: bool = False
+    dodge: float = 0.0
+    row_height: int = 40
+    least_height: int = 0
+    join: Callable[[Row], Any] | None = None
+    hover: Callable[[Row], str] | None = None
+    medians: bool = False
+    zero: str = ""
+    reference: str = ""
+    by_layer: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def plot(self, rows: Sequence[Row]) -> Figure:
+        """The dots, a panel for each metric."""
+        places = {name: i for i, name in enumerate(dict.fromkeys(map(self._category, rows)))}
+        dots = [row for row in rows if row.metric != self.reference]
+        pens = state_pens(row.state for row in dots)
+        panels, layered = self._panels(dots), self._layered(dots)
+        titles = [title for title, _ in panels] + [f"{name}, by layer" for name in layered]
+        if layered:
+            titles[0] = "last layer"
+        across = 2 if layered else 3  # lines over layers need more room than dots
+        if self.facet:
+            across = len({getattr(row, self.facet) for row in rows})
+        height = max(self.least_height, self.row_height * (1 if self.vertical else len(places)) + FRAME_HEIGHT)
+        figure = panel_grid(titles, columns=across, height=height, shared_y=not (self.vertical or layered), **self.options)
+        across = min(across, len(titles))
+        references = [row for row in rows if row.metric == self.reference]
+        for i, (_, members) in enumerate(panels):
+            place = panel_position(i, across)
+            for trace in (*self._backdrop(members, references, places), *self._dots(members, places, pens)):
+                figure.add_trace(trace, **place)
+            self._update_axes(figure, members, list(places), place, is_last=i >= len(panels) - across)
+        for i, members in enumerate(layered.values(), start=len(panels)):
+            self._draw_layers(figure, members, pens, panel_position(i, across))
+        return figure
+
+    def _panels(self, rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+        """Title and rows of each panel of dots; those of a facet below each other, with its name above the first."""
+        kinds = grouped(rows, lambda row: self.one_panel.get(row.metric, row.metric))
+        facets = sorted({getattr(row, self.facet) for row in rows}) if self.facet else [""]
+        return [
+            (facet if i == 0 else "", [row for row in members if not facet or getattr(row, self.facet) == facet])
+            for i, members in enumerate(kinds.values())
+            for facet in facets
+        ]
+
+    def _layered(self, rows: Sequence[Row]) -> dict[str, list[Row]]:
+        """The rows of each category that was measured at several layers, if these get panels of their own."""
+        groups = grouped(rows, self._category) if self.by_layer else {}
+        return {name: group for name, group in groups.items() if len({row.layer for row in group}) > 1}
+
+    def _backdrop(self, rows: Sequence[Row], references: Sequence[Row], places: Mapping[str, int]) -> Iterator[Scatter]:
+        """What is behind the dots: the lines that join them, and the grey marks."""
+        if self.join is not None:
+            groups = grouped(self._of_last_layer(rows), self.join).values()
+            lines = [[self._point(finite_value(row), places[self._category(row)], "") for row in group] for group in groups]
+            pen = Pen(name="", colour=AXIS, width=1 if self.vertical else 2)
+            yield pen.draw_together(lines, hover="", hoverinfo="skip", showlegend=False)
+        # Every state says the same of a category, so one mark stands for all of them.
+        marks = {self._category(row): row for row in references}
+        if marks:
+            texts = {name: f"{plain(name, NAME)}: {row.value:.0f} {row.metric}" for name, row in marks.items()}
+            points = [self._point(finite_value(row), places[name], texts[name]) for name, row in marks.items()]
+            mark = {"symbol": "line-ns-open", "size": 20, "color": GREY, "line": {"width": 3}}
+            yield Pen(name=self.reference, colour=GREY).draw(points, hover="%{text}", mode="markers", marker=mark)
+
+    def _dots(self, rows: Sequence[Row], places: Mapping[str, int], pens: Mapping[str, Pen]) -> Iterator[Scatter]:
+        names = list(pens)
+        # If the categories are the states, the axis names them, and a legend would say it again.
+        legend = {"showlegend": False, "opacity": 0.75} if self.medians else {}
+        for state, group in grouped(self._of_last_layer(rows), lambda row: row.state).items():
+            pen = pens[state]
+            shift = (names.index(state) - (len(names) - 1) / 2) * self.dodge
+            points = []
+            for row in group:
+                text = f"{plain(self.hover(row) if self.hover else self._category(row), NAME)}: {hover_text(row)}"
+                points.append(self._point(finite_value(row), places[self._category(row)] + shift, text))
+            bars = {f"error_{'y' if self.vertical else 'x'}": error_bars(group, pen.colour)}
+            yield pen.draw(points, hover="%{text}", mode="markers", **bars, **legend)
+            values = [row.value for row in group if finite_value(row) is not None]
+            if self.medians and values:
+                bar = {"symbol": "line-ew-open", "size": 30, "color": pen.colour, "line": {"width": 3}}
+                look = {"mode": "markers", "marker": bar, "name": "median over seeds", "legendgroup": "median"}
+                middle = (places[self._category(group[0])], median(values), "")
+                yield pen.draw([middle], hover="median %{y:.4g}<extra></extra>", **look)
+
+    def _of_last_layer(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """The rows of each category's last layer, if only that is drawn as dots; tasks may differ in layers."""
+        if not self.by_layer:
+            return rows
+        return [row for group in grouped(rows, self._category).values() for row in group if row.layer == last_layer(group)]
+
+    def _point(self, value: float | None, place: float, text: str) -> Point:
+        return (place, value, text) if self.vertical else (value, place, text)
+
+    def _category(self, row: Row) -> str:
+        return str(getattr(row, self.category))
+
+    def _update_axes(
+        self, figure: Figure, rows: Sequence[Row], categories: Sequence[str], place: Mapping[str, int], *, is_last: bool
+    ) -> None:
+        count = len(categories)
+        value_axis = {"title_text": axis_of(rows[0].metric) if rows else ""}
+        values = [value for row in rows if (value := finite_value(row)) is not None and value > 0]
+        if self.by_layer and values and max(values) > WIDE * min(values):
+            value_axis["type"] = "log"
+        # States are next to each other within a category, so the axis is one of numbers whose ticks are named.
+        names = [plain(state_title(name) or "all", NAME) for name in categories]
+        ticks: dict[str, Any] = {"tickvals": list(range(count)), "ticktext": names, "range": [count - 0.5, -0.5]}
+        if self.vertical:
+            ticks |= {"range": [-0.5, count - 0.5], "ticktext": names if is_last else [""] * count}
+        if is_last if self.vertical else place["col"] == 1:
+            ticks["title_text"] = self.category_title
+        figure.update_xaxes(**(ticks if self.vertical else value_axis), **place)
+        figure.update_yaxes(**(value_axis if self.vertical else ticks), **place)
+        if any(row.metric == self.zero for row in rows):
+            figure.add_vline(x=0, line_width=1, line_color=AXIS, **place)
+
+    def _draw_layers(self, figure: Figure, rows: Sequence[Row], pens: Mapping[str, Pen], place: Mapping[str, int]) -> None:
+        for state, group in grouped(sorted(rows, key=lambda row: row.layer or 0), lambda row: row.state).items():
+            points = [(row.layer, finite_value(row), hover_text(row)) for row in group]
+            bars = error_bars(group, pens[state].colour)
+            figure.add_trace(pens[state].draw(points, hover="layer %{x}: %{text}", error_y=bars), **place)
+        figure.update_xaxes(title_text="layer", dtick=tick_step(len({row.layer for row in rows})), **place)
+        figure.update_yaxes(title_text=axis_of(rows[0].metric), rangemode="tozero", **place)

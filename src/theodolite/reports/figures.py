@@ -1,0 +1,328 @@
+"""The figures: which rows of a result each one shows and how it draws them, declared in one table in reading order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from theodolite.core.rows import Row
+from theodolite.core.states import FINE_TUNING, state_order
+from theodolite.metrics.registry import LAYER_METRICS, axis_of
+from theodolite.reports.cloud_display import cloud_displays
+from theodolite.reports.displays import Display, FigureSpec, grouped, last_layer, records_of
+from theodolite.reports.dots import DotSpec
+from theodolite.reports.label_displays import HeatMapSpec, path_displays
+from theodolite.reports.lines import LineSpec, XAxis
+from theodolite.reports.theme import growth_pens, ramp_pens, unit_pens
+from theodolite.reports.wording import setting_of, two_labels, unique_names
+
+if TYPE_CHECKING:
+    from theodolite.core.result import Result
+
+# Settings of a study's rows that say what the vectors are of.
+UNITS = {"tokens": "tokens", "cls": "[CLS]"}
+# Settings that are repairs, in reading order; others come after them.
+REPAIRS = (
+    "baseline", "baseline [CLS]", "zero-mean", "clustering+zero-mean", "global", "global scaled", "cluster-based",
+    "cluster-based scaled", "least global 100", "least global 700", "least cluster-based 100", "least cluster-based 700",
+)  # fmt: skip
+# How the setting of a row begins whose model was tuned on another task than the one it is probed on.
+TUNED_ELSEWHERE = "tuned on "
+SCORES = ("accuracy", "matthews")
+MEAN_DISTANCE = "mean_minimum_distance"
+# Directions that make a curve.
+FEWEST_DIRECTIONS = 3
+SPECTRUM = "eigenvalue_share"
+SPECTRUM_COLUMNS = ("model", "state", "layer", "setting", "k", "value")
+SHARES = {"movement_share_1": "on one direction", "movement_share_2": "on two directions"}
+
+
+def displays_of(result: Result) -> list[Display]:
+    """All figures that a result has numbers for, in reading order, each with a name of its own.
+
+    Parameters
+    ----------
+    result
+        What a verb returned, or `Result.load` read.
+
+    Examples
+    --------
+    >>> from theodolite.core.result import Result
+    >>> from theodolite.core.rows import Row
+    >>> rows = tuple(Row(metric="iso_score", value=0.1 * layer, model="m", layer=layer) for layer in range(3))
+    >>> (display,) = displays_of(Result(verb="survey", rows=rows))
+    >>> display.name, display.frame()["layer"].tolist()
+    ('isotropy-by-layer-iso_score', [0, 1, 2])
+    """
+    displays = [
+        *cloud_displays(result.pictures),
+        *(display for figure in FIGURES for display in figure.displays(result)),
+        *path_displays(result),
+    ]
+    names = unique_names(display.name for display in displays)
+    return [replace(display, name=name) for display, name in zip(displays, names, strict=True)]
+
+
+def _layer_lines(rows: Sequence[Row]) -> list[Row]:
+    """Lines over two layers or more; of rows over training steps, the first step of a run and its last."""
+    rows = [row for row in rows if row.layer is not None and not row.label]
+    # If a model has rows of units, its other settings are repairs, which have a figure of their own.
+    with_units = {row.model for row in rows if setting_of(row) in UNITS}
+    rows = [row for row in rows if setting_of(row) in UNITS or row.model not in with_units]
+    ends: list[Row] = []
+    for run in grouped(rows, lambda row: (row.model, row.task, row.seed)).values():
+        steps = {row.step for row in run if row.step is not None}
+        ends += [row for row in run if row.step is None or row.step in (min(steps), max(steps))]
+    lines = grouped(ends, lambda row: (row.model, row.task, _state_unit_step(row), row.seed, row.step)).values()
+    return sorted((row for line in lines if len({row.layer for row in line}) > 1 for row in line), key=lambda row: row.layer or 0)
+
+
+def _state_unit_step(row: Row) -> str:
+    """The state of a row, what its vectors are of, and whether it is of the first training step or the last."""
+    step = "" if row.step is None else "last step" if row.step else "before step 1"
+    return ", ".join(filter(None, (row.state, UNITS.get(setting_of(row), ""), step)))
+
+
+def _spectrum_rows(result: Result) -> list[Row]:
+    """The shares of the variance on every direction as rows whose label is the direction."""
+    # As rows, so that the display that draws lines of rows draws these too.
+    rows = []
+    for line in records_of(result, "spectra", SPECTRUM_COLUMNS):
+        about: dict[str, Any] = {name: str(line[name] or "") for name in ("model", "state", "setting")}
+        about |= {"layer": int(line["layer"] or 0), "label": str(int(line["k"]))}
+        value = math.nan if line["value"] is None else float(line["value"])
+        rows.append(Row(metric=SPECTRUM, value=value, reason="not known" if math.isnan(value) else "", **about))
+    return rows
+
+
+def _last_curves(rows: Sequence[Row]) -> list[Row]:
+    """The curve of the last training step and layer of each model, task, state and seed, if it has enough directions."""
+    curves: list[Row] = []
+    for group in grouped(rows, lambda row: (row.model, row.task, row.state, setting_of(row), row.seed)).values():
+        # A row without a layer is of the model's final vectors: it comes after all layers.
+        steps = grouped(group, lambda row: (row.step or 0, row.layer is None, row.layer or 0))
+        whole = [step for step, members in steps.items() if len({row.metric for row in members}) >= FEWEST_DIRECTIONS]
+        curves += steps[max(whole)] if whole else []
+    return sorted(curves, key=_direction_of)
+
+
+def _direction_of(row: Row) -> int:
+    """k of a row of the metric `ev_k`."""
+    return int(row.metric.removeprefix("ev_"))
+
+
+def _state_and_setting(row: Row) -> str:
+    """The state of a row and its setting."""
+    return ", ".join(filter(None, (row.state, setting_of(row))))
+
+
+def _repairs_of_last_layer(rows: Sequence[Row]) -> list[Row]:
+    """Scores after each repair in the last layer, if there is more than one."""
+    repaired = _repaired(rows)
+    last = last_layer(repaired)
+    scores = [row for row in repaired if row.layer == last]
+    return scores if len({row.setting for row in scores}) > 1 else []
+
+
+def _repairs_by_layer(rows: Sequence[Row]) -> list[Row]:
+    """Scores after each repair that was scored at two layers or more."""
+    layered = [row for row in _repaired(rows) if row.layer is not None]
+    lines = grouped(sorted(layered, key=lambda row: row.layer or 0), lambda row: (row.state, row.setting))
+    scores = [row for line in lines.values() if len({row.layer for row in line}) > 1 for row in line]
+    return sorted(scores, key=lambda row: (state_order(row.state), _repair_order(row)))
+
+
+def _sweep_rows(rows: Sequence[Row]) -> list[Row]:
+    """Rows of the sweep over the number of removed directions, which is their label."""
+    sweep = [row for row in rows if setting_of(row) == "sweep global" and row.label.isdecimal()]
+    return sorted(sweep, key=lambda row: int(row.label))
+
+
+def _final_scores(rows: Sequence[Row]) -> list[Row]:
+    """The last score and shape of each seed, of tasks that were scored in two states or more."""
+    # Scores of an epoch and shapes of a step are what led to a state; its last ones are the state's own.
+    seeds = [row for row in rows if row.seed is not None and not setting_of(row) and row.state != FINE_TUNING]
+    tested = [row for row in seeds if row.split not in ("train", "validation")]
+    cells = grouped(tested, lambda row: (row.task, row.state, row.seed, row.metric))
+    final = [max(cell, key=lambda row: (row.layer is None, row.step or 0, row.layer or 0)) for cell in cells.values()]
+    scored = grouped({(row.task, row.state): row for row in final if row.metric in SCORES}, lambda key: key[0])
+    compared = [row for row in final if len(scored.get(row.task, ())) > 1 and (row.task, row.state) in scored[row.task]]
+    return sorted(compared, key=lambda row: (state_order(row.state), row.seed or 0))
+
+
+def _cluster_counts(rows: Sequence[Row]) -> list[Row]:
+    """Numbers of clusters and labels, if anything was clustered."""
+    # Labels alone are known of any probe, and are not a result.
+    counts = _own_task(rows)
+    return counts if any(row.metric == "clusters" for row in counts) else []
+
+
+def _probe_scores(rows: Sequence[Row]) -> list[Row]:
+    """The last layer's scores; the probe's accuracy has its deviation over initialisations as bounds."""
+    spreads = [row for row in rows if row.metric == "probe_accuracy_sd" and not row.setting]
+    deviations = {("probe_accuracy", row.task, row.state, row.layer, row.seed): row.value for row in spreads}
+    scores = [row for row in _own_task(rows) if row.metric != "probe_accuracy_sd"]
+    bounded = []
+    for group in grouped(scores, lambda row: row.task).values():
+        for row in (row for row in group if row.layer == last_layer(group)):
+            deviation = deviations.get((row.metric, row.task, row.state, row.layer, row.seed))
+            bounded.append(row if deviation is None else replace(row, low=row.value - deviation, high=row.value + deviation))
+    return bounded
+
+
+def _label_pairs(rows: Sequence[Row]) -> list[Row]:
+    """Distances of two labels in the last layer, one as `label` and the other as `setting`."""
+    labels = {row.label for row in rows if row.label}
+    distances = [row for row in rows if row.metric == "label_distance" and "|" in row.setting]
+    # If no state was probed by itself, the first step of a tracked run and its last stand for before and after.
+    steps = [row.step for row in distances if row.step is not None]
+    ends = [row for row in distances if row.step is None] or [row for row in distances if row.step in (min(steps), max(steps))]
+    last = last_layer(ends)
+    pairs = [(row, *two_labels(row.setting, labels)) for row in ends if row.layer == last]
+    return [replace(row, label=first, setting=second) for row, first, second in pairs]
+
+
+def _distances_over_steps(rows: Sequence[Row]) -> list[Row]:
+    """Distances of hulls, or of centroids if there are none, over two steps or more, in the last layer."""
+    tracked = [row for row in rows if row.step is not None]
+    for metric in ("minimum_distance", "label_min_distance"):
+        labelled = [row for row in tracked if row.metric == metric and row.label]
+        if len({row.step for row in labelled}) > 1:
+            means = [row for row in tracked if row.metric == MEAN_DISTANCE and metric == "minimum_distance"]
+            last = last_layer(labelled)
+            # Tracked while it trained and measured again afterwards, a step has two rows: the later one counts.
+            latest = {(row.metric, row.label, row.step): row for row in labelled + means if row.layer == last}
+            return sorted(latest.values(), key=lambda row: row.step or 0)
+    return []
+
+
+def _ordered_by(*fields: str) -> Callable[[Sequence[Row]], list[Row]]:
+    """A rule that takes the rows that have all of these fields, in the order of their values."""
+
+    def select(rows: Sequence[Row]) -> list[Row]:
+        filled = [row for row in rows if all(getattr(row, name) is not None for name in fields)]
+        return sorted(filled, key=lambda row: [getattr(row, name) for name in fields])
+
+    return select
+
+
+def _repaired(rows: Sequence[Row]) -> list[Row]:
+    """Rows after a repair, in the order of the repairs: not those of a sweep or of a training step."""
+    repaired = [row for row in rows if row.setting and row.step is None and not row.setting.startswith("sweep ")]
+    return sorted(repaired, key=_repair_order)
+
+
+def _repair_order(row: Row) -> int:
+    return REPAIRS.index(row.setting) if row.setting in REPAIRS else len(REPAIRS)
+
+
+def _own_task(rows: Sequence[Row]) -> list[Row]:
+    """Rows of states, not of training steps, of models that were tuned on the task they are probed on, or not at all."""
+    return [row for row in rows if row.step is None and not row.setting.startswith(TUNED_ELSEWHERE)]
+
+
+LAYER = XAxis(title="layer", place=lambda row: row.layer, hover="layer ", whole=True)
+STEP = XAxis(title="training step", place=lambda row: row.step, hover="step ")
+DIRECTION = XAxis(title="principal direction k", place=lambda row: int(row.label), hover="direction ", column="k")
+DIRECTIONS = XAxis(title="number of directions k", place=_direction_of, hover="first ", whole=True)
+REMOVED = XAxis(title="removed directions D", place=lambda row: int(row.label), hover="D = ")
+FROM_ZERO = {"rangemode": "tozero"}
+
+# Every figure of rows that a result may have, in reading order: what it is called and shows, which rows, and how they are drawn.
+# fmt: off
+FIGURES: tuple[FigureSpec, ...] = (
+    LineSpec(
+        name="isotropy-by-layer", heading="Isotropy by layer",
+        note="Layer 0 is the embeddings. Bars are intervals, if the run took any; [CLS] has one vector per text, tokens many.",
+        metrics=(*LAYER_METRICS, "iso_score_corrected"), split=("metric",), select=_layer_lines,
+        x=LAYER, line=_state_unit_step, panel=("model", "task"), pens=unit_pens, merge=True,
+    ),
+    LineSpec(
+        name="spectra", heading="Spectrum of the cloud",
+        note="Share of the centred variance on each principal direction. A flat line is isotropic; a steep start means that a "
+        "few directions dominate.",
+        metrics=(SPECTRUM,), split=(), source=_spectrum_rows, select=lambda rows: sorted(rows, key=lambda row: int(row.label)),
+        x=DIRECTION, y=lambda _: "share of the variance", line=_state_and_setting, panel=("model",), mode="lines",
+        hover="%{y:.3%}", slider="layer", axes={"type": "log", "dtick": 1}, y_axis={"exponentformat": "power"},
+    ),
+    LineSpec(
+        name="ev-curves", heading="Explained variance of the first directions",
+        note="Share of the uncentred cloud on its first k directions; the lower the curve, the more isotropic. Thin lines are "
+        "seeds, thick ones their medians.",
+        metrics=tuple(f"ev_{k}" for k in range(1, 21)), split=(), select=_last_curves,
+        x=DIRECTIONS, y=lambda _: "EV<sub>k</sub> (small is isotropic)", line=_state_and_setting, panel=("model", "task"),
+        merge=True, median_of_seeds=True, y_axis=FROM_ZERO,
+    ),
+    DotSpec(
+        name="repair-scores", heading="Scores after each repair",
+        note="Left the score, right its change against the same state without a repair. Bars are intervals of a bootstrap over "
+        "sentence pairs; if one crosses 0, the change could be in either direction.",
+        metrics=("spearman", "spearman_change"), select=_repairs_of_last_layer,
+        category="setting", category_title="repair", dodge=0.28, row_height=34, zero="spearman_change",
+    ),
+    LineSpec(
+        name="score-by-layer", heading="Scores by layer after each repair",
+        note="Each layer is repaired and scored by itself. Bars are intervals of a bootstrap over sentence pairs.",
+        metrics=("spearman",), select=_repairs_by_layer,
+        x=LAYER, line=lambda row: row.setting, panel=("state",), panels_across=2,
+    ),
+    LineSpec(
+        name="sweep", heading="Removing more and more top directions",
+        note="D = 0 is the centred cloud. If the fine-tuned line of isotropy is below the other one at the same D, it has more "
+        "long directions left.",
+        metrics=("spearman", "log_partition_isotropy", "iso_score"), select=_sweep_rows,
+        x=REMOVED, line=lambda row: row.state,
+    ),
+    DotSpec(
+        name="scores-by-seed", heading="Scores and isotropy over seeds",
+        note="One point per seed, joined by a line between states; the bar is the median over seeds.",
+        metrics=(*SCORES, "iso_score", "ev_1"), split=("model",), select=_final_scores,
+        category="state", category_title="trained with", facet="task", one_panel={"matthews": "accuracy"}, vertical=True,
+        row_height=110, join=lambda row: row.seed, hover=lambda row: f"seed {row.seed}", medians=True,
+        options={"horizontal_spacing": 0.12, "vertical_spacing": 0.07},
+    ),
+    DotSpec(
+        name="clusters", heading="Clusters before and after",
+        note="The convex clusters that DirectProbe ends with, none of which overlaps one of another label. At the grey mark "
+        "there is one per label: a plane separates any two.",
+        metrics=("clusters", "labels"), split=("model",), select=_cluster_counts,
+        category="task", category_title="task", least_height=300, join=lambda row: row.task, reference="labels", by_layer=True,
+        options={"horizontal_spacing": 0.18, "vertical_spacing": 0.2},
+    ),
+    DotSpec(
+        name="probe-scores", heading="What probes score before and after",
+        note="On held-out rows of the last layer. Bars are the standard deviation over initialisations, or an interval over "
+        "labels.",
+        metrics=("probe_accuracy", "hull_accuracy", "train_test_similarity", "probe_accuracy_sd"), split=("model",),
+        select=_probe_scores, category="task", category_title="task", dodge=0.28, least_height=260,
+    ),
+    HeatMapSpec(
+        name="label-distances", heading="Distances between labels",
+        note="All maps have one colour scale: brighter is further apart. Labels that are close before are side by side.",
+        metrics=("label_distance", "minimum_distance", "label_min_distance", "centroid_movement"), select=_label_pairs,
+    ),
+    LineSpec(
+        name="minimum-distances", heading="Distance of each label to its nearest other",
+        note="The labels whose distance grows most and least are named; the others are grey. The slider goes through training.",
+        metrics=("minimum_distance", "label_min_distance", MEAN_DISTANCE), select=_distances_over_steps,
+        x=STEP, y=lambda row: axis_of("minimum_distance" if row.metric == MEAN_DISTANCE else row.metric),
+        line=lambda row: row.label or "mean of all labels", pens=growth_pens, mode="lines", slider="step", y_axis=FROM_ZERO,
+    ),
+    LineSpec(
+        name="similarity-by-layer", heading="Similarity of each layer to its original",
+        note="1 is unchanged. Low layers are blue, high ones orange: the further a line falls, the more its layer changed.",
+        metrics=("similarity_to_original", "cka_to_original"), select=_ordered_by("layer", "step"),
+        x=STEP, line=lambda row: f"layer {row.layer}", pens=ramp_pens,
+    ),
+    LineSpec(
+        name="centroid-movement", heading="Movement of the labels' centroids by layer",
+        note="A dot is a label: how far its centroid moved in fine-tuning, divided by the mean norm before. A share near 1 means "
+        "that all labels moved along one direction (or two).",
+        metrics=("centroid_movement", *SHARES), select=_ordered_by("layer"),
+        x=LAYER, y=lambda row: "share of the movement" if row.metric in SHARES else "distance moved / mean norm",
+        line=lambda row: SHARES.get(row.metric, "labels"), boxes="centroid_movement", y_axis=FROM_ZERO,
+    ),
+)
+# fmt: on

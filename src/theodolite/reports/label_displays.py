@@ -1,0 +1,225 @@
+"""What happens to labels: heat maps of the distances between them, and the paths of their centroids through fine-tuning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import dist
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theodolite.core.pictures import AXES
+from theodolite.core.rows import Row
+from theodolite.core.states import state_order, state_title
+from theodolite.reports.displays import Display, FigureSpec, add_slider, frame_of, grouped, name_once, records_of, titles_of
+from theodolite.reports.theme import AXIS, CELL_SCALE, NAME, Pen, panel_grid, panel_position, state_pens
+from theodolite.reports.wording import plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from plotly.graph_objects import Figure, Heatmap, Scatter
+
+    from theodolite.core.result import Result
+
+# Pixels that a heat map is wide on a usual page.
+MAP_WIDTH = 420
+PATH_HEADING = "Paths of the labels' centroids"
+PATH_NOTE = (
+    "A hollow mark is where a label starts, a full one where it is at the step. Of many labels, the three that are closest "
+    "before training have colours. The slider goes through training."
+)
+PATH_COLUMNS = ("task", "layer", "label", "step", *AXES)
+# Labels up to which every path is named; of more, only the closest ones are.
+ALL_NAMED, CLOSEST = 6, 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeatMapSpec(FigureSpec):
+    """The declaration of heat maps of distances: one for each state, with one colour scale and one order of the labels.
+
+    Its `select` returns rows that have one label as `label` and the other as `setting`.
+    """
+
+    def columns(self, rows: Sequence[Row]) -> dict[str, list[Any]]:
+        """The columns of the frame, with the two labels as `first` and `second`."""
+        columns = super().columns(rows)
+        return {"first": columns.pop("label"), "second": columns.pop("setting"), **columns}
+
+    def plot(self, rows: Sequence[Row]) -> Figure:
+        """A heat map for each state; labels that are close in the first one are side by side in all of them."""
+        states = sorted({row.state for row in rows}, key=lambda state: (state_order(state), state))
+        labels = sorted({label for row in rows for label in (row.label, row.setting)})
+        squares = [_square([row for row in rows if row.state == state], labels) for state in states]
+        order = _similar_together(squares[0])  # of the first state in all maps, so that what moved stands out
+        height = max(320, min(640, 14 * len(labels) + 120))
+        titles = [state_title(state) or "all" for state in states]
+        figure = panel_grid(titles, columns=2, height=height, horizontal_spacing=0.03)
+        for i, square in enumerate(squares):
+            place = panel_position(i, 2)
+            figure.add_trace(_heat_map(square[np.ix_(order, order)], [labels[j] for j in order]), **place)
+            is_first = place["col"] == 1
+            figure.update_yaxes(showticklabels=is_first, title_text="label" if is_first else "", **place)
+        ticks = {
+            "tickvals": list(range(len(labels))),
+            "ticktext": [plain(labels[i], 24 if len(labels) <= 20 else 14) for i in order],
+            # Letters shrink with the number of labels, down to what can still be read.
+            "tickfont": {"size": max(6.5, min(12.0, 0.85 * MAP_WIDTH / len(labels)))},
+            "showgrid": False,
+            "ticks": "",
+        }
+        figure.update_xaxes(**ticks, tickangle=-90 if len(labels) > 6 else 0, title_text="label", constrain="domain")
+        figure.update_yaxes(**ticks, autorange="reversed")  # the first label on top, as in a matrix
+        bar = {"title": {"text": "distance", "side": "right"}, "thickness": 12, "outlinewidth": 0, "len": 0.9}
+        return figure.update_layout(coloraxis={"colorscale": CELL_SCALE, "cmin": 0, "colorbar": bar})
+
+
+class Stop(NamedTuple):
+    """Where a label's centroid is at a training step."""
+
+    model: str
+    task: str
+    layer: int
+    label: str
+    step: int
+    x: float
+    y: float
+    z: float
+
+
+def path_displays(result: Result) -> Iterator[Display]:
+    """The paths of the labels' centroids, one display for each model and task.
+
+    Parameters
+    ----------
+    result
+        The result. Its record `paths` has the columns task, layer, label, step, x, y, z, and model if there are several.
+    """
+    stops = []
+    for line in records_of(result, "paths", PATH_COLUMNS):
+        fields: dict[str, Any] = {name: str(line.get(name) or "") for name in ("model", "task", "label")}
+        fields |= {name: int(line[name]) for name in ("layer", "step")} | {axis: float(line[axis] or 0) for axis in AXES}
+        stops.append(Stop(**fields))
+    for about, group in grouped(stops, lambda stop: (stop.model, stop.task)).items():
+        ordered = tuple(sorted(group, key=lambda stop: (stop.layer, stop.label, stop.step)))
+        yield PathDisplay(stops=ordered, note=PATH_NOTE, **titles_of("centroid-paths", PATH_HEADING, about))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PathDisplay(Display):
+    """Centroids on two principal directions, in a panel for the lowest layer and one for the highest."""
+
+    stops: tuple[Stop, ...]
+
+    def frame(self) -> pd.DataFrame:
+        """Every position of every centroid, one per line."""
+        return frame_of({name: [getattr(stop, name) for stop in self.stops] for name in Stop._fields})
+
+    def plot(self) -> Figure:
+        """The paths up to a training step, which a slider chooses; it opens at the last one."""
+        steps = sorted({stop.step for stop in self.stops})
+        layers = sorted({stop.layer for stop in self.stops})
+        ends = dict.fromkeys([layers[0], layers[-1]])  # one panel if there is one layer
+        figure = panel_grid([f"layer {layer}" for layer in ends], columns=2, height=420, horizontal_spacing=0.12)
+        pens = state_pens(self._named_labels(layers[-1]))
+        for column, layer in enumerate(ends, start=1):
+            for trace in self._traces(layer, pens, until=steps[-1]):
+                figure.add_trace(trace, row=1, col=column)
+            self._fix_axes(figure, layer, column)
+        frames = {step: [_changes(trace) for layer in ends for trace in self._traces(layer, pens, until=step)] for step in steps}
+        return add_slider(name_once(figure), frames, prefix="step", traces=range(len(figure.data)))
+
+    def _traces(self, layer: int, pens: Mapping[str, Pen], *, until: int) -> Iterator[Scatter]:
+        paths = grouped((stop for stop in self.stops if stop.layer == layer), lambda stop: stop.label)
+        paths = {label: [stop for stop in path if stop.step <= until] for label, path in paths.items()}
+        others = [path for label, path in paths.items() if label not in pens]
+        if others:
+            points = [[(stop.x, stop.y, "") for stop in path] for path in others]
+            pen = Pen(name=f"{len(others)} other labels", colour=AXIS, width=0.8)
+            yield pen.draw_together(points, hover="", hoverinfo="skip")
+        for label, pen in pens.items():
+            if label in paths:
+                yield _path_trace(paths[label], replace(pen, width=1.8))
+
+    def _fix_axes(self, figure: Figure, layer: int, column: int) -> None:
+        # Ranges stand still while the slider moves, and a unit is as long on both axes, so that distances can be seen.
+        stops = [stop for stop in self.stops if stop.layer == layer]
+        x, y = [stop.x for stop in stops], [stop.y for stop in stops]
+        # A label that does not move at all still needs an axis of some length.
+        margin = 0.06 * max(max(x) - min(x), max(y) - min(y), 1e-9)
+        figure.update_xaxes(title_text="direction 1", range=[min(x) - margin, max(x) + margin], row=1, col=column)
+        anchor = {"scaleanchor": "x" if column == 1 else f"x{column}"}
+        figure.update_yaxes(title_text="direction 2", range=[min(y) - margin, max(y) + margin], **anchor, row=1, col=column)
+
+    def _named_labels(self, layer: int) -> Sequence[str]:
+        """All labels if they are few; otherwise the two that are closest in this layer at the start, and a third near both."""
+        labels = list(dict.fromkeys(stop.label for stop in self.stops))
+        # Close before training: what tuning does to labels that are hard to tell apart is what the figure is for.
+        start = min(stop.step for stop in self.stops)
+        at = {stop.label: (stop.x, stop.y, stop.z) for stop in self.stops if stop.layer == layer and stop.step == start}
+        if len(labels) <= ALL_NAMED:
+            return labels
+        if len(at) < CLOSEST:
+            return labels[:CLOSEST]
+        first, second = min(combinations(at, 2), key=lambda pair: dist(at[pair[0]], at[pair[1]]))
+        rest = [label for label in at if label not in (first, second)]
+        return [first, second, min(rest, key=lambda label: dist(at[label], at[first]) + dist(at[label], at[second]))]
+
+
+def _path_trace(path: Sequence[Stop], pen: Pen) -> Scatter:
+    ends = (0, len(path) - 1)  # the start and the present are large, what is between is small
+    marker = {
+        "color": pen.colour,
+        "symbol": [f"{pen.symbol}-open" if i == 0 else pen.symbol for i in range(len(path))],
+        "size": [11 if i in ends else 4 for i in range(len(path))],
+        "opacity": 1,
+        "line": {"width": 1.5, "color": pen.colour},
+    }
+    points = [(stop.x, stop.y, f"{stop.step:,}") for stop in path]
+    return pen.draw(points, hover="step %{text}: (%{x:.3g}, %{y:.3g})", marker=marker)
+
+
+def _changes(trace: Scatter) -> dict[str, Any]:
+    """What of a trace depends on the step."""
+    marker = {"symbol": trace.marker.symbol, "size": trace.marker.size}
+    return {"x": trace.x, "y": trace.y, "text": trace.text, "marker": marker}
+
+
+def _square(rows: Sequence[Row], labels: Sequence[str]) -> NDArray[np.float64]:
+    places = {label: i for i, label in enumerate(labels)}
+    square = np.full((len(labels), len(labels)), np.nan)
+    for row in rows:
+        first, second = places[row.label], places[row.setting]
+        square[first, second] = square[second, first] = row.value
+    return square
+
+
+def _similar_together(square: NDArray[np.float64]) -> list[int]:
+    """An order of the labels in which close ones are neighbours: the leaves of an average-linkage tree."""
+    if len(square) < 3:
+        return list(range(len(square)))
+    from scipy.cluster.hierarchy import leaves_list, linkage
+    from scipy.spatial.distance import squareform
+
+    finite = square[np.isfinite(square)]
+    # A pair without a distance counts as far apart: linkage needs a number for every pair.
+    filled = np.where(np.isfinite(square), square, finite.max() if finite.size else 1.0)
+    np.fill_diagonal(filled, 0.0)
+    return [int(i) for i in leaves_list(linkage(squareform(filled, checks=False), "average", optimal_ordering=True))]
+
+
+def _heat_map(square: NDArray[np.float64], labels: Sequence[str]) -> Heatmap:
+    from plotly.graph_objects import Heatmap
+
+    names = [plain(label, NAME) for label in labels]
+    return Heatmap(
+        z=[[value if np.isfinite(value) else None for value in line] for line in square.tolist()],
+        text=[[f"{first} and {second}" for second in names] for first in names],
+        coloraxis="coloraxis",
+        hovertemplate="%{text}: %{z:.4g}<extra></extra>",
+        xgap=0.5,
+        ygap=0.5,
+        hoverongaps=False,
+    )

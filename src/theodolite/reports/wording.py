@@ -1,0 +1,288 @@
+"""How things are worded wherever they are shown: strings of the data made safe, findings, verdicts, and a result's origin.
+
+Plotly renders a small part of HTML in whatever it writes: titles, ticks, legends, hover texts. So every token, sentence, label
+or name that comes from the data goes through `plain` before it gets there; fixed words of the package do not need to.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import shlex
+import textwrap
+import unicodedata
+import zlib
+from collections.abc import Collection, Iterable, Mapping
+from itertools import chain, count
+from typing import TYPE_CHECKING, Any
+
+from theodolite.core.numbers import number_text
+from theodolite.core.states import DIFFERENCE
+from theodolite.metrics.registry import MEASURES, METRICS, label_of
+
+if TYPE_CHECKING:
+    from theodolite.core.result import Finding, Result
+    from theodolite.core.rows import Row
+
+# Characters that are shown of a string by default, of a fact of the provenance, and of a command.
+LIMIT, FACT, COMMAND = 300, 2_000, 4_000
+CUT = "…"
+# FIRST STRONG ISOLATE and POP DIRECTIONAL ISOLATE: right-to-left text between them does not move what is around it.
+ISOLATE, END = "\u2068", "\u2069"
+# Sign and style of each severity and outcome; an outcome that this version does not know is undecided.
+SEVERITY_LOOKS = {"bad": ("✗", "fails"), "watch": ("!", "open"), "good": ("✓", "holds")}
+OUTCOME_LOOKS = {"holds": ("✓", "holds"), "does not hold": ("✗", "fails")}
+UNDECIDED = ("?", "open")
+# Keys of the provenance that are not listed as facts: the page shows them in places of their own.
+SHOWN_ELSEWHERE = ("name", "command", "tables", "versions")
+
+# Marks, embeddings, overrides and isolates: a text's own could end the isolate around it. The byte order mark shows nothing.
+_DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+# Halves of surrogate pairs cannot be written as UTF-8; the others are guaranteed never to be characters.
+_NONCHARACTERS = re.compile("[\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_RIGHT_TO_LEFT = {"R", "AL", "AN"}
+# What the setting of a row says of its sampling, and how it ends if the row is pooled over seeds.
+_SAMPLING = re.compile(r"(?:^|\s)(?:half-samples|sample)=\d+")
+_POOLED = re.compile(r"(?:median|standard deviation) of \d+ seeds$")
+# A dollar sign starts a formula if MathJax is on the page.
+_MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "$": "&#36;"})
+
+
+def clean(text: object, limit: int = LIMIT) -> str:
+    """The text on one line, without control characters and direction marks; not escaped.
+
+    Parameters
+    ----------
+    text
+        Any value; None is the empty string.
+    limit
+        Characters to keep, at least 1; a longer text ends in an ellipsis.
+    """
+    if limit < 1:
+        raise ValueError(f"limit={limit} must be at least 1, to leave room for the mark {CUT!r}")
+    whole = "" if text is None else str(text)
+    # Only the start of a string of many megabytes is searched: no more of it is shown.
+    start = whole[: 8 * limit + 64]
+    line = _NONCHARACTERS.sub("\ufffd", _DIRECTIONS.sub("", _CONTROLS.sub(" ", start))).strip()
+    if len(line) > limit or len(whole) > len(start):
+        line = line[: limit - 1].rstrip() + CUT
+    return line
+
+
+def plain(text: object, limit: int = LIMIT) -> str:
+    """The text as Plotly shows it letter for letter: cleaned, escaped, and isolated if it runs from right to left.
+
+    Parameters
+    ----------
+    text
+        Any value; None is the empty string.
+    limit
+        Visible characters to keep, at least 1; the length of escapes and isolates is not counted.
+    """
+    return _escape(clean(text, limit))
+
+
+def plain_lines(text: object, *, width: int = 60, limit: int = LIMIT) -> str:
+    """As `plain`, in lines of at most `width` characters with `<br>` between them, for hover texts.
+
+    Parameters
+    ----------
+    text
+        Any value; None is the empty string.
+    width
+        Characters of a line.
+    limit
+        Visible characters to keep in all.
+    """
+    return "<br>".join(map(_escape, textwrap.wrap(clean(text, limit), width)))
+
+
+def file_name(*parts: str) -> str:
+    """A file name without ending, made of any strings: lower-case letters, digits, `-`, `_` and `.`; never a path.
+
+    A part that had to be changed gets a checksum, so that two different strings do not share a name.
+
+    Parameters
+    ----------
+    parts
+        Strings to join with `-`; empty ones are left out.
+
+    Examples
+    --------
+    >>> file_name("cloud", "minilm", "6")
+    'cloud-minilm-6'
+    >>> file_name("../../etc/passwd")
+    'etc-passwd-df406b03'
+    """
+    return "-".join(filter(None, map(_file_part, parts)))
+
+
+def unique_names(names: Iterable[str], pattern: str = "{}-{}") -> list[str]:
+    """The names in order, numbered from 2 on if one was there before.
+
+    Parameters
+    ----------
+    names
+        The names.
+    pattern
+        How a name and its number are written.
+
+    Examples
+    --------
+    >>> unique_names(["a", "b", "a"], "{} ({})")
+    ['a', 'b', 'a (2)']
+    """
+    unique: list[str] = []
+    for name in names:
+        candidates = chain([name], (pattern.format(name, number) for number in count(2)))
+        unique.append(next(candidate for candidate in candidates if candidate not in unique))
+    return unique
+
+
+def setting_of(row: Row) -> str:
+    """The row's setting without what a survey says there of its sampling: `tokens half-samples=20` is of `tokens`.
+
+    Parameters
+    ----------
+    row
+        The row. Two surveys of the same setting with different samples are still of the same setting.
+    """
+    return _SAMPLING.sub("", row.setting).strip()
+
+
+def is_value(row: Row) -> bool:
+    """Whether the number of a row is a value: not the difference of two states, and not pooled over seeds.
+
+    Parameters
+    ----------
+    row
+        The row. Differences and standard deviations are not on the axis of the values they are taken of.
+    """
+    return row.state != DIFFERENCE and _POOLED.search(row.setting) is None
+
+
+def two_labels(setting: str, labels: Collection[str]) -> tuple[str, str]:
+    """The two labels that the setting of a row names, such as `NOUN|VERB`.
+
+    Parameters
+    ----------
+    setting
+        The setting of a row of the metric `label_distance`.
+    labels
+        All labels. One may contain the sign that separates two: the right cut is the one with a label on both sides.
+    """
+    cuts = [(setting[:i], setting[i + 1 :]) for i, sign in enumerate(setting) if sign == "|"]
+    return next((cut for cut in cuts if cut[0] in labels and cut[1] in labels), cuts[0])
+
+
+def outcome_look(outcome: str) -> tuple[str, str]:
+    """The sign of an outcome, and its style: holds, fails or open.
+
+    Parameters
+    ----------
+    outcome
+        The outcome of a verdict.
+    """
+    return OUTCOME_LOOKS.get(outcome, UNDECIDED)
+
+
+def change_mark(low: float | None, high: float | None) -> str:
+    """A star if there is an interval and it excludes 0.
+
+    Parameters
+    ----------
+    low, high
+        The interval of a difference.
+    """
+    return "*" if low is not None and high is not None and not low <= 0 <= high else ""
+
+
+def with_labels(text: str) -> str:
+    """A sentence in which metrics have their labels rather than the names that rows have: IsoScore, not iso_score.
+
+    Parameters
+    ----------
+    text
+        The sentence.
+    """
+    return _metric_names().sub(lambda match: label_of(match[1]), text)
+
+
+def finding_numbers(finding: Finding) -> str:
+    """The judged number and its healthy range.
+
+    Parameters
+    ----------
+    finding
+        A finding of a survey.
+    """
+    return f"{label_of(finding.metric)} {number_text(finding.value)}, healthy {finding.healthy}"
+
+
+def name_of(result: Result) -> str:
+    """What a result is called among others: its name, or else its title or verb; cleaned, not escaped.
+
+    Parameters
+    ----------
+    result
+        The result.
+    """
+    return clean(result.provenance.get("name") or result.title or result.verb, 60) or "unnamed"
+
+
+def command_of(result: Result) -> str:
+    """The command that makes the result again, in one line; a list of arguments is quoted for a shell.
+
+    Parameters
+    ----------
+    result
+        The result.
+    """
+    command = result.provenance.get("command") or ""
+    return clean(shlex.join(map(str, command)) if isinstance(command, (list, tuple)) else command, COMMAND)
+
+
+def facts_of(result: Result) -> list[tuple[str, list[tuple[str, str]] | str]]:
+    """Name and value of everything else in the provenance; a value with parts is a list of names and values.
+
+    Parameters
+    ----------
+    result
+        The result.
+    """
+    provenance = result.provenance
+    versions = provenance.get("versions") or next((row.versions for row in result.rows if row.versions), "")
+    facts = [("verb", result.verb), *((key, value) for key, value in provenance.items() if key not in SHOWN_ELSEWHERE)]
+    return [(clean(key, 60), _fact(value)) for key, value in (*facts, ("versions", versions)) if value not in ("", None, [], {})]
+
+
+@functools.cache
+def _metric_names() -> re.Pattern[str]:
+    # Longest first, so that iso_score_corrected is not read as iso_score; names of one word may be ordinary words.
+    names = sorted((name for name in {**METRICS, **MEASURES} if "_" in name), key=len, reverse=True)
+    return re.compile(rf"\b({'|'.join(names)})\b")
+
+
+def _fact(value: Any) -> list[tuple[str, str]] | str:
+    if isinstance(value, Mapping):
+        return [(clean(key, 60), clean(_in_words(inner), FACT)) for key, inner in value.items()]
+    return clean(_in_words(value), FACT)
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ("; " if any(isinstance(item, Mapping) for item in value) else ", ").join(map(_in_words, value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={_in_words(inner)}" for key, inner in value.items())
+    return "none" if value is None else str(value)
+
+
+def _escape(text: str) -> str:
+    escaped = text.translate(_MARKUP)
+    return f"{ISOLATE}{escaped}{END}" if any(unicodedata.bidirectional(c) in _RIGHT_TO_LEFT for c in text) else escaped
+
+
+def _file_part(part: str) -> str:
+    safe = re.sub(r"[^a-z0-9_.]+", "-", part[:200].lower()).strip("-.")[:40]
+    return safe if safe == part else f"{safe}-{zlib.crc32(part.encode('utf-8', 'backslashreplace')):08x}".strip("-")

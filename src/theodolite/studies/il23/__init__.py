@@ -1,1 +1,0 @@
-"""IL23: an Isotropy Layer between a frozen encoder and its head, compared with IsoBN."""

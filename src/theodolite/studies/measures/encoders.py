@@ -1,0 +1,104 @@
+"""Steps that run an encoder: a fine-tuning, and the vectors of a state on the texts of a task; both continue after a kill."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from theodolite.core.rows import Row
+from theodolite.core.states import FINE_TUNED, ISOLAYER, PRE_TRAINED
+from theodolite.spaces.space import Origin, Space
+from theodolite.studies.steps import Action, Work
+from theodolite.tasks.examples import Examples
+
+# Folders inside a step's folder: the fine-tuning, its tracked vectors, and the vectors of a state.
+RUN = "run"
+TRACKED = "vectors"
+SPACE = "space"
+
+
+def _fine_tune(work: Work) -> list[Row]:
+    """Train, or continue, or read what is finished; the rows of the scored split, with the method as their state.
+
+    The input `plain` is the run that an Isotropy Layer is put into. With the setting `keep_vectors`, the tracked vectors of every
+    measured training step stay in the folder.
+    """
+    from theodolite.tuning import fine_tune, preset
+
+    settings, name, task, method = work.settings, work.settings["model"]["name"], work.settings["task"], work.settings["method"]
+    tuning = preset(
+        settings["preset"],
+        task=work.sources.tasks.get(task, task),
+        model=work.sources.models[name],
+        output=work.folder / RUN,
+        seed=settings["seed"],
+        method=method,
+        # Settings of steps are plain values, which know lists only.
+        **{key: tuple(value) if isinstance(value, list) else value for key, value in settings["changes"].items()},
+    )
+    options: dict[str, Any] = {"data": work.sources.data_for(task), "progress": work.progress}
+    options["plain"] = work.inputs["plain"] / RUN if "plain" in work.inputs else None
+    options["vectors"] = work.folder / TRACKED if settings["keep_vectors"] else None
+    try:
+        run = fine_tune(tuning, **options)
+    except FileExistsError:  # begun with the same weights in another folder: to the run these are other settings
+        run = fine_tune(tuning, **options, overwrite=True)
+    return [_renamed(row, method, name) for row in run.rows if _belongs(row, method)]
+
+
+def _belongs(row: Row, method: str) -> bool:
+    """Whether a row says something of the scored split that another step does not say already."""
+    if row.split in ("train", "validation"):
+        return row.metric == "train_seconds"
+    if row.layer is not None and method != "plain":  # the same sample is tracked in the plain run, whose rows have the layers
+        return False
+    return not (method == ISOLAYER and row.state == FINE_TUNED)  # the plain run that the layer is put into
+
+
+def _renamed(row: Row, method: str, name: str) -> Row:
+    """The row with the model's name instead of its folder, and the method as its state."""
+    if method == "plain":
+        return replace(row, model=name)
+    return replace(row, model=name, state=row.state if row.state == PRE_TRAINED else method, setting="")
+
+
+def _extract_vectors(work: Work) -> list[Row]:
+    """Write the space; the input `tuned` is the run whose encoder is used."""
+    from theodolite.models.encoder import Encoder
+    from theodolite.models.extraction import extract_space
+
+    settings, name, tuned = work.settings, work.settings["model"]["name"], work.inputs.get("tuned")
+    location = work.sources.models[name] if tuned is None else str(tuned / RUN / "model")
+    state = PRE_TRAINED if tuned is None else FINE_TUNED
+    extract_space(
+        Encoder.load(location, name=name),
+        read_examples(work),
+        unit=settings["unit"],
+        layers=settings["layers"] or "all",
+        frequencies=settings["unit"] in ("tokens", "words"),  # a whole text has no word frequency
+        to=work.folder / SPACE,
+        origin=Origin(model=name, state=state, task=settings["task"], split=settings["split"]),
+        progress=work.progress,
+    )
+    return []
+
+
+def read_examples(work: Work) -> Examples:
+    """The examples of the split, or the first of them if the settings cap their number."""
+    examples, most = work.sources.examples(work.settings["task"], work.settings["split"]), work.settings["examples"]
+    return examples if most is None or most >= len(examples) else examples.take(range(most))
+
+
+def open_space(work: Work, role: str = "vectors") -> Space:
+    """The space that a step of vectors wrote. Its hashes were checked when it was written: they are not computed again."""
+    return Space.open(work.inputs[role] / SPACE, verify=False)
+
+
+def row_fields(space: Space, layer: int) -> dict[str, Any]:
+    """What rows say of a layer of a space: model, revision, state, task, split and layer."""
+    about = space.about(layer)
+    return {name: about[name] for name in ("model", "revision", "state", "task", "split", "layer")}
+
+
+TUNE = Action("tune", _fine_tune, resumable=True)
+VECTORS = Action("vectors", _extract_vectors, resumable=True)

@@ -1,0 +1,161 @@
+"""Control tasks and code lengths: random labels of types, selectivity at both extremes, codes that order tasks by hardness."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from theodolite.probes.classifiers.estimators import ClassifierProbe, LinearProbe
+from theodolite.probes.classifiers.memorisation import (
+    TIMESTEPS,
+    CodeSettings,
+    ControlTask,
+    Words,
+    _rows_sent,
+    description_length,
+    selectivity,
+)
+
+SMALL = CodeSettings(hidden=(16,), alphas=(1e-3, 1e-1, 1.0), max_iter=100)
+QUICK: dict[str, Any] = {"hidden": ((64, 32),), "alphas": (1e-3,), "folds": 2, "initialisations": 2, "max_iter": 150}
+
+
+def test_a_type_has_one_label_whatever_the_other_words_are() -> None:
+    task = ControlTask.like(["NOUN", "VERB", "VERB", "ADJ"], seed=5)
+    words = [f"w{i % 40}" for i in range(200)]
+    labels = task.labels(words)
+    for word in set(words):
+        assert len({label for label, other in zip(labels, words, strict=True) if other == word}) == 1
+    assert np.array_equal(task.labels(words[::-1]), labels[::-1])
+    assert np.array_equal(task.labels(words[7:9]), labels[7:9])
+
+
+def test_labels_have_the_shares_of_the_real_ones() -> None:
+    task = ControlTask.like(["common"] * 70 + ["rare"] * 5 + ["some"] * 25)
+    labels = task.labels(range(20_000))
+    shares = {label: float(np.mean(labels == label)) for label in ("common", "rare", "some")}
+    # Three standard deviations of a share from 20,000 draws are below 0.01.
+    assert shares == pytest.approx({"common": 0.7, "rare": 0.05, "some": 0.25}, abs=0.01)
+
+
+def test_seeds_draw_independently() -> None:
+    one, other = (ControlTask.like(list("ab"), seed=seed).labels(range(4000)) for seed in (0, 1))
+    assert np.array_equal(one, ControlTask.like(list("ab"), seed=0).labels(range(4000)))
+    assert np.mean(one == other) == pytest.approx(0.5, abs=0.03)
+
+
+def typed_words(n: int, seed: int, *, n_types: int = 60, d: int = 40) -> tuple[NDArray[Any], NDArray[Any]]:
+    """A random vector for each type, with a little context; and the types."""
+    types = np.random.default_rng(seed).integers(0, n_types, n)
+    centres = np.random.default_rng(99).standard_normal((n_types, d))
+    return centres[types] + 0.05 * np.random.default_rng(seed + 1).standard_normal((n, d)), types
+
+
+def test_random_vectors_of_types_are_not_selective() -> None:
+    """Random labels of types are a control task themselves: both are memorised alike."""
+    (X, types), (T, test_types) = typed_words(600, 0), typed_words(400, 10)
+    random_task = ControlTask.like(list("abc"), seed=123)
+    result = selectivity(
+        ClassifierProbe(**QUICK),
+        Words(X, random_task.labels(types), types),
+        Words(T, random_task.labels(test_types), test_types),
+    )
+    assert result.task.mean > 0.97
+    assert abs(result.value) < 0.03
+    assert result.seen_share == 1
+
+
+@pytest.mark.parametrize("probe", [ClassifierProbe(**QUICK), LinearProbe(alphas=(1e-1, 1.0), folds=2)])
+def test_labels_that_the_context_carries_are_selective(probe: Any) -> None:
+    """The label has a direction of its own, independent of the type, and most types of the test are new."""
+    (X, _), (T, _) = typed_words(300, 0), typed_words(300, 10)
+    rng = np.random.default_rng(2)
+    y, t = rng.integers(0, 2, 300), rng.integers(0, 2, 300)
+    X[:, 0], T[:, 0] = 6.0 * y - 3, 6.0 * t - 3
+    result = selectivity(probe, Words(X, y, rng.integers(0, 250, 300)), Words(T, t, rng.integers(0, 1000, 300)))
+    assert result.task.mean > 0.97
+    assert result.value > 0.3
+    assert result.value == pytest.approx(result.task.mean - result.control.mean)
+    assert result.seen_share < 0.5
+
+
+def test_bad_words_are_named() -> None:
+    X, types = typed_words(30, 0)
+    good = Words(X, types % 2, types)
+    with pytest.raises(ValueError, match="the test words have 29 types and 30 labels"):
+        selectivity(LinearProbe(), good, Words(X, types % 2, types[:-1]))
+    with pytest.raises(ValueError, match="all 1 word types drew the control label"):
+        selectivity(LinearProbe(), Words(X, types % 2, ["the"] * 30), good)
+
+
+def clouds(spread: float, *, n: int = 400, k: int = 4, seed: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
+    """k clouds in 8 dimensions; the smaller the spread, the easier their labels."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, k, n)
+    return 3 * np.eye(8)[y] + spread * rng.standard_normal((n, 8)), y
+
+
+def test_the_published_timesteps() -> None:
+    assert [100 * share for share in TIMESTEPS] == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.125, 6.25, 12.5, 25, 50, 100])
+    assert _rows_sent(100_000, TIMESTEPS) == [100, 200, 400, 800, 1600, 3125, 6250, 12500, 25000, 50000, 100000]
+    few = _rows_sent(50, TIMESTEPS)
+    assert few[0] == 1 and few[-1] == 50 and few == sorted(set(few))
+
+
+def test_easier_labels_are_shorter() -> None:
+    lengths = [description_length(*clouds(spread), settings=SMALL).bits for spread in (0.3, 1.2, 3.0)]
+    assert lengths == sorted(lengths)
+    assert lengths[0] < 0.5 * lengths[2]
+
+
+def test_random_labels_cost_what_they_cost_without_vectors() -> None:
+    X, _ = clouds(1.0)
+    y = np.random.default_rng(7).integers(0, 4, len(X))
+    code = description_length(X, y, settings=SMALL)
+    assert code.uniform_bits == pytest.approx(400 * 2)
+    assert code.uniform_bits < code.bits <= code.uniform_bits + math.log2(4) + 1e-9
+    assert math.isnan(code.alpha)
+    assert code.compression == pytest.approx(1, abs=0.01)
+
+
+def test_the_parts_sum_to_the_length() -> None:
+    code = description_length(*clouds(0.5), settings=SMALL)
+    assert sum(code.block_bits) + code.choice_bits == pytest.approx(code.bits)
+    assert code.choice_bits == pytest.approx(2)  # three weights and the uniform code
+    assert code.block_bits[0] == pytest.approx(code.ends[0] * 2)
+    assert code.ends[-1] == 400 and len(code.ends) == len(code.block_bits)
+    assert code.alpha in SMALL.alphas
+    assert code.compression == pytest.approx(code.uniform_bits / code.bits)
+    assert code.compression > 2
+
+
+def test_scikit_learn_gives_nearly_the_same_code() -> None:
+    """In early timesteps some classes have no rows: the two backends shuffle differently there, but both give all a share."""
+    pytest.importorskip("torch")
+    X, y = clouds(0.8, n=200)
+    ours, theirs = (
+        description_length(X, y, settings=CodeSettings(hidden=(16,), alphas=(1e-1,), max_iter=60, backend=backend))
+        for backend in ("torch", "sklearn")
+    )
+    assert ours.bits == pytest.approx(theirs.bits, rel=0.05)
+
+
+def test_a_code_is_determined_by_the_seed() -> None:
+    X, y = clouds(1.0, n=150)
+    one, again, other = (description_length(X, y, settings=SMALL, seed=seed) for seed in (0, 0, 1))
+    assert one.block_bits == again.block_bits
+    assert one.block_bits != other.block_bits
+
+
+def test_progress_of_a_code_and_bad_timesteps() -> None:
+    X, y = clouds(1.0, n=60)
+    calls: list[tuple[int, int]] = []
+    description_length(X, y, settings=SMALL, progress=lambda *at: calls.append(at))
+    assert calls == [(i + 1, len(calls)) for i in range(len(calls))]
+    for timesteps in ((1.0,), (0.0, 1.0), (0.5, 0.2, 1.0), (0.1, 0.9)):
+        with pytest.raises(ValueError, match="must be at least two shares that rise"):
+            description_length(X, y, settings=CodeSettings(timesteps=timesteps))

@@ -1,0 +1,114 @@
+"""The clusters are those of plain greedy merging, and compiling is announced when it happens."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hull_oracles import as_partition, cloud, greedy_partition, share_a_point
+
+from theodolite.probes.direct_probe import DirectProbe
+from theodolite.probes.merging import COMPILING
+
+
+def corners(n: int, d: int = 2, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Exclusive or: four clouds at the corners of a square, opposite ones with the same label."""
+    random = np.random.default_rng(seed)
+    signs = random.choice([-1, 1], (n, 2))
+    X = 0.3 * random.standard_normal((n, d))
+    X[:, :2] += 2 * signs
+    return X, (signs[:, 0] != signs[:, 1]).astype(int)
+
+
+CLOUDS = [
+    (n, d, labels, apart, seed)
+    for seed, (n, d, labels, apart) in enumerate(
+        itertools.chain(
+            itertools.product((12, 30), (1, 2, 3, 4), (2, 3), (0.3, 1.5)),
+            [(40, 2, 2, 1.0), (40, 2, 4, 1.0), (40, 3, 3, 0.0), (40, 4, 2, 0.0), (40, 1, 2, 2.0), (25, 2, 4, 4.0)],
+        )
+    )
+]
+
+
+@pytest.mark.parametrize(("n", "d", "labels", "apart", "seed"), CLOUDS)
+def test_clusters_are_those_of_plain_greedy_merging(n: int, d: int, labels: int, apart: float, seed: int) -> None:
+    X, y = cloud(n, d, labels, apart=apart, seed=seed)
+    probe = DirectProbe().fit(X, y)
+    assert as_partition(probe.clusters_) == set(greedy_partition(X, y))
+    assert probe.is_linear_ == (probe.n_clusters_ == labels) and probe.n_overlaps_ == 0
+
+
+@pytest.mark.parametrize(("n", "d", "labels"), [(150, 65, 2), (190, 80, 2), (200, 66, 3)])
+def test_clusters_in_many_dimensions(n: int, d: int, labels: int) -> None:
+    """More points than planes can separate, in dimensions in which the merging uses shared planes."""
+    X, y = cloud(n, d, labels, apart=0.05, seed=n)
+    y[: n * 3 // 4] = np.arange(n * 3 // 4) % 2  # two labels of many points each
+    probe = DirectProbe().fit(X, y)
+    assert as_partition(probe.clusters_) == set(greedy_partition(X, y))
+    assert not probe.is_linear_ and probe.n_overlaps_ == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_clusters_with_copies_and_with_points_that_two_labels_share(seed: int) -> None:
+    X, y = cloud(24, 2, 2, apart=0.8, seed=seed)
+    X = np.concatenate([X, X[:4], X[4:7]])
+    y = np.concatenate([y, y[:4], 1 - y[4:7]])
+    probe = DirectProbe().fit(X, y)
+    assert as_partition(probe.clusters_) == set(greedy_partition(X, y))
+    for row, copy in zip(range(4, 7), range(28, 31), strict=True):
+        # A point that another label has too cannot be in a hull with anything else.
+        assert (probe.clusters_ == probe.clusters_[row]).sum() == (probe.clusters_ == probe.clusters_[copy]).sum() == 1
+    assert probe.n_overlaps_ == 3
+
+
+def test_the_clouds_are_of_both_kinds() -> None:
+    """Otherwise the tests above would cover only one half of the program."""
+    linear = [DirectProbe().fit(*cloud(n, d, k, apart=apart, seed=seed)).is_linear_ for n, d, k, apart, seed in CLOUDS]
+    assert 5 <= sum(linear) <= len(linear) - 5
+
+
+@pytest.mark.parametrize(("n", "d"), [(60, 2), (200, 6), (120, 70)])
+def test_exclusive_or_takes_three_clusters(n: int, d: int) -> None:
+    X, y = corners(n, d)
+    probe = DirectProbe().fit(X, y)
+    sides = 2 * (X[:, 0] > 0) + (X[:, 1] > 0)
+    clusters = as_partition(probe.clusters_)
+    if d == 2:
+        assert probe.n_clusters_ == 3 and not probe.is_linear_
+        assert sum(len({sides[row] for row in cluster}) == 1 for cluster in clusters) == 2  # one label whole, the other in halves
+    assert all(
+        not share_a_point(X[sorted(first)], X[sorted(second)])
+        for first, second in itertools.combinations(clusters, 2)
+        if y[min(first)] != y[min(second)]
+    )
+    assert probe.score(X, y) == 1.0
+
+
+def test_a_lone_point_inside_another_label_splits_it() -> None:
+    angles = np.random.default_rng(0).uniform(0, 2 * np.pi, 24)
+    ring = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    X, y = np.concatenate([ring, [[0.0, 0.0]]]), np.array(["ring"] * 24 + ["lone"])
+    probe = DirectProbe().fit(X, y)
+    assert as_partition(probe.clusters_) == set(greedy_partition(X, y))
+    assert not probe.is_linear_ and (probe.cluster_labels_ == "ring").sum() >= 2 and (probe.cluster_labels_ == "lone").sum() == 1
+
+
+@pytest.mark.parametrize(("apart", "d"), [(0.5, 3), (4.0, 3), (0.3, 8)])
+def test_order_of_rows_changes_nothing(apart: float, d: int) -> None:
+    X, y = cloud(120, d, 3, apart=apart, seed=3)
+    probe = DirectProbe().fit(X, y)
+    order = np.random.default_rng(1).permutation(len(X))
+    shuffled = DirectProbe().fit(X[order], y[order])
+    assert as_partition(probe.clusters_[order]) == as_partition(shuffled.clusters_)
+    np.testing.assert_allclose(shuffled.label_distances_, probe.label_distances_, rtol=2e-6)
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_a_first_run_reports_that_it_compiles(monkeypatch: pytest.MonkeyPatch, new: bool) -> None:
+    monkeypatch.setattr("theodolite.probes.merging.needs_compiling", lambda *_: new)
+    rng = np.random.default_rng(0)
+    stages: list[str] = []
+    DirectProbe(progress=lambda stage, done, total: stages.append(stage)).fit(rng.standard_normal((30, 2)), np.arange(30) % 2)
+    assert (COMPILING in stages) == new

@@ -1,0 +1,174 @@
+"""Every figure contains exactly the numbers of its rows, in its frame and in its traces, and shows hostile strings as text."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from report_samples import figure_paths, figure_rows, figure_spectra
+
+from theodolite.core.result import Result
+from theodolite.core.rows import Row
+from theodolite.reports.displays import Display
+from theodolite.reports.figures import FIGURES, displays_of
+
+REPAIRS = ("baseline", "zero-mean", "global", "least global 700")
+EVIL = '<b>x</b><a href="javascript:alert(1)">y</a></script>\x00\u202e&amp;'
+
+# What of the rows each figure is to show, written independently of how it selects them.
+SHOWN: dict[str, Callable[[Row], bool]] = {
+    "isotropy-by-layer": lambda row: row.metric == "iso_score" and row.setting in ("tokens", "cls"),
+    "ev-curves": lambda row: row.metric.startswith("ev_"),
+    "repair-scores": lambda row: row.metric.startswith("spearman") and row.setting in REPAIRS and row.layer == 2,
+    "score-by-layer": lambda row: row.metric == "spearman" and row.setting in REPAIRS,
+    "sweep": lambda row: row.setting == "sweep global",
+    "scores-by-seed": lambda row: row.seed is not None and row.metric in ("accuracy", "iso_score", "ev_1"),
+    "clusters": lambda row: row.metric in ("clusters", "labels"),
+    "label-distances": lambda row: row.metric == "label_distance",
+    "minimum-distances": lambda row: row.metric in ("minimum_distance", "mean_minimum_distance"),
+    "similarity-by-layer": lambda row: row.metric == "similarity_to_original",
+    "centroid-movement": lambda row: row.metric.startswith(("centroid_movement", "movement_share")),
+    "probe-scores": lambda row: row.metric in ("probe_accuracy", "hull_accuracy", "train_test_similarity"),
+}
+
+
+def result_of(model: str = "m", labels: tuple[str, ...] = ("A", "B", "C"), task: str = "rte") -> Result:
+    rows = tuple(figure_rows(model, labels, tasks=(task, "cola")))
+    return Result(verb="study", rows=rows, records={"paths": figure_paths(task, labels), "spectra": figure_spectra(model)})
+
+
+def display_of(rows: list[Row], kind: str) -> Display:
+    (display,) = [display for display in displays_of(Result(verb="rows", rows=tuple(rows))) if display.kind == kind]
+    return display
+
+
+def numbers_in(figure: Any) -> set[float]:
+    """Every number in a figure's traces and frames."""
+    numbers: set[float] = set()
+
+    def walk(values: Any) -> None:
+        for value in values:
+            if isinstance(value, (list, tuple)):
+                walk(value)
+            elif isinstance(value, (int, float)):
+                numbers.add(float(value))
+
+    for trace in [*figure.data, *(trace for frame in figure.frames for trace in frame.data)]:
+        for name in ("x", "y", "z"):
+            values = getattr(trace, name, None)
+            walk([] if values is None else [list(value) if hasattr(value, "__len__") else value for value in list(values)])
+    return numbers
+
+
+@pytest.mark.parametrize("kind", SHOWN)
+def test_frame_and_traces_contain_exactly_the_rows(kind: str) -> None:
+    rows = figure_rows()
+    expected = [row for row in rows if SHOWN[kind](row)]
+    display = display_of(rows, kind)
+    frame = display.frame()
+    assert sorted(frame["value"]) == sorted(row.value for row in expected)
+    if "low" in frame:
+        assert sorted(frame["high"].dropna()) == sorted(row.high for row in expected if row.high is not None)
+    plotted = numbers_in(display.plot())
+    # One count of labels stands for both states.
+    assert {row.value for row in expected if row.metric != "labels"} <= plotted
+    foreign = {row.value for row in rows} - {row.value for row in expected}
+    assert not foreign & plotted
+
+
+def test_results_without_numbers_for_a_figure_have_no_figure() -> None:
+    other = Row(metric="something else", value=1.0, layer=1, step=3, label="x", setting="y")
+    records = {"spectra": figure_spectra().slice(0, 0), "paths": figure_paths().slice(0, 0)}
+    for result in (Result(verb="rows"), Result(verb="rows", rows=(other,)), Result(verb="rows", records=records)):
+        assert displays_of(result) == []
+
+
+def test_all_figures_of_a_result_come_in_reading_order() -> None:
+    displays = displays_of(result_of())
+    assert [display.kind for display in displays] == [*(figure.name for figure in FIGURES), "centroid-paths"]
+    assert {display.kind for display in displays} == {*SHOWN, "spectra", "centroid-paths"}
+    for display in displays:
+        assert display.title.startswith(display.heading) and display.note.endswith(".")
+        figure = display.plot()
+        titles = [axis.title.text for axis in figure.select_xaxes()]
+        # Panels above each other share the title below the last of them.
+        assert all(titles) or (display.kind == "scores-by-seed" and all(titles[-len(titles) // 3 :]))
+        assert figure.layout.yaxis.title.text
+
+
+def test_metrics_come_in_the_order_of_the_declaration_not_of_the_rows() -> None:
+    rows = [
+        Row(metric=metric, value=0.1 * layer, layer=layer)
+        for metric in ("ev_1", "mean_cosine", "log_partition_isotropy")
+        for layer in (0, 1)
+    ]
+    titles = [display.title for display in displays_of(Result(verb="survey", rows=tuple(rows)))]
+    assert titles == ["Isotropy by layer: mean cosine", "Isotropy by layer: EV 1", "Isotropy by layer: log I"]
+
+
+def test_two_models_have_figures_of_their_own_with_names_of_their_own() -> None:
+    rows = (*figure_rows("a/b"), *figure_rows("a-b"), *figure_rows("A-b"))
+    displays = displays_of(Result(verb="study", rows=rows))
+    names = [display.name for display in displays]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[a-z0-9_.-]+", name) for name in names)
+    for kind in ("repair-scores", "sweep", "scores-by-seed", "clusters", "probe-scores", "label-distances"):
+        frames = [display.frame() for display in displays if display.kind == kind]
+        assert [set(frame["model"]) for frame in frames] == [{"a/b"}, {"a-b"}, {"A-b"}]
+
+
+def test_two_tasks_of_one_model_have_names_of_their_own() -> None:
+    rows = [
+        Row(metric="spearman", value=0.5, model="m", task=task, layer=1, setting=setting)
+        for task in ("stsb", "sick")
+        for setting in ("baseline", "global")
+    ]
+    names = [display.name for display in displays_of(Result(verb="study", rows=tuple(rows)))]
+    assert names == ["repair-scores-m-stsb", "repair-scores-m-sick"]
+
+
+def strings_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from strings_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from strings_in(inner)
+
+
+def test_hostile_strings_are_text_in_every_plot() -> None:
+    for display in displays_of(result_of(EVIL, (EVIL, EVIL + "2", "$x$", "ש"), EVIL + "task")):
+        for text in strings_in(json.loads(display.plot().to_json())):
+            assert not re.search(r"<(?!br>|/?b>|/?sub>|extra>|/extra>)|\x00|\u202e", text), text
+            assert "<b>x" not in text and "$x$" not in text
+        assert re.fullmatch(r"[a-z0-9_.-]{1,200}", display.name) and not display.name.startswith(".")
+        assert not re.search("[\x00\u202e]", display.title)
+
+
+@pytest.mark.parametrize("record", ["spectra", "paths"])
+def test_a_record_without_its_columns_is_named(record: str) -> None:
+    table = figure_paths().drop_columns(["step"])
+    with pytest.raises(ValueError, match=rf"the record '{record}' lacks the column '(model|step)'; it must have"):
+        displays_of(Result(verb="study", records={record: table}))
+
+
+def test_without_pandas_one_sentence_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="pip install pandas"):
+        display_of(figure_rows(), "sweep").frame()
+
+
+def test_a_notebook_shows_the_plot_with_its_title(monkeypatch: pytest.MonkeyPatch) -> None:
+    from plotly import io
+
+    monkeypatch.setattr(io.renderers, "default", "plotly_mimetype")
+    bundle = display_of(figure_rows("<m>"), "sweep")._repr_mimebundle_()
+    plot = bundle["application/vnd.plotly.v1+json"]
+    assert plot["layout"]["title"]["text"] == "Removing more and more top directions: &lt;m&gt;, stsb"
+    assert plot["config"]["showSendToCloud"] is False

@@ -1,0 +1,150 @@
+"""Wording: strings of the data are shown letter for letter, and a result's origin in words."""
+
+from __future__ import annotations
+
+import html
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from theodolite.core.result import Result
+from theodolite.core.rows import Row
+from theodolite.reports.wording import (
+    END,
+    ISOLATE,
+    clean,
+    command_of,
+    facts_of,
+    file_name,
+    name_of,
+    plain,
+    plain_lines,
+    two_labels,
+    unique_names,
+    with_labels,
+)
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    '<a href="javascript:alert(1)">x</a>',
+    "<b>bold</b> & <br>",
+    "&lt;i&gt;",
+    "$\\frac{1}{2}$",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_markup_is_shown_letter_for_letter(text: str) -> None:
+    shown = plain(text)
+    assert not re.search(r"[<>$]|&(?!amp;|lt;|gt;|#36;)", shown)
+    assert html.unescape(shown) == text
+
+
+@given(st.text(max_size=400), st.integers(1, 350))
+def test_any_string_obeys_the_rules(text: str, limit: int) -> None:
+    shown = plain(text, limit)
+    assert not re.search(r"[<>$\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]", shown)
+    assert len(html.unescape(shown).strip(ISOLATE + END)) <= limit
+    assert shown.count(ISOLATE) == shown.count(END) <= 1
+    shown.encode("utf-8")
+
+
+@given(st.text(alphabet="abc <>&$é日", max_size=60))
+def test_harmless_letters_are_not_changed(text: str) -> None:
+    assert html.unescape(plain(text)) == text.strip()
+
+
+def test_control_characters_become_spaces_and_lone_surrogates_can_be_written() -> None:
+    assert plain("a\x00\x1b[31m\r\nb\x9fc\u2028d") == "a [31m b c d"
+    assert plain("a\ud800b") == "a\ufffdb"
+
+
+def test_right_to_left_text_is_isolated_and_cannot_end_its_isolate() -> None:
+    assert plain("שלום <b>") == f"{ISOLATE}שלום &lt;b&gt;{END}"
+    assert plain(f"{END}\u202eevil\u202c שלום") == f"{ISOLATE}evil שלום{END}"
+    assert plain("\u202eexe.txt") == "exe.txt"
+
+
+def test_a_string_of_ten_megabytes_is_cut_at_once() -> None:
+    start = time.perf_counter()
+    shown = plain("x<" * 5_000_000)
+    assert time.perf_counter() - start < 1
+    assert html.unescape(shown) == ("x<" * 150)[:299] + "…"
+
+
+def test_a_string_that_is_cut_ends_in_an_ellipsis() -> None:
+    assert plain("x" * 300) == "x" * 300
+    assert plain("x" * 301) == "x" * 299 + "…"
+    assert clean(None) == plain(None) == ""
+    assert plain(12) == "12"
+    with pytest.raises(ValueError, match="limit=0 must be at least 1"):
+        plain("x", 0)
+
+
+def test_lines_break_between_words_and_escape_within() -> None:
+    shown = plain_lines("one <two> three שלום four", width=10)
+    assert shown.split("<br>") == ["one &lt;two&gt;", f"{ISOLATE}three שלום{END}", "four"]
+
+
+def test_file_names_are_not_paths_and_different_strings_have_different_names() -> None:
+    assert file_name("a", "../../etc/passwd").count("/") == 0
+    assert file_name("cloud", "minilm", "6") == "cloud-minilm-6"
+    assert file_name("x", "A") != file_name("x", "a")
+    assert len(file_name("x" * 10_000)) < 60
+    assert file_name("..") not in ("", ".", "..")
+
+
+def test_names_that_come_again_are_numbered() -> None:
+    assert unique_names(["a", "a", "a-2", "a"]) == ["a", "a-2", "a-2-2", "a-3"]
+
+
+def test_a_result_is_called_by_its_name_its_title_or_its_verb() -> None:
+    assert name_of(Result(verb="survey", title="a title", provenance={"name": "mine\x00"})) == "mine"
+    assert name_of(Result(verb="survey", title="a title")) == "a title"
+    assert name_of(Result(verb="survey")) == "survey"
+    assert name_of(Result(verb="")) == "unnamed"
+
+
+def test_a_command_of_arguments_is_quoted_for_a_shell() -> None:
+    arguments = ["theodolite", "study", "run", "a b"]
+    assert command_of(Result(verb="study", provenance={"command": arguments})) == "theodolite study run 'a b'"
+    assert command_of(Result(verb="study", provenance={"command": "theodolite survey x.npy"})) == "theodolite survey x.npy"
+    assert command_of(Result(verb="study")) == ""
+
+
+def test_facts_are_words_and_what_is_empty_or_shown_elsewhere_is_left_out() -> None:
+    provenance = {
+        "command": "c",
+        "tables": [{"title": "t"}],
+        "models": ["a", "b"],
+        "settings": {"seed": 0, "tuning": {"epochs": 1}, "limit": None},
+        "inputs": [],
+    }
+    facts = facts_of(Result(verb="study", rows=(Row(metric="m", value=1.0, versions="python 3"),), provenance=provenance))
+    assert facts == [
+        ("verb", "study"),
+        ("models", "a, b"),
+        ("settings", [("seed", "0"), ("tuning", "epochs=1"), ("limit", "none")]),
+        ("versions", "python 3"),
+    ]
+
+
+def test_sentences_have_the_labels_of_metrics() -> None:
+    text = "largest log_partition_isotropy_unit_norm, iso_score and spearman_change of my_iso_score"
+    assert with_labels(text) == "largest log I, unit norm, IsoScore and Spearman change of my_iso_score"
+
+
+@pytest.mark.parametrize(
+    ("setting", "labels", "pair"),
+    [
+        ("NOUN|VERB", {"NOUN", "VERB"}, ("NOUN", "VERB")),
+        ("a|b|c", {"a|b", "c"}, ("a|b", "c")),
+        ("a|b|c", {"a", "b|c"}, ("a", "b|c")),
+        ("x|y", set(), ("x", "y")),
+    ],
+)
+def test_two_labels_are_cut_where_both_are_labels(setting: str, labels: set[str], pair: tuple[str, str]) -> None:
+    assert two_labels(setting, labels) == pair

@@ -1,0 +1,183 @@
+"""What the papers' own tables say of the papers' claims, and measured numbers next to printed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median, stdev
+
+import pytest
+
+from theodolite.core.result import Judged
+from theodolite.core.rows import Row
+from theodolite.core.states import FINE_TUNED, FINE_TUNING, ISOLAYER
+from theodolite.studies.claims.judging import Comparison, compare_printed, judge_claims, printed_records
+from theodolite.studies.spec import StudySpec, load_spec
+
+
+@pytest.fixture(scope="module")
+def rp21() -> StudySpec:
+    return load_spec("rp21")
+
+
+@pytest.fixture(scope="module")
+def il23() -> StudySpec:
+    return load_spec("il23")
+
+
+def on(study: StudySpec, claim: str) -> dict[str, Judged]:
+    (verdict,) = [verdict for verdict in judge_claims(study, []) if verdict.claim == claim]
+    return {judged.source: judged for judged in verdict.printed}
+
+
+def test_repair_hurts_in_rp21_though_zero_mean_raises_both_tuned_models(rp21: StudySpec) -> None:
+    tables = on(rp21, "PD22-1")
+    for model, rise in (("BERT-base", 0.0053), ("RoBERTa-base", 0.0026)):
+        judged = tables[f"RP21 table 1, {model}"]
+        assert judged.outcome == "holds"
+        (apart,) = [effect for effect in judged.effects if effect.name == "zero-mean, fine-tuned (not counted)"]
+        assert apart.value == pytest.approx(rise) and apart.low is None
+        assert "1 of 4 repairs raise the fine-tuned space" in judged.why and "without intervals" in judged.why
+
+
+def test_pd22s_own_table_contradicts_its_claim_for_bert(rp21: StudySpec) -> None:
+    tables = on(rp21, "PD22-1")
+    assert tables["PD22 table 1 (reported), BERT-base"].outcome == "does not hold"
+    assert "3 of 4 repairs raise the fine-tuned space" in tables["PD22 table 1 (reported), BERT-base"].why
+    assert tables["PD22 table 1 (reported), RoBERTa-base"].outcome == "holds"
+    clusters = on(rp21, "PD22-3")
+    assert [judged.outcome for judged in clusters.values()] == ["holds", "holds", "does not hold", "holds"]
+
+
+def test_removing_700_least_directions_costs_roberta_more(rp21: StudySpec) -> None:
+    tables = on(rp21, "PD22-4")
+    assert [judged.outcome for judged in tables.values()] == ["holds", "does not hold", "holds", "does not hold"]
+    (effect,) = [
+        effect
+        for effect in tables["RP21 table 1 + RP21 table 2, RoBERTa-base"].effects
+        if effect.name == "spearman after least global 700 minus after global"
+    ]
+    assert effect.value == pytest.approx(0.7859 - 0.7971)
+
+
+def test_the_other_claims_of_rp21_on_its_tables(rp21: StudySpec) -> None:
+    for claim in ("RP21-a", "PD22-2"):
+        tables = [judged for source, judged in on(rp21, claim).items() if "table" in source]
+        assert [judged.outcome for judged in tables] == ["holds"] * 4
+    families = on(rp21, "RP21-c")
+    assert families["RP21 table 1"].outcome == "holds"
+    assert families["PD22 table 1 (reported)"].outcome == "does not hold"  # pre-trained BERT is the less isotropic there
+    for claim in ("RP21-b", "RP21-d"):
+        (only,) = on(rp21, claim).values()
+        assert only.outcome == "not decidable here" and "figure" in only.why
+
+
+def test_il23s_claims_on_its_tables(il23: StudySpec) -> None:
+    assert [judged.outcome for judged in on(il23, "IL23-a").values()] == ["holds", "does not hold"]
+    layer = on(il23, "IL23-a")["IL23 table 2 + IL23 table 3, RoBERTa-large"].why
+    assert "mrpc ev_2 +0, mrpc ev_3 +0" in layer
+    gains = on(il23, "IL23-b")
+    assert [judged.outcome for judged in gains.values()] == ["holds", "does not hold", "holds", "does not hold"]
+    assert "above the claimed" in gains["IL23 table 2, BERT-base-cased"].why
+    assert [judged.outcome for judged in on(il23, "IL23-c").values()] == ["holds", "holds"]
+
+
+def measured(model: str, value: float = 0.8, layer: int = 12) -> Row:
+    fields = {"study": "rp21", "task": "stsb", "split": "dev", "state": FINE_TUNED, "setting": "global", "n": 1500}
+    return Row(metric="spearman", value=value, low=value - 0.01, high=value + 0.01, model=model, layer=layer, **fields)
+
+
+def cell(comparisons: Sequence[Comparison], source: str = "RP21 table 1", model: str = "BERT-base") -> Comparison:
+    """The comparison of one cell: Spearman of the fine-tuned model after global removal."""
+    (comparison,) = [
+        comparison
+        for comparison in comparisons
+        if (comparison.printed.source, comparison.printed.row.model) == (source, model)
+        and (comparison.printed.row.state, comparison.printed.row.setting, comparison.printed.row.metric)
+        == (FINE_TUNED, "global", "spearman")
+    ]
+    return comparison
+
+
+def test_every_printed_number_is_compared_with_every_model() -> None:
+    spec = load_spec("rp21")
+    comparisons = compare_printed(spec, [measured("a"), measured("b")])
+    assert len(comparisons) == 2 * len(spec.printed)
+    assert {comparison.model for comparison in comparisons} == {"a", "b"}
+    assert {comparison.words for comparison in comparisons if comparison.measured is None} == {"not measured"}
+
+
+@pytest.mark.parametrize(
+    "model", ["minilm-mlm", "bert-base-uncased-finetuned", "someone/bert-base-uncased", "bert-large-uncased", ""]
+)
+def test_another_model_is_never_called_a_reproduction(model: str) -> None:
+    comparison = cell(compare_printed(load_spec("rp21"), [measured(model, 0.8214)]))
+    assert not comparison.comparable
+    assert comparison.measured is not None
+    assert comparison.measured.value == 0.8214 == pytest.approx(comparison.printed.row.value)
+    assert "not a reproduction" in comparison.words and "is not the paper's BERT-base" in comparison.words
+
+
+def test_the_papers_own_model_is_compared_with_its_own_cell_only() -> None:
+    comparisons = compare_printed(load_spec("rp21"), [measured("bert-base-uncased", 0.83)])
+    own = cell(comparisons)
+    assert own.comparable and own.printed.text == "82.14" and "+0.0086" in own.words and "trained again" in own.words
+    assert own.measured is not None and (own.measured.low, own.measured.high) == (0.82, 0.84)
+    other = cell(comparisons, model="RoBERTa-base")
+    assert not other.comparable and "not a reproduction" in other.words
+    reported = cell(comparisons, "PD22 table 1 (reported)")
+    assert reported.printed.standing == "reported" and "not a target" in reported.words
+
+
+def test_a_subsample_compares_with_nothing() -> None:
+    comparison = cell(compare_printed(load_spec("rp21"), [measured("bert-base-uncased")], quick=True))
+    assert not comparison.comparable and "subsample" in comparison.words and "not a reproduction" in comparison.words
+
+
+def test_the_last_layer_is_compared() -> None:
+    comparison = cell(compare_printed(load_spec("rp21"), [measured("m", 0.1, layer=3), measured("m", 0.7, layer=12)]))
+    assert comparison.measured is not None and comparison.measured.value == 0.7
+
+
+def test_seeds_are_pooled_as_the_paper_pools_them() -> None:
+    rows: list[Row] = []
+    scores, first = [0.70, 0.71, 0.60, 0.75, 0.73], [0.5, 0.2, 0.9, 0.4, 0.3]
+    for seed, (score, share) in enumerate(zip(scores, first, strict=True)):
+        same = {"model": "m", "study": "il23", "task": "rte", "state": ISOLAYER, "seed": seed, "step": 9}
+        rows += [Row(metric="accuracy", value=score, **same), Row(metric="ev_1", value=share, **same)]
+        rows.append(Row(metric="ev_2", value=1 - share / 10, **same))
+    values = {
+        (comparison.printed.source, comparison.printed.row.metric): comparison.measured and comparison.measured.value
+        for comparison in compare_printed(load_spec("il23"), rows)
+        if (comparison.printed.row.task, comparison.printed.row.state, comparison.printed.row.model)
+        == ("rte", ISOLAYER, "BERT-base-cased")
+    }
+    assert values["IL23 table 3", "accuracy"] == median(scores) == values["IL23 table 2", "accuracy"]
+    assert values["IL23 table 3", "accuracy_sd"] == pytest.approx(stdev(scores))
+    # EV 2 is that of the seed with the median EV 1, and not the median of EV 2.
+    assert values["IL23 table 3", "ev_1"] == 0.4 and values["IL23 table 3", "ev_2"] == pytest.approx(0.96)
+    assert not any("gain" in metric for _, metric in values)
+
+
+def test_a_stated_bound_is_compared_with_the_lowest_value() -> None:
+    spec = load_spec("zs22")
+    models = tuple(replace(model, hub=("m",)) if "not known" in model.name else model for model in spec.models)
+    rows = [
+        Row(metric="similarity_to_original", value=value, study="zs22", model="m", layer=2, step=step, state=FINE_TUNING)
+        for step, value in {0: 1.0, 5: 0.8, 9: 0.4}.items()
+    ]
+    comparisons = compare_printed(replace(spec, models=models), rows)
+    (bound,) = [comparison for comparison in comparisons if comparison.printed.row.metric == "similarity_to_original"]
+    assert bound.measured is not None and bound.measured.value == 0.4
+    assert bound.printed.relation == ">" and "not as stated (> 0.5)" in bound.words
+
+
+def test_records_have_the_printed_cells_and_each_measured_one_once() -> None:
+    spec = load_spec("rp21")
+    records = printed_records(spec, compare_printed(spec, [measured("a", 0.7), measured("b", 0.6)]))
+    here = [record for record in records if record["source"] == "measured here"]
+    assert [(record["model"], record["value"], record["low"]) for record in here] == [("a", 0.7, 0.69), ("b", 0.6, 0.59)]
+    # Table 1 of both sources; table 2, of which nothing was measured, is left out.
+    assert {record["table"] for record in records} == {spec.printed_tables[0].title}
+    assert len(records) - len(here) == 80
+    assert printed_records(spec, compare_printed(spec, [])) == []

@@ -1,0 +1,73 @@
+"""Plans: the steps of each study for one model, with equal steps planned once."""
+
+from collections import Counter
+
+import pytest
+
+from theodolite.core.states import FINE_TUNED, ISOLAYER, PRE_TRAINED
+from theodolite.studies.planning import Request, StudyModel
+from theodolite.studies.plans import PLANS
+from theodolite.studies.spec import load_spec
+from theodolite.studies.steps import in_order
+from theodolite.tasks import own_task
+
+MODEL = StudyModel("m", "somewhere", "hash", 2)
+
+
+def plan(name, data, **options):
+    return in_order(PLANS[name](Request(load_spec(name), (MODEL,), data, **options)))
+
+
+def kinds(steps):
+    return Counter(step.action.kind for step in steps)
+
+
+def test_rp21_measures_every_layer_of_both_states(releases):
+    steps = plan("rp21", releases)
+    assert kinds(steps) == {
+        "tune": 1, "vectors": 4, "layers": 4, "repairs": 6,
+        "sweep": 2, "clusters": 2, "frequency": 2, "picture": 2, "spectrum": 2,
+    }  # fmt: skip
+    repairs = {step.settings["layer"]: step.settings for step in steps if step.action.kind == "repairs"}
+    assert set(repairs[0]["repairs"]) < set(repairs[2]["repairs"]) and repairs[2]["metrics"] and not repairs[0]["metrics"]
+    assert repairs[0]["gains"] == repairs[2]["gains"] == {"clustering_gain": ["zero-mean", "clustering+zero-mean"]}
+
+
+def test_the_last_layer_is_measured_whatever_layers_are_asked_for(releases):
+    steps = plan("rp21", releases, layers=[0])
+    assert {step.settings["layer"] for step in steps if step.action.kind == "repairs"} == {0, 2}
+    assert kinds(plan("rp21", releases, seeds=[0, 1]))["tune"] == 2
+
+
+def test_il23_tunes_each_seed_by_each_method_and_puts_the_layer_into_the_plain_run(releases):
+    steps = plan("il23", releases, tasks=["cola"], seeds=[0, 1])
+    assert kinds(steps) == {"tune": 6}
+    plain = {step.settings["seed"]: step.key for step in steps if step.settings["method"] == "plain"}
+    layers = [step for step in steps if step.settings["method"] == ISOLAYER]
+    assert {step.settings["seed"]: step.needs["plain"].key for step in layers} == plain
+    assert kinds(plan("il23", releases, tasks=["cola"], changes={"methods": [ISOLAYER]}, seeds=[0])) == {"tune": 2}
+
+
+def test_zs22_probes_both_states_of_a_task_in_the_layers_that_the_study_names(releases):
+    steps = plan("zs22", releases, tasks=["trec-50"])
+    assert kinds(steps) == {"tune": 1, "vectors": 4, "probe": 2, "movement": 1, "picture": 2}
+    probes = [step for step in steps if step.action.kind == "probe"]
+    assert [step.title.split(", ")[-1] for step in probes] == [f"{PRE_TRAINED}: labels", f"{FINE_TUNED}: labels"]
+    assert {tuple(step.settings["layers"]) for step in probes} == {(0, 1, 2)}
+    assert {step.settings["layers"] for step in steps if step.action.kind == "vectors"} == {None}
+    last = plan("zs22", releases, tasks=["trec-50"], changes={"all_layers": {"trec-50": "last"}})
+    assert [step.settings["layers"] for step in last if step.action.kind in ("probe", "vectors")] == [[2]] * 6
+
+
+def test_a_pair_of_tasks_is_compared_with_the_encoder_as_it_came(releases):
+    cross = {"cross": [{"probe": "trec-50", "tune": "trec-50"}, {"probe": "pos", "tune": "trec-50"}]}
+    steps = plan("zs22", releases, tasks=["trec-50"], changes=cross)
+    (compared,) = [step for step in steps if step.action.kind == "cross"]  # pos is not among the tasks of this run
+    assert compared.needs["before"].settings["setting"] == "" and "tuned" not in compared.needs["before"].needs["train"].needs
+    assert compared.needs["after"].settings["setting"] == "tuned on trec-50"
+
+
+def test_a_study_of_one_task_does_not_take_two(releases, pairs):
+    task = own_task({"train": pairs / "train.csv"}, "similarity", name="scored", score_range=(0, 10))
+    with pytest.raises(ValueError, match="one task at a time, not stsb, scored"):
+        plan("rp21", releases, tasks=["stsb", task])
