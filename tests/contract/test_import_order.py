@@ -32,7 +32,7 @@ LAYERS = (
 LATE_BOUND = {"core/result.py": "theodolite.reports.drawing"}
 """The one exception: a Result draws itself through this module, which it imports by name when it is asked to."""
 WITH_TORCH = {"models", "tuning"}
-LAZILY_WITH_TORCH = {"probes/classifiers/batched.py"}
+LAZILY_WITH_TORCH = {"probes/classifiers/networks.py"}
 """Outside of those layers: imported inside functions alone, for an extra that has a way without it."""
 TORCH = {"torch", "transformers", "sentence_transformers", "accelerate"}
 
