@@ -247,3 +247,13 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     heavy = ["scipy", "sklearn", "pyarrow", "pandas", "polars", "plotly", "rich", "typer", "numba", "torch"]
     code = f"import sys, theodolite\nprint([name for name in {heavy!r} if name in sys.modules])"
     assert run(code).strip() == "[]"
+
+
+def test_a_survey_does_not_wait_for_libraries_it_has_no_use_for() -> None:
+    slow = ["sklearn", "pandas", "plotly", "torch", "scipy.stats"]
+    code = (
+        "import sys, numpy as np, theodolite\n"
+        "repr(theodolite.survey(np.random.default_rng(0).standard_normal((64, 5))))\n"
+        f"print([name for name in {slow!r} if name in sys.modules])"
+    )
+    assert run(code).strip() == "[]"
