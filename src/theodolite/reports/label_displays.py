@@ -214,12 +214,7 @@ def _heat_map(square: NDArray[np.float64], labels: Sequence[str]) -> Heatmap:
     from plotly.graph_objects import Heatmap
 
     names = [plain(label, NAME) for label in labels]
-    return Heatmap(
-        z=[[value if np.isfinite(value) else None for value in line] for line in square.tolist()],
-        text=[[f"{first} and {second}" for second in names] for first in names],
-        coloraxis="coloraxis",
-        hovertemplate="%{text}: %{z:.4g}<extra></extra>",
-        xgap=0.5,
-        ygap=0.5,
-        hoverongaps=False,
-    )
+    cells = [[value if np.isfinite(value) else None for value in line] for line in square.tolist()]
+    texts = [[f"{first} and {second}" for second in names] for first in names]
+    look = {"coloraxis": "coloraxis", "xgap": 0.5, "ygap": 0.5, "hoverongaps": False}
+    return Heatmap(z=cells, text=texts, hovertemplate="%{text}: %{z:.4g}<extra></extra>", **look)
