@@ -121,8 +121,19 @@ def run_steps(steps: Sequence[Step], store: Store, sources: Sources, *, jobs: in
         raise ValueError(f"jobs={jobs} must be at least 1")
     outcome = Outcome()
     missing: list[Step] = []
-    for step in in_order(steps):
-        (outcome.reused if store.has(step) else missing).append(step)
+    needed: set[str] = set()
+    # From the last step to the first: what a missing step reads must be sound, or it is missing too.
+    for step in reversed(in_order(steps)):
+        is_done = store.has(step)
+        damaged = store.damaged(step, measured=step.key not in needed) if is_done else None
+        if damaged is not None:
+            warnings.warn(f"{damaged} was changed after it was written; the step is done again", UserWarning, stacklevel=2)
+            store.discard(step)
+        if is_done and damaged is None:
+            outcome.reused.insert(0, step)
+        else:
+            missing.insert(0, step)
+            needed |= {need.key for need in step.needs.values()}
     lost: set[str] = set()
     while missing:
         # Needs come before what needs them, so that one pass finds also what depends on a failed step through others.
