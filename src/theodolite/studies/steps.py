@@ -265,9 +265,7 @@ class Store:
         """The folder of a finished step, after comparing its files with their hashes."""
         damaged = self.damaged(step, measured=measured)
         if damaged is not None:
-            raise ValueError(
-                f"{damaged} was changed after the step {step.title!r} wrote it; run the study again to repeat the step"
-            )
+            raise ValueError(f"{damaged} was changed after it was written; run the study again, which repeats {step.title!r}")
         return self.path(step)
 
     def do(self, step: Step, sources: Sources, progress: Progress | None = None) -> float:
