@@ -10,9 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from theodolite.cli.app import app
+from theodolite.cli.output import guarded
+from theodolite.core import files
 
 VERBS = [[], ["survey"], ["compare"], ["repair"], ["repair", "fit"], ["repair", "apply"], ["repair", "list"], ["cache"]]
 VERBS += [["cache", "where"], ["cache", "size"], ["cache", "clean"], ["demo"], ["probe"]]
@@ -99,6 +102,21 @@ def test_an_interruption_is_code_130_and_one_line(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert out == ""
     assert err.strip().splitlines() == ["theodolite: interrupted; nothing half-written is left behind"]
+
+
+def test_an_interruption_names_what_the_same_command_continues(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "run" / "inner").mkdir(parents=True)
+    begun = {tmp_path / "run", tmp_path / "run" / "inner", tmp_path / "gone"}
+    monkeypatch.setattr(files, "UNFINISHED", begun)
+    with pytest.raises(typer.Exit):
+        guarded(interrupt)()
+    kept = f"what was done so far is in {tmp_path / 'run'}, and the same command continues from it"
+    assert capsys.readouterr().err == f"theodolite: interrupted; {kept}\n"
 
 
 def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:

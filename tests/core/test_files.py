@@ -17,6 +17,7 @@ from theodolite.core import files
 from theodolite.core.files import (
     BusyError,
     Lock,
+    Marker,
     natural_key,
     replace_folder,
     require_free,
@@ -158,12 +159,25 @@ def test_a_folder_without_the_marker_is_never_replaced(tmp_path: Path) -> None:
     thesis = tmp_path / "thesis"
     thesis.mkdir()
     (thesis / "chapter.txt").write_text("all of it")
-    with pytest.raises(FileExistsError, match=r"does not contain space\.json, so it is not replaced"):
-        require_free_folder(thesis, overwrite=True, marker="space.json")
-    with pytest.raises(FileExistsError), whole_folder(thesis, overwrite=True, marker="space.json"):
-        pytest.fail("the block must not run")
-    (thesis / "space.json").write_text("{}")
-    assert require_free_folder(thesis, overwrite=True, marker="space.json") == thesis
+    marker = Marker("space.json", "extract")
+    foreign = [
+        None,
+        "{}",
+        "[1]",
+        "rubbish",
+        '{"format": 1}',
+        '{"format": 1, "verb": "tune"}',
+        '{"format": true, "verb": "extract"}',
+    ]
+    for content in foreign:
+        if content is not None:
+            (thesis / "space.json").write_text(content)
+        with pytest.raises(FileExistsError, match=r"does not contain a space\.json of the verb extract, so it is not replaced"):
+            require_free_folder(thesis, overwrite=True, marker=marker)
+        with pytest.raises(FileExistsError), whole_folder(thesis, overwrite=True, marker=marker):
+            pytest.fail("the block must not run")
+    (thesis / "space.json").write_text(json.dumps({**marker.about, "more": 1}))
+    assert require_free_folder(thesis, overwrite=True, marker=marker) == thesis
 
 
 @pytest.mark.parametrize("kind", ["file", "dangling link"])

@@ -146,8 +146,10 @@ def test_folders_that_cannot_be_read_or_written(pipeline: Any, tiny: Tiny, tmp_p
     source = pipeline(normalize=False)
     with pytest.raises(EncoderError, match="no folder"):
         write_dense(tmp_path / "none", *map_of(), tmp_path / "out")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("all of it")
     with pytest.raises(FileExistsError, match="overwrite"):
-        write_dense(source, *map_of(), tmp_path)
+        write_dense(source, *map_of(), tmp_path / "mine")
     with pytest.raises(ValueError, match="inside"):
         write_dense(source, *map_of(), source / "out")
     with pytest.raises(ValueError, match="pooling='cls' or 'mean'"):
@@ -156,6 +158,20 @@ def test_folders_that_cannot_be_read_or_written(pipeline: Any, tiny: Tiny, tmp_p
         write_dense(source, *map_of(), tmp_path / "out", pooling="cls")
     with pytest.raises(FileNotFoundError, match="self_test"):
         check_dense(source)
+
+
+def test_only_an_exported_folder_is_replaced(pipeline: Any, tmp_path: Path) -> None:
+    source = Path(pipeline(normalize=False))
+    files = sorted(source.parent.rglob("*"))
+    with pytest.raises(ValueError, match="is replaced, but .* in it is needed to make it"):
+        write_dense(source, *map_of(), source.parent, overwrite=True)
+    assert sorted(source.parent.rglob("*")) == files
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "config.json").write_text("{}")
+    with pytest.raises(FileExistsError, match=r"does not contain a theodolite\.json of the verb export"):
+        write_dense(source, *map_of(), tmp_path / "mine", overwrite=True)
+    write_dense(source, *map_of(), tmp_path / "out")
+    write_dense(source, *map_of(seed=1), tmp_path / "out", overwrite=True)
 
 
 def test_a_failed_self_test_leaves_what_was_there(pipeline: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,12 +42,21 @@ def guarded(command: Callable[Arguments, Returned]) -> Callable[Arguments, Retur
             print(f"theodolite: {_one_line(error)}", file=sys.stderr)
             raise typer.Exit(WRONG_USE) from None
         except KeyboardInterrupt:
-            print("theodolite: interrupted; nothing half-written is left behind", file=sys.stderr)
+            print(f"theodolite: {_interrupted()}", file=sys.stderr)
             raise typer.Exit(INTERRUPTED) from None
         finally:
             ON_COMMAND_LINE.reset(token)
 
     return run
+
+
+def _interrupted() -> str:
+    from theodolite.core.files import UNFINISHED
+
+    begun = [str(folder) for folder in sorted(UNFINISHED) if folder.exists() and UNFINISHED.isdisjoint(folder.parents)]
+    if not begun:
+        return "interrupted; nothing half-written is left behind"
+    return f"interrupted; what was done so far is in {' and '.join(begun)}, and the same command continues from it"
 
 
 def _one_line(error: BaseException) -> str:

@@ -213,7 +213,8 @@ class Moments:
         ValueError
             The file does not hold moments of this format.
         """
-        with np.load(path, allow_pickle=False) as stored:
+        # Opened here: np.load leaves a damaged archive open.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
             values: dict[str, Any] = dict(stored)
         if values.pop("format", 0) != FORMAT:
             raise ValueError(f"{path} does not hold moments in format {FORMAT}; write it with Moments.save")

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theodolite.core.files import whole_folder, write_json
+from theodolite.core.files import Marker, require_outside, whole_folder, write_json
 from theodolite.core.options import option
 from theodolite.models.encoder import quiet_loading
 from theodolite.models.location import EncoderError
@@ -24,6 +24,7 @@ Doubles: TypeAlias = NDArray[np.float64]
 Pooling: TypeAlias = Literal["cls", "mean"]
 
 SELF_TEST = "self_test.json"
+MARKER = Marker("theodolite.json", "export")
 # The texts that a written model is tested on.
 TEXTS = ("A theodolite measures angles.", "The surveyor set it up on the hill before sunrise, and waited.", "No.")
 # Largest difference in the self-test, as a share of the largest value: rounding in single precision, and no more.
@@ -64,7 +65,7 @@ def write_dense(
     texts
         What the self-test encodes.
     overwrite
-        Whether a folder of that name may be replaced.
+        Whether a folder that this wrote earlier may be replaced; any other never is.
 
     Returns
     -------
@@ -83,9 +84,11 @@ def write_dense(
         raise EncoderError(f"there is no folder {source}; name the folder of a model (download one from the Hub first)")
     if target.resolve() == source.resolve() or source.resolve() in target.resolve().parents:
         raise ValueError(f"{target} is inside the model's own folder; write the copy somewhere else")
-    with whole_folder(target, overwrite=overwrite) as partial:
+    require_outside(target, source)
+    with whole_folder(target, overwrite=overwrite, marker=MARKER) as partial:
         shutil.copytree(source, partial, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".git", ".cache"))
         add_dense(partial, matrix, bias, pooling=pooling, after_normalize=after_normalize, texts=texts)
+        write_json(partial / MARKER.file, MARKER.about)
     return target
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from theodolite.core.files import require_free_folder, whole_folder
+from theodolite.core.files import Marker, recover_folder, require_free_folder, whole_folder
 from theodolite.core.options import suggestion
 from theodolite.core.rows import installed_version
 from theodolite.repairs.base import Repair, learned, repair_settings
@@ -23,6 +23,7 @@ from theodolite.repairs.weighted import WeightedRemoval
 FORMAT = 1
 ARRAYS = "repair.safetensors"
 ABOUT = "repair.json"
+MARKER = Marker(ABOUT, "repair", FORMAT)
 # All repairs by name. Least-dominant removal is `which="bottom"` of "global" and "cluster-based".
 REPAIRS: dict[str, type[Repair]] = {
     "zero-mean": ZeroMean,
@@ -117,12 +118,12 @@ def save_repair(repair: Repair, folder: str | os.PathLike[str], *, overwrite: bo
     names = {kind: name for name, kind in REPAIRS.items()}
     if type(repair) not in names:
         raise TypeError(f"{type(repair).__name__} is not one of the repairs that can be saved: {', '.join(REPAIRS)}")
-    require_free_folder(folder, overwrite=overwrite, marker=ABOUT)  # before the arrays are copied
+    require_free_folder(folder, overwrite=overwrite, marker=MARKER)  # before the arrays are copied
     from safetensors.numpy import save
 
     content = save({name: np.asarray(value) for name, value in learned(repair).items() if name != "feature_names_in_"})
     about = {
-        "format": FORMAT,
+        **MARKER.about,
         "repair": names[type(repair)],
         "params": repair.get_params(),
         "d": repair.n_features_in_,
@@ -131,7 +132,7 @@ def save_repair(repair: Repair, folder: str | os.PathLike[str], *, overwrite: bo
         "theodolite": installed_version("theodolite"),
     }
     text = json.dumps(about, indent=1, default=_plain) + "\n"
-    with whole_folder(folder, overwrite=overwrite, marker=ABOUT) as partial:
+    with whole_folder(folder, overwrite=overwrite, marker=MARKER) as partial:
         (partial / ARRAYS).write_bytes(content)
         (partial / ABOUT).write_text(text, encoding="utf-8")
 
@@ -152,6 +153,7 @@ def load_repair(folder: str | os.PathLike[str]) -> Repair:
         The folder does not hold a repair as it was saved.
     """
     folder = Path(folder)
+    recover_folder(folder)
     about = _read_about(folder)
     kind = REPAIRS[about["repair"]]
     try:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from theodolite.core.files import UNFINISHED
 from theodolite.core.options import ON_COMMAND_LINE, command_line, option
 from theodolite.core.pictures import Picture
-from theodolite.core.result import ABOUT, Result, table_of
+from theodolite.core.result import ABOUT, Result, require_result_folder, table_of
 from theodolite.core.rows import current_versions
 from theodolite.studies.claims.judging import Check, compare_printed, judge_claims, printed_records, study_notes
 from theodolite.studies.planning import Layers, ModelNames, Request, Tasks, identify_models
@@ -186,10 +187,13 @@ class Study:
         finished = [step for step in steps if store.has(step)]
         if dry_run:
             return self._result(request, steps, store, Outcome(reused=finished), text=text)
+        require_result_folder(folder, "study")
+        UNFINISHED.add(folder)
         with _watching(progress, len(steps), len(finished)) as watcher:
             outcome = run_steps(steps, store, request.sources, jobs=jobs, watcher=watcher)
         result = self._result(request, steps, store, outcome, text=text)
         result.save(folder)
+        UNFINISHED.discard(folder)
         return result
 
     def plan(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 from theodolite.core.options import option
 from theodolite.tasks.declarations import find_task
 from theodolite.tasks.task import Kind, Task
+from theodolite.tuning.runs import read_settings
 from theodolite.tuning.settings import LayerSettings, Method, TuneSettings
 
 _SCHEDULE: dict[str, Any] = {"warmup": 0.1, "schedule": "linear"}
@@ -87,10 +87,7 @@ def settings_of_run(
     changes
         Settings that differ.
     """
-    path = Path(folder) / "settings.json"
-    if not path.is_file():
-        raise FileNotFoundError(f"{folder} is not the folder of a run: it has no {path.name}")
-    values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    values = read_settings(folder)
     if isinstance(values["task"], dict):
         if not isinstance(task, Task):
             raise ValueError(f"{folder} is a run on a task of one's own ({values['task']['name']}); name its files again")

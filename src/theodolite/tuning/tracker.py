@@ -15,7 +15,7 @@ import numpy as np
 from torch import nn
 from transformers import TrainerCallback
 
-from theodolite.core.rows import Row, write_rows
+from theodolite.core.rows import Row, hashed_record, row_of_record, write_rows
 from theodolite.core.states import FINE_TUNING, PRE_TRAINED
 from theodolite.metrics.cloud import Cloud
 from theodolite.metrics.evaluation import metric_rows
@@ -202,7 +202,7 @@ class GeometryTracker:
         if self.path is not None and write:
             # Line by line, so that a kill costs at most the last one.
             with open(self.path, "a", encoding="utf-8") as file:
-                file.write("".join(json.dumps(row.to_dict(), ensure_ascii=False) + "\n" for row in rows))
+                file.write("".join(json.dumps(hashed_record(row), ensure_ascii=False) + "\n" for row in rows))
                 file.flush()
                 os.fsync(file.fileno())
         for sentence in crossings:
@@ -246,7 +246,7 @@ def read_complete_lines(path: Path) -> list[Row]:
     if not path.exists():
         return []
     lines = path.read_bytes().split(b"\n")[:-1]
-    return [Row.from_dict(json.loads(line)) for line in lines if line]
+    return [row_of_record(json.loads(line)) for line in lines if line]
 
 
 class GeometryCallback(TrainerCallback):

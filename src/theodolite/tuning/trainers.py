@@ -1,7 +1,7 @@
 """What the trainers of both libraries share here: which weights train, arguments, guards, sealed checkpoints and resuming.
 
 A trainer takes the checkpoint with the highest number, even one that a kill left half written. Here a checkpoint counts only
-with a marker that is written after all its files are on the disk and that knows their sizes.
+with a marker that is written after all its files are on the disk and that knows their hashes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 import os
 import re
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import torch
 from torch import nn
 from transformers import EarlyStoppingCallback, PrinterCallback, TrainerCallback, TrainerState
 
-from theodolite.core.files import sync, write_json
+from theodolite.core.files import changed_file, hashes_in, sync, sync_all, write_json
 from theodolite.core.options import option
 from theodolite.models.batches import Progress
 from theodolite.models.encoder import Encoder
@@ -47,6 +48,13 @@ class FiniteLoss:
                 "training has diverged; use a lower learning rate or a longer warm-up"
             )
         return loss
+
+    def _load_best_model(self) -> None:
+        """The trainer's own loading of the best epoch's weights, after comparing them with their hashes."""
+        best = Path(self.state.best_model_checkpoint)  # type: ignore[attr-defined]
+        if sealed_facts(best) is None:
+            raise ValueError(f"{best} is not as it was written, and has the best weights; run this again to train them again")
+        super()._load_best_model()  # type: ignore[misc]
 
 
 def load_encoder(settings: TuneSettings) -> Encoder:
@@ -200,8 +208,7 @@ def train_or_resume(trainer: Any, folder: Path) -> None:
         The folder of its checkpoints.
     """
     checkpoint = last_checkpoint(folder)
-    facts = None if checkpoint is None else sealed_facts(checkpoint)
-    if checkpoint is not None and facts is not None and facts["stopped"]:
+    if checkpoint is not None and json.loads((checkpoint / MARKER).read_bytes())["stopped"]:
         # The training had ended, perhaps early; the trainer would continue it.
         trainer.state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
         best = folder / f"checkpoint-{trainer.state.best_global_step}"
@@ -224,6 +231,12 @@ class RunCallback(TrainerCallback):
     def __init__(self, *, save_steps: int | None = None, progress: Progress | None = None) -> None:
         self.save_steps, self.progress = save_steps, progress
 
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+        """Find the best checkpoint of a run that was continued in another place: the trainer keeps its whole path."""
+        best = Path(args.output_dir) / f"checkpoint-{state.best_global_step}"
+        if best.is_dir():
+            state.best_model_checkpoint = str(best)
+
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Ask for a checkpoint inside an epoch; the end of an epoch saves by itself, after it was scored."""
         if self.save_steps and state.global_step % self.save_steps == 0 and state.global_step % steps_per_epoch(args, state):
@@ -244,8 +257,8 @@ class RunCallback(TrainerCallback):
             return
         folder = Path(args.output_dir)
         current = folder / f"checkpoint-{state.global_step}"
-        seal(current, stopped=bool(control.should_training_stop))
         best = folder / f"checkpoint-{state.best_global_step}"
+        seal(current, stopped=bool(control.should_training_stop), best=best.name if state.best_global_step else current.name)
         for checkpoint in _checkpoints(folder):
             if checkpoint not in (current, best):
                 _remove(checkpoint)
@@ -259,37 +272,39 @@ def seal(checkpoint: Path, **facts: Any) -> None:
     checkpoint
         The checkpoint's folder.
     facts
-        What `sealed_facts` returns besides the files' `sizes`.
+        What `sealed_facts` returns besides the hashes of the `files`.
     """
-    sizes = {}
-    for path in sorted(checkpoint.rglob("*")):
-        sync(path)
-        if path.is_file():
-            sizes[path.relative_to(checkpoint).as_posix()] = path.stat().st_size
-    sync(checkpoint)
-    write_json(checkpoint / MARKER, {"sizes": sizes, **facts})
-    sync(checkpoint)
+    sync_all(checkpoint)
+    write_json(checkpoint / MARKER, {"files": hashes_in(checkpoint), **facts})
     sync(checkpoint.parent)
 
 
 def sealed_facts(checkpoint: Path) -> dict[str, Any] | None:
-    """What the marker says, or None if the checkpoint is not complete.
+    """What the marker says, or None if the checkpoint is not complete, or not as it was written.
 
     Parameters
     ----------
     checkpoint
         The checkpoint's folder.
+
+    Warns
+    -----
+    UserWarning
+        The checkpoint was complete, but one of its files has changed since.
     """
     try:
-        facts: dict[str, Any] = json.loads((checkpoint / MARKER).read_text(encoding="utf-8"))
-        is_whole = all((checkpoint / name).stat().st_size == size for name, size in facts["sizes"].items())
-    except (OSError, ValueError, KeyError):
+        facts: dict[str, Any] = json.loads((checkpoint / MARKER).read_bytes())
+        changed = changed_file(checkpoint, facts["files"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return facts if is_whole else None
+    if changed is not None:
+        warnings.warn(f"{changed} was changed after it was written; this checkpoint is not used", UserWarning, stacklevel=2)
+        return None
+    return facts
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """The newest complete checkpoint of a run, or None; those that are not complete are removed.
+    """The newest complete checkpoint of a run, or None; those that are not complete, or lack their best epoch's, are removed.
 
     Parameters
     ----------
@@ -297,10 +312,14 @@ def last_checkpoint(folder: Path) -> Path | None:
         The folder of all checkpoints.
     """
     newest = None
+    whole: set[str] = set()
     for checkpoint in _checkpoints(folder):
-        if sealed_facts(checkpoint) is None:
+        facts = sealed_facts(checkpoint)
+        # Without the weights of the best epoch so far, the run could not end with them.
+        if facts is None or facts.get("best", checkpoint.name) not in {*whole, checkpoint.name}:
             _remove(checkpoint)
         else:
+            whole.add(checkpoint.name)
             newest = checkpoint
     return newest
 

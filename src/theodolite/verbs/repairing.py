@@ -78,6 +78,7 @@ def fit(
     """
     from theodolite.core.vectors import array
     from theodolite.repairs import make_repair, save_repair
+    from theodolite.repairs.registry import MARKER
     from theodolite.spaces.readers.labels import read_scores
 
     repair = make_repair(name, directions=directions, clusters=clusters, components=components, seed=seed, **(settings or {}))
@@ -86,7 +87,7 @@ def fit(
             f"{option('pairs', 'FILE')} and {option('scores', 'FILE')} go together, and only with the repair 'weighted'"
         )
     if to is not None:
-        require_free_folder(to, overwrite=overwrite)
+        require_free_folder(to, overwrite=overwrite, marker=MARKER)
     vectors = _vectors(source, key, columns, layers)
     with progress_bars(progress) as bars:
         watched = vectors.watched(bars.rows("fitting", vectors.n))

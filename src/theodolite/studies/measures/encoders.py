@@ -90,7 +90,7 @@ def read_examples(work: Work) -> Examples:
 
 
 def open_space(work: Work, role: str = "vectors") -> Space:
-    """The space that a step of vectors wrote. Its hashes were checked when it was written: they are not computed again."""
+    """The space that a step of vectors wrote. The store has compared its files with their hashes: they are not read twice."""
     return Space.open(work.inputs[role] / SPACE, verify=False)
 
 

@@ -54,6 +54,8 @@ def train_run_layer(settings: TuneSettings, run: Run, splits: Splits, plain: Run
     layer = IsotropyLayer(classifier.model.head.in_features, **settings.layer.of_layer)
     classifier.insert(layer)
     run.begin(settings)
+    if run.finished:  # by another process, meanwhile
+        return run.tuned()
     # With the plain run, so that layers with other settings share them; with this one if that folder cannot be written.
     home = plain.folder if os.access(plain.folder, os.W_OK) else run.folder
     examples = {"train": splits.train, "validation": splits.validation, "dev": splits.dev}
