@@ -103,7 +103,7 @@ def test_clusters_smaller_than_their_directions(which: Any) -> None:
         np.testing.assert_array_equal(np.abs(repair.bases_).sum(axis=1).astype(bool).sum(axis=1), [0, 0, 4])
 
 
-@pytest.mark.parametrize(("rows", "copies", "removed"), [(3, 1, 1), (5, 1, 3), (14, 1, 12), (40, 1, 12), (3, 10, 1)])
+@pytest.mark.parametrize(("rows", "copies", "removed"), [(3, 1, 1), (5, 1, 3), (14, 1, 12), (20, 1, 12), (3, 10, 1)])
 def test_a_small_cluster_keeps_a_direction(rows: int, copies: int, removed: int) -> None:
     X = np.repeat(np.random.default_rng(0).normal(size=(rows, 30)), copies, axis=0)
     repaired = ClusterRemoveDirections(1).fit_transform(X)
