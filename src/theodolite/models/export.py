@@ -55,6 +55,7 @@ def write_dense(
     path: FittingPath = _UNKNOWN,
     examples: Examples | None = None,
     texts: Sequence[str] = TEXTS,
+    name: str = "",
     overwrite: bool = False,
 ) -> Path:
     """Copy a model's folder with x @ matrix + bias at the place of its pipeline where the map was fitted.
@@ -79,6 +80,8 @@ def write_dense(
         Some texts and the vectors that the map was fitted on for them: the model must give the same ones.
     texts
         What the self-test encodes.
+    name
+        What messages call the model; the folder's name by default.
     overwrite
         Whether a folder of that name may be replaced.
 
@@ -101,7 +104,7 @@ def write_dense(
         raise ValueError(f"{target} is inside the model's own folder; write the copy somewhere else")
     with whole_folder(target, overwrite=overwrite) as partial:
         shutil.copytree(source, partial, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".git", ".cache"))
-        add_dense(partial, matrix, bias, path=path, examples=examples, texts=texts, name=source.name)
+        add_dense(partial, matrix, bias, path=path, examples=examples, texts=texts, name=name or source.name)
     return target
 
 
@@ -121,10 +124,8 @@ def add_dense(
     ----------
     folder
         The folder to change.
-    matrix, bias, path, examples, texts
+    matrix, bias, path, examples, texts, name
         As in `write_dense`.
-    name
-        What messages call the model; the folder's name by default.
     """
     M, b = np.asarray(matrix, dtype=np.float64), np.asarray(bias, dtype=np.float64)
     if M.ndim != 2 or b.shape != (M.shape[1],):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from theodolite.core.files import require_free, require_free_folder, whole_file, whole_folder
 from theodolite.core.moments import Doubles
+from theodolite.core.vectors import Floats
 
 MATRIX, BIAS = "matrix.npy", "bias.npy"
 # Largest difference between a written map and the one in memory, as a share of the largest value.
@@ -33,6 +35,7 @@ def require_target(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     return require_free_folder(path, overwrite=overwrite, marker=MATRIX)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # the self-test says it better than a warning
 def write_affine(matrix: Doubles, bias: Doubles, path: str | os.PathLike[str], *, overwrite: bool = False) -> float:
     """Write x @ matrix + bias in single precision, read it back, and compare.
 
@@ -57,31 +60,37 @@ def write_affine(matrix: Doubles, bias: Doubles, path: str | os.PathLike[str], *
     X = np.random.default_rng(0).standard_normal((16, len(M)), dtype=np.float32)
     if target.suffix.lower() in _FILES:
         with whole_file(target, overwrite=overwrite) as partial:
-            written = _FILES[target.suffix.lower()](M, b, X, partial)
-    else:
-        with whole_folder(target, overwrite=overwrite, marker=MATRIX) as partial:
-            np.save(partial / MATRIX, M)
-            np.save(partial / BIAS, b)
-            written = X @ np.load(partial / MATRIX) + np.load(partial / BIAS)
-    expected = X @ matrix + bias
-    return float(np.abs(written - expected).max() / np.abs(expected).max())
+            return _agreement(_FILES[target.suffix.lower()](M, b, X, partial), X @ matrix + bias, target)
+    with whole_folder(target, overwrite=overwrite, marker=MATRIX) as partial:
+        np.save(partial / MATRIX, M)
+        np.save(partial / BIAS, b)
+        return _agreement(X @ np.load(partial / MATRIX) + np.load(partial / BIAS), X @ matrix + bias, target)
 
 
-def _write_faiss(M: Doubles, b: Doubles, X: Doubles, path: Path) -> Doubles:
+def _agreement(written: Floats, expected: Doubles, target: Path) -> float:
+    difference = float(np.abs(written - expected).max() / np.abs(expected).max())
+    if not difference <= AGREEMENT:
+        fault = f"gives other vectors than the map, by {difference:.2g} of the largest value"
+        raise ValueError(f"{target} {fault}: single precision is not enough; fit a repair with fewer components")
+    return difference
+
+
+def _write_faiss(M: Floats, b: Floats, X: Floats, path: Path) -> Floats:
     try:
         import faiss
     except ImportError:
         raise ImportError('a .faiss file is written by the package faiss-cpu; run: pip install "theodolite[faiss]"') from None
-    transform = faiss.LinearTransform(*M.shape, True)
+    transform: Any = faiss.LinearTransform(M.shape[0], M.shape[1], True)
     faiss.copy_array_to_vector(M.T.ravel(), transform.A)  # A x + b
     faiss.copy_array_to_vector(b, transform.b)
     transform.is_trained = True
     transform.set_is_orthonormal()
     faiss.write_VectorTransform(transform, str(path))
-    return np.asarray(faiss.read_VectorTransform(str(path)).apply(X), np.float64)
+    written: Any = faiss.read_VectorTransform(str(path))
+    return np.asarray(written.apply(X))
 
 
-def _write_onnx(M: Doubles, b: Doubles, X: Doubles, path: Path) -> Doubles:
+def _write_onnx(M: Floats, b: Floats, X: Floats, path: Path) -> Floats:
     try:
         import onnx
         from onnx import TensorProto, helper, numpy_helper
@@ -99,7 +108,8 @@ def _write_onnx(M: Doubles, b: Doubles, X: Doubles, path: Path) -> Doubles:
     model = helper.make_model(graph, opset_imports=[opset], ir_version=_ONNX_VERSIONS["ir_version"], producer_name="theodolite")
     onnx.checker.check_model(model, full_check=True)
     path.write_bytes(model.SerializeToString())
-    return np.asarray(ReferenceEvaluator(onnx.load_from_string(path.read_bytes())).run(None, {"vectors": X})[0], np.float64)
+    written: Any = ReferenceEvaluator(onnx.load_from_string(path.read_bytes())).run(None, {"vectors": X})
+    return np.asarray(written[0])
 
 
-_FILES: dict[str, Callable[[Doubles, Doubles, Doubles, Path], Doubles]] = {".faiss": _write_faiss, ".onnx": _write_onnx}
+_FILES: dict[str, Callable[[Floats, Floats, Floats, Path], Floats]] = {".faiss": _write_faiss, ".onnx": _write_onnx}

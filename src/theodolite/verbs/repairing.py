@@ -225,9 +225,9 @@ def export(
     clustered = next((step for step in _steps(fitted) if not step.is_affine), None)
     if clustered is not None:
         raise ValueError(
-            f"{type(clustered).__name__} moves each cluster in its own way, so neither a Dense nor FAISS's LinearTransform, an ONNX "
-            f"Gemm or an SQL expression can carry it; apply it with {command('repair apply FOLDER vectors.npy', to='FILE')}, or fit "
-            "an affine repair such as global"
+            f"{type(clustered).__name__} moves each cluster in its own way, so neither a Dense nor FAISS's LinearTransform, an "
+            f"ONNX Gemm or an SQL expression can carry it; apply it with {command('repair apply FOLDER FILE', to='FILE')}, or "
+            "fit an affine repair such as global"
         )
     matrix, bias = fold_affine(fitted)
     if model is not None:
@@ -287,7 +287,7 @@ def _export_model(
     from tempfile import TemporaryDirectory
 
     from theodolite.models.export import check_dense, write_dense
-    from theodolite.models.location import DEMO, demo_folder, local_folder
+    from theodolite.models.location import DEMO, demo_folder, local_folder, model_name
     from theodolite.spaces.readers.text import read_texts
 
     require_free_folder(to, overwrite=overwrite)
@@ -305,10 +305,11 @@ def _export_model(
     with TemporaryDirectory() if in_memory else nullcontext("") as temporary:
         if in_memory:
             model.save_pretrained(temporary)
-            folder = Path(temporary)
+            folder, name = Path(temporary), "the model"
         else:
+            name = model_name(model)
             folder = demo_folder() if model == DEMO else local_folder(model, revision=revision)
-        write_dense(folder, matrix, bias, to, path=path, examples=examples, overwrite=overwrite)
+        write_dense(folder, matrix, bias, to, path=path, examples=examples, name=name, overwrite=overwrite)
     place = "after vectors of length 1" if path.normalized else "before any Normalize"
     notes = [f"the repair is a Dense {place}"]
     if examples is None:
