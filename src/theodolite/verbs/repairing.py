@@ -163,7 +163,7 @@ def apply(
     vectors = _vectors(source, key, columns, layers)
     beside = _beside(source, columns)
     with progress_bars(progress) as bars:
-        repaired = _Repaired()
+        repaired = _Repaired(fitted)
         blocks = repaired.watch(fitted.transform_blocks(vectors.watched(bars.rows("repairing", vectors.n))))
         rows = write_vectors(blocks, to, n=vectors.n, dtype=None, beside=beside, overwrite=overwrite)
         before = _moments(source, vectors, key, columns)
@@ -372,9 +372,11 @@ def _beside(source: Any, columns: Sequence[str] | None) -> OtherColumns | None:
 class _Repaired:
     """The moments and lengths of repaired rows, gathered while they are written."""
 
-    def __init__(self) -> None:
+    def __init__(self, repair: Repair) -> None:
         self.moments: Moments | None = None
         self._lengths: list[Any] = []
+        # Whitening may shrink all rows, which is not a loss of direction.
+        self._gain = min(1.0, float(np.abs(repair.affine()[0]).max())) if repair.is_affine else 1.0
 
     def watch(self, blocks: Iterable[Floats]) -> Iterator[Floats]:
         from theodolite.core.moments import Moments
@@ -388,7 +390,7 @@ class _Repaired:
     def nearly_zero(self, before: Moments) -> list[int]:
         """The rows of (nearly) zero length: of the longest, or of what they were, only rounding is left."""
         lengths = np.concatenate(self._lengths)
-        rounding = 8 * np.finfo(lengths.dtype).eps * before.mean_norm
+        rounding = 8 * np.finfo(lengths.dtype).eps * before.mean_norm * self._gain
         return [int(row) for row in np.flatnonzero(lengths <= max(NEARLY_ZERO * lengths.max(), rounding))]
 
 
