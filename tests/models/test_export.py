@@ -161,7 +161,7 @@ def test_folders_that_cannot_be_read_or_written(pipeline: Any, tiny: Tiny, tmp_p
         write_dense(source, *map_of(), tmp_path)
     with pytest.raises(ValueError, match="inside"):
         write_dense(source, *map_of(), source / "out")
-    with pytest.raises(ValueError, match="plain encoder without pooling; .* unit='mean'"):
+    with pytest.raises(ValueError, match=r"plain encoder without pooling; .* unit='mean'"):
         write_dense(tiny("bert"), *map_of(), tmp_path / "out")
     with pytest.raises(FileNotFoundError, match="self_test"):
         check_dense(source)
@@ -191,8 +191,8 @@ def test_vectors_of_another_place_in_the_pipeline_are_refused(pipeline: Any, tmp
     texts, vectors = examples_of(source, normalize=normalized)
     path = FittingPath(normalized=normalized)
     write_dense(source, *map_of(), tmp_path / "right", path=path, examples=(texts, vectors))
+    wrong = FittingPath(normalized=not normalized)
     with pytest.raises(ValueError, match="gives other vectors for the texts of the fit"):
-        wrong = FittingPath(normalized=not normalized)
         write_dense(source, *map_of(), tmp_path / "wrong", path=wrong, examples=(texts, vectors))
     with pytest.raises(ValueError, match="gives other vectors"):
         write_dense(source, *map_of(), tmp_path / "wrong", path=path, examples=(texts[::-1], vectors))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -38,6 +38,7 @@ def list_command() -> None:
 
 @app.command("fit")
 @guarded
+@opt.reading_options("key", "columns")
 def fit_command(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Which repair; see repair list.")],
@@ -56,10 +57,9 @@ def fit_command(
         str | None, typer.Option(help="For weighted: one score per pair, one per line or .npy.", metavar="FILE")
     ] = None,
     seed: opt.Seed = 0,
-    key: opt.Key = None,
-    columns: opt.Columns = None,
     layers: Layers = "last",
     overwrite: opt.Overwrite = False,
+    **_reading: Any,
 ) -> None:
     """Learn a repair from vectors, and save it to a folder.
 
@@ -82,6 +82,7 @@ def fit_command(
 
 @app.command("apply")
 @guarded
+@opt.reading_options("key", "columns")
 def apply_command(
     context: typer.Context,
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder a repair was saved to.")],
@@ -89,10 +90,9 @@ def apply_command(
     to: Annotated[
         str, typer.Option("--to", metavar="FILE", help="File to write: .parquet, .csv, .tsv, .jsonl, .npy, .safetensors.")
     ],
-    key: opt.Key = None,
-    columns: opt.Columns = None,
     layers: Layers = "last",
     overwrite: opt.Overwrite = False,
+    **_reading: Any,
 ) -> None:
     """Apply a fitted repair to vectors, and write the result to a new file.
 
@@ -110,6 +110,7 @@ def apply_command(
 
 @app.command("export")
 @guarded
+@opt.reading_options("revision")
 def export_command(
     context: typer.Context,
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder a repair was saved to.")],
@@ -121,8 +122,8 @@ def export_command(
         str | None,
         typer.Option(help="The texts of the fit, one per line, to check the model with.", metavar="FILE"),
     ] = None,
-    revision: opt.Revision = None,
     overwrite: opt.Overwrite = False,
+    **_reading: Any,
 ) -> None:
     """Put a repair into a copy of a model's folder, or write it for FAISS, as ONNX, or as arrays.
 

@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from theodolite.spaces.other_columns import OtherColumns
     from theodolite.spaces.space import Space
 
+# What is reported of a repair: the two numbers it is most often fitted for.
 CHANGE = ("mean_cosine", "iso_score")
-"""What is reported of a repair: the two numbers it is most often fitted for."""
 # A row is nearly zero if it is shorter than this share of the longest row: of its direction only rounding is left.
 NEARLY_ZERO = 1e-5
+# Name of the row with the largest difference in a self-test.
+SELF_TEST = "self_test_difference"
 # Rows that a note names at most.
 NAMED_ROWS = 10
 
@@ -274,10 +276,6 @@ def check(folder: str | os.PathLike[str], /) -> Result:
     )
     result = _tested(f"{os.fspath(folder)}: {finding.meaning}", difference)
     return replace(result, findings=(finding,))
-
-
-SELF_TEST = "self_test_difference"
-"""Name of the row with the largest difference in a self-test."""
 
 
 def _export_model(
