@@ -1,4 +1,4 @@
-"""`theodolite repair`: fit, apply, list."""
+"""`theodolite repair`: list, fit, apply, export, check."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import console, guarded, show
+from theodolite.cli.output import CHECK_FAILED, console, guarded, show
 
-app = typer.Typer(help="Fit a repair on vectors, and apply it to others.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Fit a repair on vectors, apply it to others, and ship it.", no_args_is_help=True, rich_markup_mode=None)
 
 Vectors = Annotated[str, typer.Argument(metavar="PATH", help="File of vectors, folder of shards, or space.")]
 Layers = Annotated[str, typer.Option(help="Which layer of a space: last, or a number.", metavar="LAYER")]
@@ -87,17 +87,74 @@ def apply_command(
     context: typer.Context,
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder a repair was saved to.")],
     path: Vectors,
-    to: Annotated[str, typer.Option("--to", metavar="FILE", help="File to write: .npy, .safetensors or .parquet.")],
+    to: Annotated[
+        str, typer.Option("--to", metavar="FILE", help="File to write: .parquet, .csv, .tsv, .jsonl, .npy, .safetensors.")
+    ],
     layers: Layers = "last",
     overwrite: opt.Overwrite = False,
     **_reading: Any,
 ) -> None:
     """Apply a fitted repair to vectors, and write the result to a new file.
 
+    Other columns of a table (ids, texts) stay, in order, in a .parquet, .csv, .tsv or .jsonl file.
+
     \b
-    Example:
+    Examples:
       theodolite repair apply my-repair vectors.npy --to repaired.npy
+      theodolite repair apply my-repair docs.parquet --to repaired.parquet
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.verbs import repairing
 
     show(repairing.apply(folder, path, **opt.typed_options(context, "folder", "path")))
+
+
+@app.command("export")
+@guarded
+@opt.reading_options("revision")
+def export_command(
+    context: typer.Context,
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder a repair was saved to.")],
+    to: Annotated[str, typer.Option("--to", metavar="PATH", help="Folder to write; without MODEL also NAME.faiss or NAME.onnx.")],
+    model: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help="Model to put it into, by Hub id or folder.", show_default=False)
+    ] = None,
+    texts: Annotated[
+        str | None,
+        typer.Option(help="The texts of the fit, one per line, to check the model with.", metavar="FILE"),
+    ] = None,
+    overwrite: opt.Overwrite = False,
+    **_reading: Any,
+) -> None:
+    """Put a repair into a copy of a model's folder, or write it for FAISS, as ONNX, or as arrays.
+
+    The repair goes where it was fitted: after the model's Normalize if on vectors of length 1, before it otherwise. The copy
+    loads in sentence-transformers without this program and without trusting remote code. Without MODEL, --to NAME.faiss is a
+    LinearTransform, NAME.onnx one Gemm, and any other name a folder with matrix.npy and bias.npy.
+
+    \b
+    Examples:
+      theodolite repair export my-repair my-model --to my-model-repaired
+      theodolite repair export my-repair --to my-repair.faiss
+    """  # noqa: D301  # \b keeps the lines of the example apart
+    from theodolite.verbs import repairing
+
+    show(repairing.export(folder, model, **opt.typed_options(context, "folder", "model")))
+
+
+@app.command("check")
+@guarded
+def check_command(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder that repair export wrote.")],
+) -> None:
+    """Repeat the self-test of an exported model; exit code 1 if it gives other vectors than when it was exported.
+
+    \b
+    Example:
+      theodolite repair check my-model-repaired
+    """  # noqa: D301  # \b keeps the lines of the example apart
+    from theodolite.verbs import repairing
+
+    result = repairing.check(folder)
+    show(result)
+    if any(finding.verdict == "bad" for finding in result.findings):
+        raise typer.Exit(CHECK_FAILED)

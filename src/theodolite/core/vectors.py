@@ -63,6 +63,9 @@ class Source:
         self.replayable = replayable
         self._take = take
 
+    # The columns of a table that the rows come from, if they do.
+    columns: tuple[str, ...] = ()
+
     def __repr__(self) -> str:
         return f"Source(n={self.n}, d={self.d}, dtype={self.dtype})"
 

@@ -154,6 +154,8 @@ MEASURES: dict[str, Measure] = {
     "mean_change": Measure("mean change"),
     "labels_rose": Measure("labels that rose"),
     "labels_fell": Measure("labels that fell"),
+    "nearly_zero_rows": Measure("rows of (nearly) zero length"),
+    "self_test_difference": Measure("difference in the self-test"),
     **{f"ev_{k}": Measure(f"EV {k}", f"EV {k} (small is isotropic)") for k in range(1, 21)},
 }
 

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from theodolite.core.moments import Doubles
 from theodolite.core.parallel import map_blocks
 from theodolite.core.vectors import Floats, Source, Vectors, array, source
+from theodolite.repairs.fitting_path import FittingPath, Observer
 
 # (matrix (d, d_out), bias (d_out,)): the repaired row is x @ matrix + bias.
 Affine = tuple[Doubles, Doubles]
@@ -32,6 +33,8 @@ class Repair(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
 
     is_affine: ClassVar[bool] = True  # whether `affine` has an answer
     n_features_in_: int
+    fitted_on_: FittingPath  # how the vectors of the fit were made
+    examples_: Doubles  # the first few of them
 
     def fit(self, X: Vectors, y: Any = None) -> Self:  # noqa: ARG002  # the contract of scikit-learn
         """Learn the repair from the rows of X.
@@ -43,7 +46,9 @@ class Repair(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
         y
             Ignored.
         """
-        self._learn(self._open(X, reset=True))
+        observer = Observer(self._open(X, reset=True))
+        self._learn(observer.source())
+        self.fitted_on_, self.examples_ = FittingPath(normalized=observer.normalized), observer.examples
         # In C order: a repair that was saved and loaded then takes the same path through BLAS, to the same bits.
         for name, value in learned(self).items():
             if isinstance(value, np.ndarray) and value.dtype != object and value.ndim:
@@ -164,14 +169,15 @@ def fold_affine(repairs: Repair | Sequence[Repair] | Pipeline) -> Affine:
 
 
 def learned(repair: Repair) -> dict[str, Any]:
-    """The attributes that `fit` set, by name.
+    """The numbers and arrays that `fit` set, by name.
 
     Parameters
     ----------
     repair
         A fitted repair.
     """
-    return {name: value for name, value in vars(repair).items() if name.endswith("_") and not name.startswith("_")}
+    values = {name: value for name, value in vars(repair).items() if name.endswith("_") and not name.startswith("_")}
+    return {name: value for name, value in values.items() if not isinstance(value, FittingPath)}
 
 
 def repair_settings(kind: type[Repair]) -> dict[str, Any]:

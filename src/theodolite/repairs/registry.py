@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from theodolite.core.rows import installed_version
 from theodolite.repairs.base import Repair, learned, repair_settings
 from theodolite.repairs.clusterwise import ClusterRemoveDirections, ClusterZeroMean
 from theodolite.repairs.directions import DropRogueDimensions, RemoveDirections
+from theodolite.repairs.fitting_path import FittingPath
 from theodolite.repairs.scaling import Standardize, Whiten, ZeroMean
 from theodolite.repairs.weighted import WeightedRemoval
 
@@ -128,6 +130,7 @@ def save_repair(repair: Repair, folder: str | os.PathLike[str], *, overwrite: bo
         "params": repair.get_params(),
         "d": repair.n_features_in_,
         "feature_names": list(getattr(repair, "feature_names_in_", [])) or None,
+        "fitted_on": asdict(repair.fitted_on_),
         "sha256": hashlib.sha256(content).hexdigest(),
         "theodolite": installed_version("theodolite"),
     }
@@ -176,6 +179,7 @@ def load_repair(folder: str | os.PathLike[str]) -> Repair:
         setattr(repair, name, value if value.ndim else value.item())  # numbers were saved as arrays without axes
     if about.get("feature_names"):
         repair.feature_names_in_ = np.array(about["feature_names"], dtype=object)
+    repair.fitted_on_ = FittingPath.from_dict(about.get("fitted_on", {}))
     if about["d"] != repair.n_features_in_:
         raise StoredRepairError(f"{folder / ABOUT} says d={about['d']}, but the arrays have d={repair.n_features_in_}")
     return repair

@@ -344,7 +344,7 @@ def _study(result: Result) -> Iterator[Block]:
 
 
 def _repair(result: Result) -> Iterator[Block]:
-    yield Paragraph(": ".join([result.title, *result.notes]))
+    yield Paragraph(f"{result.title}: {'; '.join(result.notes)}")
 
 
 def _any(result: Result) -> Iterator[Block]:

@@ -34,7 +34,9 @@ def read_delimited(file: File, *, columns: Sequence[str] | None) -> Source:
     lists = [i for i, cell in enumerate(sample[1]) if is_list(cell)]
     places = vector_columns(file, table.names, lists, columns, has_names=table.has_header)
     parse = _list_cell if len(places) == 1 and places[0] in lists else _number_cells
-    return _source_of_lists(file, lambda: ((line, parse(table, places, line, cells)) for line, cells in table.rows()))
+    source = _source_of_lists(file, lambda: ((line, parse(table, places, line, cells)) for line, cells in table.rows()))
+    source.columns = tuple(table.names[i] for i in places)
+    return source
 
 
 def read_jsonl(file: File, *, columns: Sequence[str] | None) -> Source:
@@ -50,7 +52,9 @@ def read_jsonl(file: File, *, columns: Sequence[str] | None) -> Source:
     table = JsonTable(file)
     line, first = next(table.rows())
     fields = _vector_fields(table, line, first, columns)
-    return _source_of_lists(file, lambda: ((line, _json_vector(table, fields, line, value)) for line, value in table.rows()))
+    source = _source_of_lists(file, lambda: ((line, _json_vector(table, fields, line, value)) for line, value in table.rows()))
+    source.columns = tuple(fields or ())
+    return source
 
 
 def read_parquet(file: File, *, columns: Sequence[str] | None) -> Source:
@@ -79,8 +83,10 @@ def read_parquet(file: File, *, columns: Sequence[str] | None) -> Source:
     if columns is None and 0 < len(whole) < len(vectors):
         floats = f"{len(vectors) - len(whole)} other columns hold floats"
         raise DataError(f"column {whole[0]!r} holds whole numbers, {floats}; {_hint()}", file)
-    source = _list_source if _is_list(vectors[0].type) else _columns_source
-    return source(file, vectors, table.metadata.num_rows)
+    open_source = _list_source if _is_list(vectors[0].type) else _columns_source
+    source = open_source(file, vectors, table.metadata.num_rows)
+    source.columns = tuple(field.name for field in vectors)
+    return source
 
 
 def read_parquet_column(file: File, column: str) -> Iterator[tuple[int, Any]]:

@@ -16,6 +16,7 @@ from theodolite.core.rows import Row
 from theodolite.core.states import FINE_TUNED, FINE_TUNING, ISOLAYER
 from theodolite.models.batches import Progress
 from theodolite.models.export import add_dense
+from theodolite.repairs.fitting_path import FittingPath
 from theodolite.tasks.scores import score
 from theodolite.tuning.heads import Features, TextDataset, embed, truth_and_answers
 from theodolite.tuning.isolayer.layer import IsotropyLayer, TrainedLayer, train_layer
@@ -97,7 +98,7 @@ def train_run_layer(settings: TuneSettings, run: Run, splits: Splits, plain: Run
             weight, bias = (part.cpu().numpy() for part in layer.affine())
             limits = {"max_seq_length": classifier.encoder.max_length, "do_lower_case": False}
             write_json(folder / "sentence_bert_config.json", limits)
-            add_dense(folder, weight.T, bias, pooling=settings.pooled)
+            add_dense(folder, weight.T, bias, path=FittingPath(unit=settings.pooled))
         write_card(folder, rows, settings)
 
     run.save_model(save)
