@@ -17,7 +17,7 @@ from theodolite.core.rows import installed_version
 from theodolite.repairs.base import Repair, learned, repair_settings
 from theodolite.repairs.clusterwise import ClusterRemoveDirections, ClusterZeroMean
 from theodolite.repairs.directions import DropRogueDimensions, RemoveDirections
-from theodolite.repairs.scaling import Standardize, Whiten, ZeroMean
+from theodolite.repairs.scaling import PowerWhiten, Rotate, Standardize, UnitLength, Whiten, ZeroMean
 from theodolite.repairs.weighted import WeightedRemoval
 
 FORMAT = 1
@@ -31,6 +31,9 @@ REPAIRS: dict[str, type[Repair]] = {
     "cluster-zero-mean": ClusterZeroMean,
     "cluster-based": ClusterRemoveDirections,
     "whiten": Whiten,
+    "power-whiten": PowerWhiten,
+    "unit-length": UnitLength,
+    "rotate": Rotate,
     "drop-rogue": DropRogueDimensions,
     "weighted": WeightedRemoval,
 }
