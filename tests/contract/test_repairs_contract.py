@@ -109,7 +109,7 @@ def test_matrix_and_bias_are_the_transform(name: str) -> None:
 def test_repairs_that_are_not_affine_have_no_matrix_and_say_why(name: str) -> None:
     repair = small(name).fit(cloud())
     if not repair.is_affine:
-        with pytest.raises(TypeError, match="each cluster|its own length"):
+        with pytest.raises(TypeError, match=r"each cluster|its own length"):
             repair.affine()
 
 

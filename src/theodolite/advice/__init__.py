@@ -1,6 +1,13 @@
-"""Decisions from measurements: what a survey shows, whether it is healthy, and the smallest thing to try."""
+"""Decisions from measurements: what a survey shows, which repair helps on the user's own data, and which threshold holds."""
 
+from theodolite.advice.changes import Change
 from theodolite.advice.diagnosis import findings
 from theodolite.advice.repair_scores import repaired_scores, row_cosines
+from theodolite.advice.nested_validation import Advice, search
+from theodolite.advice.signals import JudgedQueries, LabelledRows, ScoredPairs
 
-__all__ = ["findings", "repaired_scores", "row_cosines"]
+# fmt: off
+__all__ = [
+    "Advice", "Change", "JudgedQueries", "LabelledRows", "ScoredPairs", "findings", "repaired_scores", "row_cosines", "search",
+]
+# fmt: on
