@@ -1,13 +1,6 @@
-"""Decisions from measurements: what a survey shows, which repair helps on the user's own data, and which threshold holds."""
+"""Decisions from measurements: what a survey shows, whether it is healthy, and the smallest thing to try."""
 
-from theodolite.advice.changes import Change
+# Neither signals nor searches for a repair: they need scikit-learn, for whose import a survey must not wait.
 from theodolite.advice.diagnosis import findings
-from theodolite.advice.repair_scores import repaired_scores, row_cosines
-from theodolite.advice.nested_validation import Advice, search
-from theodolite.advice.signals import JudgedQueries, LabelledRows, ScoredPairs
 
-# fmt: off
-__all__ = [
-    "Advice", "Change", "JudgedQueries", "LabelledRows", "ScoredPairs", "findings", "repaired_scores", "row_cosines", "search",
-]
-# fmt: on
+__all__ = ["findings"]

@@ -201,6 +201,7 @@ class Reading:
 
 Kind: TypeAlias = Literal["space", "encoder", "file", "memory"]
 
+# Which reading options each kind of input has a use for.
 DESCRIPTIONS: dict[Kind, str] = {
     "space": "a space, whose vectors are there already",
     "encoder": "an encoder",
@@ -213,7 +214,6 @@ APPLICABLE: dict[Kind, tuple[str, ...]] = {
     "file": ("key", "columns"),
     "memory": (),
 }
-"""Which reading options each kind of input has a use for."""
 
 
 def reads_input(*without: str) -> Callable[[Callable[Arguments, Returned]], Callable[Arguments, Returned]]:
