@@ -17,7 +17,8 @@ from theodolite.core.vectors import Floats, Source, array
 from theodolite.repairs import make_repair, scaled_count
 
 DIRECTIONS = (1, 2, 5, 12)
-CLUSTERS = (5, 27)
+CLUSTERS = {5: 3, 27: 12}
+"""Clusters, and the directions that each loses: few clusters are large; 27 and 12 are RP21's."""
 POWERS = (0.25, 0.5, 0.75)
 ROGUE = (1, 3)
 SHARES = (2, 4)  # dimensions are cut to a half and to a quarter
@@ -111,7 +112,8 @@ def fit_all(
         repair.fit(data)
     if not any(change.code for change in changes):
         return dict.fromkeys(changes, repair.transform)
-    repaired = source_of(repair.transform(data))
+    rows = repair.transform(data)
+    repaired = source_of(rows, Moments.of(rows.astype(np.float64)))  # which every code that needs them shares
 
     def after(code: Transform) -> Transform:
         return lambda X: code(repair.transform(X))
@@ -138,12 +140,12 @@ def repair_grid(n: int, d: int, *, pairs: bool) -> list[Change]:
                 yield Change("global", (("directions", count),))
         if 0 < scaled_count(100, d) < d:
             yield Change("global", (("directions", scaled_count(100, d)), ("which", "bottom")))
-        for clusters in CLUSTERS:
-            count = min(PAPER[clusters], d - 1)
-            if n >= 4 * clusters * (count + 1):  # clusters that lose most of their rank would shrink to points
-                yield Change("cluster-zero-mean", (("clusters", clusters),))
-                if count:
-                    yield Change("cluster-based", (("clusters", clusters), ("directions", count)))
+        for clusters, most in CLUSTERS.items():
+            count = min(most, d - 1)
+            if count and n >= 4 * clusters * (count + 1):  # clusters that lose most of their rank would shrink to points
+                yield Change("cluster-based", (("clusters", clusters), ("directions", count)))
+        if n >= 4 * max(CLUSTERS):
+            yield Change("cluster-zero-mean", (("clusters", max(CLUSTERS)),))
         for power in POWERS:
             yield Change("power-whiten", (("power", power),))
         yield Change("whiten")
@@ -155,10 +157,6 @@ def repair_grid(n: int, d: int, *, pairs: bool) -> list[Change]:
             yield Change("weighted")
 
     return list(changes())
-
-
-PAPER = {5: 3, 27: 12}
-"""Directions that each of so many clusters loses: few clusters are large, and 27 × 12 is RP21's setting."""
 
 
 def compression_grid(d: int, best: Change) -> list[Change]:
@@ -179,9 +177,9 @@ def compression_grid(d: int, best: Change) -> list[Change]:
 def fit_code(code: str, data: Source) -> Transform:
     """A compression, learned from some rows, as a function that gives what is left of vectors, as floats.
 
-    `first K` keeps the first dimensions. `top K` keeps the coordinates along the strongest directions of the uncentred rows, which
-    change inner products least. `int8` has one scale for all dimensions: the largest magnitude among the rows. `binary` keeps
-    signs.
+    `first K` keeps the first dimensions. `top K` keeps the coordinates along the strongest directions of the uncentred rows,
+    which change inner products least. `int8` has one scale for all dimensions: the largest magnitude among the rows. `binary`
+    keeps signs.
 
     Parameters
     ----------

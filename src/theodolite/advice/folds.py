@@ -72,8 +72,8 @@ def grouped_folds(groups: Indices, k: int, *, strata: NDArray[Any] | None = None
         raise ValueError(f"{rule}; there must be at least 2 folds, and a group for each")
     if sizes.max() > 2 * len(groups) / k:
         raise ValueError(
-            f"{sizes.max()} of {len(groups)} pairs are linked by sentences they share, so {option('folds', str(k))} of similar size "
-            "are not possible; leave out the pairs of the most frequent sentences, or use fewer folds"
+            f"{sizes.max()} of {len(groups)} items are linked by sentences they share, so {option('folds', str(k))} of similar "
+            "size are not possible; leave out the pairs of the most frequent sentences, or use fewer folds"
         )
     kinds = np.zeros(len(groups), np.intp) if strata is None else np.unique(strata, return_inverse=True)[1]
     order = np.random.default_rng(seed).permutation(len(sizes))
@@ -109,8 +109,8 @@ def resample_counts(groups: Indices, draws: int, *, seed: int) -> Doubles:
 def spearman_influence(truth: Doubles, predicted: Doubles) -> tuple[float, Doubles]:
     """Spearman's correlation, and what each item adds to it: resampled items change it by the sum of theirs, to first order.
 
-    Mean ranks u and v, as shares of n, have rho = C / sqrt(A B) with C = mean(uv) - 1/4, A = mean(uu) - 1/4, B = mean(vv) - 1/4. An
-    item moves each of the three by its own product, and by shifting the ranks of the items above it. Resampling the ranks
+    Mean ranks u and v, as shares of n, have rho = C / sqrt(A B) with C = mean(uv) - 1/4, A = mean(uu) - 1/4, B = mean(vv) - 1/4.
+    An item moves each of the three by its own product, and by shifting the ranks of the items above it. Resampling the ranks
     themselves would cost a hundred times as much.
 
     Parameters

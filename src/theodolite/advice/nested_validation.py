@@ -129,12 +129,14 @@ def search(signal: Signal, *, folds: int = 5, seed: int = 0, draws: int = DRAWS,
     singles = [frozenset([fold]) for fold in range(folds)]
     doubles = [frozenset(pair) for pair in itertools.combinations(range(folds), 2)]
     run.measure([NOTHING, *grid], [*singles, *doubles], "trying repairs")
-    usable = [change for change in grid if change not in run.failed]
+    # Where only cosines count, unit length changes nothing: it is listed, but as a choice it would say nothing.
+    idle = set() if signal.metric == "linear_accuracy" else {Change("unit-length")}
+    usable = [change for change in grid if change not in run.failed and change not in idle]
     if not usable:
         raise ValueError(f"no repair could be fitted: {next(iter(run.failed.values()))}")
     chosen = tuple(run.best(usable, fold) for fold in range(folds))
     ranked = sorted((run.scored(change) for change in [NOTHING, *grid]), key=_worst_last)
-    choice = next(each.change for each in ranked if each.change != NOTHING)
+    choice = next(each.change for each in ranked if each.change in usable)
     compressions = compression_grid(run.d, choice)
     run.measure(compressions, singles, "trying compression")
     return Advice(
@@ -237,7 +239,9 @@ class _Run:
 
         def fitted(group: Sequence[Change], data: Source, train: Indices) -> dict[Change, Transform]:
             try:
-                return fit_all([change for change in group if change not in self.failed], data, self.signal.pairs(train), seed=self.seed)
+                return fit_all(
+                    [change for change in group if change not in self.failed], data, self.signal.pairs(train), seed=self.seed
+                )
             except ValueError as error:  # it cannot be made of these rows, such as whitening without variance
                 self.failed |= dict.fromkeys(group, str(error))
                 return {}

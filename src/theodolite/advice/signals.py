@@ -154,9 +154,7 @@ class LabelledRows(Signal):
     metrics = ("knn_accuracy", "linear_accuracy")
     noun = "texts"
 
-    def __init__(
-        self, X: Floats, labels: Any, *, names: Sequence[Hashable] | None = None, metric: str | None = None
-    ) -> None:
+    def __init__(self, X: Floats, labels: Any, *, names: Sequence[Hashable] | None = None, metric: str | None = None) -> None:
         self.metric = chosen_metric(metric, self)
         self.rows, self.labels = X, np.asarray(labels)
         if self.labels.shape != (len(X),):
@@ -208,9 +206,7 @@ class JudgedQueries(Signal):
         kept = np.isin(self.judgements.query, items)
         position = np.full(len(self.queries), -1)
         position[items] = np.arange(len(items))
-        part = Judgements(
-            position[self.judgements.query[kept]], self.judgements.document[kept], self.judgements.grade[kept]
-        )
+        part = Judgements(position[self.judgements.query[kept]], self.judgements.document[kept], self.judgements.grade[kept])
         return JudgedQueries(self.rows, self.queries[items], part, metric=self.metric)
 
     def evidence(self, change: Transform, train: Indices, test: Indices) -> Doubles:  # noqa: ARG002

@@ -9,7 +9,9 @@ import typer
 from theodolite.cli import options as opt
 from theodolite.cli.output import Output, console, guarded, show
 
-app = typer.Typer(help="Fit a repair on vectors, apply it to others, or find out which one helps.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Fit a repair on vectors, apply it to others, or find out which one helps.", no_args_is_help=True, rich_markup_mode=None
+)
 
 Vectors = Annotated[str, typer.Argument(metavar="PATH", help="File of vectors, folder of shards, or space.")]
 Layers = Annotated[str, typer.Option(help="Which layer of a space: last, or a number.", metavar="LAYER")]
@@ -107,9 +109,7 @@ def apply_command(
 @guarded
 def advise_command(
     context: typer.Context,
-    path: Annotated[
-        str | None, typer.Argument(metavar="PATH", help="File of vectors, or space.", show_default=False)
-    ] = None,
+    path: Annotated[str | None, typer.Argument(metavar="PATH", help="File of vectors, or space.", show_default=False)] = None,
     model: opt.Model = None,
     pairs: Annotated[
         str | None, typer.Option(help="The other side of scored pairs, row by row with PATH.", metavar="FILE")

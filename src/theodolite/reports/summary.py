@@ -358,7 +358,9 @@ def _advise(result: Result) -> Iterator[Block]:
     commands = result.notes[1].split(" && ") if advice.get("recommended") else []
     yield from (Paragraph(line, indent=2) for line in commands)
     sizes = advice.get("sizes", {})
-    for state, rows in grouped((row for row in result.rows if row.state in ("repair", "compression")), lambda row: row.state).items():
+    for state, rows in grouped(
+        (row for row in result.rows if row.state in ("repair", "compression")), lambda row: row.state
+    ).items():
         by_change = grouped(rows, lambda row: row.setting)
         gains = [next((row for row in group if row.metric.endswith("_gain")), None) for group in by_change.values()]
         columns = [Column(state, list(by_change))]
