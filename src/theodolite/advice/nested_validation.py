@@ -239,9 +239,7 @@ class _Run:
 
         def fitted(group: Sequence[Change], data: Source, train: Indices) -> dict[Change, Transform]:
             try:
-                return fit_all(
-                    [change for change in group if change not in self.failed], data, self.signal.pairs(train), seed=self.seed
-                )
+                return fit_all(group, data, self.signal.pairs(train), seed=self.seed) if group[0] not in self.failed else {}
             except ValueError as error:  # it cannot be made of these rows, such as whitening without variance
                 self.failed |= dict.fromkeys(group, str(error))
                 return {}
@@ -261,8 +259,8 @@ class _Run:
             everything = np.arange(len(self.signal))
             for change, transform in fitted(group, self.documents, everything).items():
                 numbers = self.signal.evidence(transform, everything, everything)
-                for folds, fold in ((folds, fold) for folds in excluded for fold in folds):
-                    self.evidence[change, folds, fold] = numbers[self.items[fold]]
+                for folds in excluded:
+                    self.evidence |= {(change, folds, fold): numbers[self.items[fold]] for fold in folds}
 
         if self.signal.refits:
             in_parallel(refit, excluded)
@@ -280,8 +278,8 @@ class _Run:
         value = float(self.signal.value(self.evidence[change, excluded, fold], items, np.ones((1, len(items))))[0])
         if math.isnan(value) and change == NOTHING:
             raise ValueError(
-                f"{self.signal.metric} is not defined on the {len(items)} {self.signal.noun} of fold {fold}: their scores or cosines "
-                f"are all equal; give more {self.signal.noun}, or use fewer with {option('folds', '2')}"
+                f"{self.signal.metric} is not defined on the {len(items)} {self.signal.noun} of fold {fold}: their scores or "
+                f"cosines are all equal; give more {self.signal.noun}, or use fewer folds, such as {option('folds', '3')}"
             )
         return value
 

@@ -71,7 +71,7 @@ class Signal:
 
     def value(self, evidence: Doubles, items: Indices, counts: Doubles) -> Doubles:  # noqa: ARG002
         """The metric in each resample of the items, from their numbers; a correlation to first order."""
-        return (counts @ evidence) / counts.sum(axis=1)
+        return np.asarray((counts @ evidence) / counts.sum(axis=1), dtype=np.float64)
 
 
 class ScoredPairs(Signal):
@@ -133,7 +133,7 @@ class ScoredPairs(Signal):
 
     def value(self, evidence: Doubles, items: Indices, counts: Doubles) -> Doubles:
         correlation, influence = spearman_influence(self.scores[items], evidence)
-        return correlation + counts @ influence / counts.sum(axis=1)
+        return np.asarray(correlation + counts @ influence / counts.sum(axis=1), dtype=np.float64)
 
 
 class LabelledRows(Signal):
@@ -172,7 +172,7 @@ class LabelledRows(Signal):
     def evidence(self, change: Transform, train: Indices, test: Indices) -> Doubles:
         predict = _neighbours_label if self.metric == "knn_accuracy" else _linear_label
         known, asked = change(self.rows[train]), change(self.rows[test])
-        return (predict(known, self.codes[train], asked) == self.codes[test]).astype(np.float64)
+        return np.asarray(predict(known, self.codes[train], asked) == self.codes[test], dtype=np.float64)
 
 
 class JudgedQueries(Signal):
@@ -300,4 +300,4 @@ def _largest(values: Floats, k: int) -> Indices:
 
 def _unit(X: Floats) -> Floats:
     lengths = np.linalg.norm(X, axis=1, keepdims=True)
-    return np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0)
+    return np.asarray(np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0))

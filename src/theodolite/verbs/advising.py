@@ -45,7 +45,7 @@ File = str | os.PathLike[str]
 
 
 @reads_input()
-def advise(
+def advise(  # type: ignore[misc]  # `layers` is a reading option with a default of its own
     source: Any,
     /,
     *,
@@ -189,7 +189,7 @@ def _opened(source: Any, given: _Given, options: Reading, bars: Progress) -> _Da
         return _collection(source, given, options, bars)
     opened = open_input(source, _with_layers(source, options))
     if isinstance(opened, VectorsInput):
-        return _vectors(source, opened, given, options)
+        return _vectors(opened, given, options)
     if isinstance(opened, EncoderInput):
         given.refuse("an encoder with texts")
         opened = EncoderInput(opened.model, _shipped_unit(opened.reading))
@@ -215,7 +215,7 @@ def _shipped_unit(options: Reading) -> Reading:
     return options
 
 
-def _vectors(source: Any, opened: VectorsInput, given: _Given, options: Reading) -> _Data:
+def _vectors(opened: VectorsInput, given: _Given, options: Reading) -> _Data:
     from theodolite.advice.signals import JudgedQueries, LabelledRows, ScoredPairs
     from theodolite.core.vectors import array
     from theodolite.spaces.readers.labels import labels_for, read_labels, read_scores
@@ -355,8 +355,8 @@ def _answer(advice: Advice) -> str:
         return f"Recommended: {advice.choice}: {metric} {advice.base:.3f} → {gain.value:.3f}, a gain of {numbers}"
     tried = len(advice.ranked) - 1
     return (
-        f"Leave it alone: choosing the best of {tried} repairs, here {advice.choice}, changes {metric} {advice.base:.3f} by {numbers}, "
-        "so none is shown to help"
+        f"Leave it alone: choosing the best of {tried} repairs, here {advice.choice}, changes {metric} {advice.base:.3f} "
+        f"by {numbers}, so none is shown to help"
     )
 
 
@@ -365,16 +365,16 @@ def _explanations(advice: Advice, folds: int) -> list[str]:
 
     counts = {str(change): advice.chosen.count(change) for change in advice.chosen}
     chosen = ", ".join(f"{name} ({count})" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
-    notes = [
-        f"that gain is by nested cross-validation on {advice.n:,} {advice.noun}, {folds} folds: each fold is scored with the repair that "
-        f"the others chose ({chosen}); gains in the list are of one repair each, and have not paid for the search"
-    ]
+    method = (
+        f"that gain is by nested cross-validation on {advice.n:,} {advice.noun}, {folds} folds: each fold is scored with the repair "
+        f"that the others chose ({chosen}); gains in the list are of one repair each, and have not paid for the search"
+    )
     small = advice.compression
     if small is None:
-        return [*notes, f"Smaller vectors: each compression may cost more than {TOLERATED:g}"]
+        return [method, f"Smaller vectors: each compression may cost more than {TOLERATED:g}"]
     size = f"{small.change.size(advice.d):.0%} of the size"
     cost = f"{small.gain:+.3f} {_interval(small)}"
-    return [*notes, f"Smaller vectors: {small.change}, {size}, changes it by {cost}: at most {TOLERATED:g} lost"]
+    return [method, f"Smaller vectors: {small.change}, {size}, changes it by {cost}: at most {TOLERATED:g} lost"]
 
 
 def _interval(scored: Scored) -> str:
@@ -405,15 +405,16 @@ def _geometry(data: _Data, *, sample: int, seed: int) -> Result:
             about = {**data.about, "n": len(X), "d": moments.d, "seed": seed, "versions": current_versions()}
             about |= {"setting": str(change), "state": REPAIR}
             rows.append(Row(metric=name, value=value, reason=reason, **about))
-    ways = (
-        f"scored pairs ({option('pairs', 'FILE')}, {option('scores', 'FILE')}), labels ({option('labels', 'FILE')}), or queries with "
-        f"judged documents ({option('queries', 'FILE')}, {option('judgements', 'FILE')}, or {option('retrieval', 'FOLDER')})"
-    )
-    notes = (
+    signals = [
+        f"scored pairs ({option('pairs', 'FILE')}, {option('scores', 'FILE')})",
+        f"labels ({option('labels', 'FILE')})",
+        f"or queries with judged documents ({option('queries', 'FILE')}, {option('judgements', 'FILE')})",
+    ]
+    refusal = (
         "No recommendation: geometry alone does not tell whether a repair helps; repairs that make a space more isotropic lower "
-        f"the scores of many fine-tuned ones. Give something to measure by: {ways}",
-        *data.notes,
+        f"the scores of many fine-tuned ones. Give something to measure by: {', '.join(signals)}"
     )
+    notes = (refusal, *data.notes)
     facts = {"name": data.name, "n": len(X), "d": X.shape[1]}
     return Result(
         verb="advise", title=data.name, rows=tuple(rows), notes=notes, provenance=provenance(facts, advice={"recommended": None})
