@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from theodolite.studies import study
     from theodolite.tuning import GeometryCallback
     from theodolite.verbs import repairing as repair
+    from theodolite.verbs.advising import advise
     from theodolite.verbs.comparing import compare
     from theodolite.verbs.extracting import extract
     from theodolite.verbs.fine_tuning import tune
@@ -39,6 +40,7 @@ _HOME = {
     "Result": "core.result",
     "Row": "core.rows",
     "Space": "spaces",
+    "advise": "verbs.advising",
     "compare": "verbs.comparing",
     "extract": "verbs.extracting",
     "findings": "advice.diagnosis",
@@ -79,6 +81,7 @@ __all__ = [
     "Result",
     "Row",
     "Space",
+    "advise",
     "compare",
     "extract",
     "findings",

@@ -1,4 +1,4 @@
-"""`theodolite repair`: list, fit, apply, export, check."""
+"""`theodolite repair`: list, fit, apply, advise, export, check."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import CHECK_FAILED, console, guarded, show
+from theodolite.cli.output import CHECK_FAILED, Output, console, guarded, show
 
-app = typer.Typer(help="Fit a repair on vectors, apply it to others, and ship it.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Find out which repair helps, fit it on vectors, apply it to others, and ship it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 Vectors = Annotated[str, typer.Argument(metavar="PATH", help="File of vectors, folder of shards, or space.")]
 Layers = Annotated[str, typer.Option(help="Which layer of a space: last, or a number.", metavar="LAYER")]
@@ -158,3 +162,65 @@ def check_command(
     show(result)
     if any(finding.verdict == "bad" for finding in result.findings):
         raise typer.Exit(CHECK_FAILED)
+
+
+@app.command("advise")
+@guarded
+@opt.reading_options()
+def advise_command(
+    context: typer.Context,
+    path: Annotated[str | None, typer.Argument(metavar="PATH", help="File of vectors, or space.", show_default=False)] = None,
+    model: opt.Model = None,
+    pairs: Annotated[
+        str | None, typer.Option(help="The other side of scored pairs, row by row with PATH.", metavar="FILE")
+    ] = None,
+    scores: Annotated[str | None, typer.Option(help="One score per pair, one per line or .npy.", metavar="FILE")] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Labels: a column of the space or table, or FILE[:COLUMN].", metavar="NAME")
+    ] = None,
+    queries: Annotated[str | None, typer.Option(help="Vectors of queries; PATH holds the documents.", metavar="FILE")] = None,
+    judgements: Annotated[
+        str | None, typer.Option(help="Table of query, document and grade; both by row number from 0.", metavar="FILE")
+    ] = None,
+    retrieval: Annotated[
+        str | None,
+        typer.Option(help="BEIR folder for --model: corpus.jsonl, queries.jsonl, qrels/*.tsv.", metavar="FOLDER"),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="spearman; knn_accuracy or linear_accuracy; ndcg@K, recall@K or mrr; the first that fits by default.",
+            metavar="NAME",
+        ),
+    ] = None,
+    folds: Annotated[int, typer.Option(help="Number of folds, at least 3.", metavar="N")] = 5,
+    sample: Annotated[int, typer.Option(help="Most pairs, texts or queries to look at.", min=2, metavar="N")] = 10_000,
+    seed: opt.Seed = 0,
+    layers: Layers = "last",
+    as_json: opt.AsJson = False,
+    output: opt.Output = None,
+    report: opt.Report = None,
+    text: opt.Text = True,
+    **_reading: Any,
+) -> None:
+    """Find the repair that helps on your own data, or learn that none does.
+
+    Every repair is tried by nested cross-validation on your scored pairs, labels, or queries with judged documents. One is
+    recommended only if the lower limit of its gain is above 0. What compression costs is measured too.
+
+    \b
+    Examples:
+      theodolite repair advise a.npy --pairs b.npy --scores scores.txt
+      theodolite repair advise vectors.parquet --columns embedding --labels topic
+      theodolite repair advise docs.npy --queries queries.npy --judgements qrels.tsv
+      theodolite repair advise -m ./my-encoder --retrieval ./scifact --metric recall@100
+      theodolite repair advise -m ./my-encoder --task stsb
+    """  # noqa: D301  # \b keeps the lines of the example apart
+    from theodolite.verbs.advising import advise
+
+    if bool(path) == bool(model):
+        raise ValueError("give vectors (theodolite repair advise vectors.npy) or an encoder (--model), one of them")
+    target = Output(as_json, output, report, text)
+    result = advise(path or model, **opt.typed_options(context, "path", "model", *opt.PRINTING))
+    target.show(result)
+    target.finish(result)

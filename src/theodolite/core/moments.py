@@ -78,6 +78,8 @@ class Moments:
         if isinstance(X, cls):
             return X
         data = source(X)
+        if isinstance(data.moments, cls):
+            return data.moments
         few: list[Floats] = []
 
         def parts() -> Iterator[BlockMoments]:

@@ -44,6 +44,8 @@ class Source:
         Whether `chunks` may be called again.
     take
         Returns the rows of the given numbers, if they can be read without reading all rows.
+    moments
+        Their `Moments` in float64, if they are known: `Moments.of` then reads no row, and several repairs can share them.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Source:
         dtype: np.dtype[Any],
         replayable: bool = True,
         take: Callable[[Indices], NDArray[Any]] | None = None,
+        moments: Any = None,
     ) -> None:
         self._chunks = chunks
         self.n = n
@@ -62,6 +65,7 @@ class Source:
         self.dtype = working_dtype(dtype)
         self.replayable = replayable
         self._take = take
+        self.moments = moments
 
     # The columns of a table that the rows come from, if they do.
     columns: tuple[str, ...] = ()

@@ -32,6 +32,7 @@ class Repair(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
     """
 
     is_affine: ClassVar[bool] = True  # whether `affine` has an answer
+    not_affine_because: ClassVar[str] = "moves each cluster in its own way"
     n_features_in_: int
     fitted_on_: FittingPath  # how the vectors of the fit were made
     examples_: Doubles  # the first few of them
@@ -88,7 +89,7 @@ class Repair(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
         check_is_fitted(self)
         if not self.is_affine:
             raise TypeError(
-                f"{type(self).__name__} moves each cluster in its own way, so it is not a single matrix and bias; "
+                f"{type(self).__name__} {self.not_affine_because}, so it is not a single matrix and bias; "
                 "use the fitted repair itself, or choose one that is affine, such as RemoveDirections"
             )
         return self._affine()

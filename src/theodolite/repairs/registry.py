@@ -19,7 +19,7 @@ from theodolite.repairs.base import Repair, learned, repair_settings
 from theodolite.repairs.clusterwise import ClusterRemoveDirections, ClusterZeroMean
 from theodolite.repairs.directions import DropRogueDimensions, RemoveDirections
 from theodolite.repairs.fitting_path import FittingPath
-from theodolite.repairs.scaling import Standardize, Whiten, ZeroMean
+from theodolite.repairs.scaling import PowerWhiten, Rotate, Standardize, UnitLength, Whiten, ZeroMean
 from theodolite.repairs.weighted import WeightedRemoval
 
 FORMAT = 1
@@ -34,6 +34,9 @@ REPAIRS: dict[str, type[Repair]] = {
     "cluster-zero-mean": ClusterZeroMean,
     "cluster-based": ClusterRemoveDirections,
     "whiten": Whiten,
+    "power-whiten": PowerWhiten,
+    "unit-length": UnitLength,
+    "rotate": Rotate,
     "drop-rogue": DropRogueDimensions,
     "weighted": WeightedRemoval,
 }

@@ -14,7 +14,7 @@ from theodolite.core.numbers import interval_text, number_text, short_number
 from theodolite.core.result import Effect, Finding, Result, Verdict
 from theodolite.core.rows import Row
 from theodolite.core.states import DIFFERENCE, state_title
-from theodolite.metrics.registry import LAYER_METRICS, METRICS
+from theodolite.metrics.registry import LAYER_METRICS, METRICS, label_of
 from theodolite.reports.blocks import Block, Paragraph
 from theodolite.reports.displays import Item, grouped
 from theodolite.reports.tables import Column, Entry, Table, all_rows, pivot
@@ -28,6 +28,8 @@ COLOURS = {"fails": "red", "open": "yellow", "holds": "green"}
 SHAPE = ("iso_score", "ev_1", "ev_2", "ev_3")
 SCORES = ("accuracy", "macro_f1", "matthews", "pearson", "spearman")
 LONGEST_LABEL = 24
+# How `advise` calls vectors without a change.
+UNCHANGED = "leave it alone"
 # Rows of a plain list; a result of more is better saved or framed.
 MOST_ROWS = 60
 # Effects of a verdict that are listed; the report has all of them.
@@ -43,6 +45,7 @@ def blocks_of(result: Result) -> list[Block]:
         The result of any verb.
     """
     content = {"survey": _survey, "compare": _compare, "probe": _probe, "tune": _tune, "study": _study, "repair": _repair}
+    content |= {"advise": _advise}
     return list(content.get(result.verb, _any)(result))
 
 
@@ -345,6 +348,34 @@ def _study(result: Result) -> Iterator[Block]:
 
 def _repair(result: Result) -> Iterator[Block]:
     yield Paragraph(f"{result.title}: {'; '.join(result.notes)}")
+
+
+def _advise(result: Result) -> Iterator[Block]:
+    facts: Mapping[str, Any] = next(iter(result.provenance.get("inputs") or ()), {})
+    yield Paragraph(f"  {_size(facts)} {facts.get('unit', '')}".rstrip(), "bold", lead=result.title)
+    advice = result.provenance.get("advice", {})
+    yield Paragraph(result.notes[0] if result.notes else "", "bold")
+    commands = result.notes[1].split(" && ") if advice.get("recommended") else []
+    yield from (Paragraph(line, indent=2) for line in commands)
+    sizes = advice.get("sizes", {})
+    for state, rows in grouped(
+        (row for row in result.rows if row.state in ("repair", "compression")), lambda row: row.state
+    ).items():
+        by_change = grouped(rows, lambda row: row.setting)
+        gains = [next((row for row in group if row.metric.endswith("_gain")), None) for group in by_change.values()]
+        columns = [Column(state, list(by_change))]
+        if state == "compression":
+            columns.append(Column("size", [f"{sizes[name]:.0%}" if name in sizes else "" for name in by_change]))
+        for metric in dict.fromkeys(row.metric for row in rows if not row.metric.endswith("_gain")):
+            values = [next((row.value for row in group if row.metric == metric), math.nan) for group in by_change.values()]
+            columns.append(Column(label_of(metric), [round(value, 4) for value in values]))
+        if any(gains):
+            columns.append(Column("gain", [f"{row.value:+.4f}" if row else "–" for row in gains]))
+            bounds = [(row.low, row.high) if row and row.setting != UNCHANGED else (None, None) for row in gains]
+            columns.append(Column("95 % interval", ["" if low is None else f"[{low:+.4f}, {high:+.4f}]" for low, high in bounds]))
+        yield Table("", tuple(columns))
+    yield from _reasons(result.rows)
+    yield from (Paragraph(note, "dim") for note in result.notes[1 + bool(commands) :])
 
 
 def _any(result: Result) -> Iterator[Block]:
