@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from theodolite.core.files import write_json
 from theodolite.core.options import ON_COMMAND_LINE, command_line, option
 from theodolite.core.pictures import Picture
 from theodolite.core.result import ABOUT, Result, table_of
@@ -24,6 +27,7 @@ from theodolite.verbs.inputs import Paths, Reading
 # Where runs are kept, relative to the working directory, unless a folder is given; and the folder of the steps inside of it.
 FOLDER = "theodolite-studies"
 STEPS = "steps"
+SLICES = "slices.json"
 # Columns of a picture that hold what people wrote.
 TEXT_COLUMNS = ("text", "token")
 
@@ -151,7 +155,8 @@ class Study:
             Only these tasks of the study, by name; or `Task` objects, to run the study on data of one's own. Claims over several
             tasks are then judged over the tasks that were run.
         seeds
-            Seeds of the fine-tunings; the study's own by default.
+            Seeds of the fine-tunings; the study's own by default. Runs into one folder with other seeds or tasks, and all else
+            equal, are slices of one run: the result has them all.
         layers
             Only these layers: numbers, "last", or text such as "0,6,12"; by default those that the study uses.
         quick
@@ -184,11 +189,12 @@ class Study:
         # Earlier runs with other settings share the store; a key says which of its steps this run may use.
         store = Store(folder / STEPS)
         finished = [step for step in steps if store.has(step)]
+        slices = Slices(folder / SLICES, request)
         if dry_run:
-            return self._result(request, steps, store, Outcome(reused=finished), text=text)
+            return self._result(request, slices.merged(steps), store, Outcome(reused=finished), text=text)
         with _watching(progress, len(steps), len(finished)) as watcher:
             outcome = run_steps(steps, store, request.sources, jobs=jobs, watcher=watcher)
-        result = self._result(request, steps, store, outcome, text=text)
+        result = self._result(request, slices.keep(steps), store, outcome, text=text)
         result.save(folder)
         return result
 
@@ -250,7 +256,7 @@ class Study:
             verdicts=tuple(judge_claims(self.spec, result.rows, own_tasks=facts.get("own_tasks"))),
         )
 
-    def _result(self, request: Request, steps: list[Step], store: Store, outcome: Outcome, *, text: bool) -> Result:
+    def _result(self, request: Request, steps: list[str], store: Store, outcome: Outcome, *, text: bool) -> Result:
         """What the finished steps have measured, with the claims judged on it."""
         import pyarrow
 
@@ -260,7 +266,9 @@ class Study:
         pictures = [picture for step in finished if (picture := store.picture(step)) is not None]
         tables = [store.records(step) for step in finished]
         names = dict.fromkeys(name for by_name in tables for name in by_name)
-        records = {name: pyarrow.concat_tables([by_name[name] for by_name in tables if name in by_name]) for name in names}
+        records = {
+            name: pyarrow.concat_tables([by[name] for by in tables if name in by], promote_options="permissive") for name in names
+        }
         if printed := printed_records(self.spec, compare_printed(self.spec, rows, quick=request.quick)):
             records["printed"] = table_of(printed)
         own_tasks = {name: task.score for name, task in request.own_tasks.items()}
@@ -283,6 +291,7 @@ class Study:
                 "tables": [dict(table) for table in self.spec.tables],
                 "versions": current_versions(),
                 "steps": {name: len(getattr(outcome, name)) for name in ("done", "reused", "failed", "blocked")},
+                "step_hashes": {step: store.about(step)["title"] for step in finished},
                 "failed": [{"step": step.title, "error": str(error)} for step, error in outcome.failed.items()],
             },
         )
@@ -308,6 +317,35 @@ class Study:
         options |= {"layers": request.layers, "quick": request.quick, "settings": dict(request.changes or {}), **own}
         arguments = [f"{name}={value!r}" for name, value in options.items() if value not in (None, [], {}, False)]
         return f"theodolite.study({self.spec.reference!r}).run({', '.join([repr([m.id for m in request.models]), *arguments])})"
+
+
+class Slices:
+    """The steps of earlier runs into the same folder that differ in nothing but seeds, tasks and layers.
+
+    Parameters
+    ----------
+    path
+        The file that lists them.
+    request
+        The run.
+    """
+
+    def __init__(self, path: Path, request: Request) -> None:
+        settings = {name: value for name, value in request.settings.items() if name != "seeds"}
+        whole = {"settings": settings, "models": [model.identity for model in request.models], "quick": request.quick}
+        self._path = path
+        self._key = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:20]
+        self._all: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+    def merged(self, steps: Sequence[Step]) -> list[str]:
+        """The folders of these steps and of the earlier ones, each once."""
+        return list(dict.fromkeys([*self._all.get(self._key, ()), *(step.folder for step in steps)]))
+
+    def keep(self, steps: Sequence[Step]) -> list[str]:
+        """The same, and list them for later runs."""
+        self._all[self._key] = self.merged(steps)
+        write_json(self._path, self._all)
+        return self._all[self._key]
 
 
 def _ordered_steps(request: Request) -> list[Step]:

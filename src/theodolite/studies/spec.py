@@ -30,12 +30,23 @@ TASK_OPTIONS = ("columns", "score", "labels", "score_range", "format", "delimite
 
 @dataclass(frozen=True, kw_only=True)
 class PaperModel:
-    """A model that a paper names, with the Hub ids that are this same model, its family and its dimension (0 if not known)."""
+    """A model that a paper names.
+
+    Parameters
+    ----------
+    name, hub
+        What the paper calls it, and the Hub ids that are this same model.
+    family, d
+        Its family, and its dimension (0 if not known).
+    tuning
+        Settings of a fine-tuning that the paper has for this model alone.
+    """
 
     name: str
     hub: tuple[str, ...] = ()
     family: str = ""
     d: int = 0
+    tuning: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -197,24 +197,29 @@ class Store:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
 
-    def path(self, step: Step) -> Path:
-        """The folder of a finished step; that of an unfinished one has `.partial` at its end."""
-        return self.folder / step.folder
+    def path(self, step: Step | str) -> Path:
+        """The folder of a finished step, or of that folder's name; that of an unfinished one has `.partial` at its end."""
+        return self.folder / (step if isinstance(step, str) else step.folder)
 
-    def has(self, step: Step) -> bool:
+    def has(self, step: Step | str) -> bool:
         """Whether a step is done."""
         return (self.path(step) / ABOUT).is_file()
 
-    def rows(self, step: Step) -> list[Row]:
+    def about(self, step: Step | str) -> dict[str, Any]:
+        """What a finished step was: its kind, settings, needs, title, key and seconds."""
+        about: dict[str, Any] = json.loads((self.path(step) / ABOUT).read_text(encoding="utf-8"))
+        return about
+
+    def rows(self, step: Step | str) -> list[Row]:
         """What a finished step measured."""
         return read_rows(self.path(step) / ROWS)
 
-    def picture(self, step: Step) -> Picture | None:
+    def picture(self, step: Step | str) -> Picture | None:
         """The picture that a finished step drew, if it drew one."""
         path = self.path(step) / PICTURE
         return read_picture(path) if path.is_file() else None
 
-    def records(self, step: Step) -> dict[str, pyarrow.Table]:
+    def records(self, step: Step | str) -> dict[str, pyarrow.Table]:
         """The item-level records that a finished step kept, by name."""
         import pyarrow.parquet as parquet
 
