@@ -87,8 +87,8 @@ def _accuracy_draws(score: ProbeScore) -> Draws:
     """The accuracy over resampled test rows, the same in every state, and of every initialisation."""
     count = score.correct.shape[1]
     items = resample_counts(count, DRAWS) @ score.correct.mean(axis=0) / count
-    repeats = {"repeats": score.scores, "repeated": "initialisations"} if len(score.scores) > 1 else {}
-    return Draws(score.mean, items, count, "test rows", **repeats)
+    repeats = (score.scores, "initialisations") if len(score.scores) > 1 else ((), "")
+    return Draws(score.mean, items, count, "test rows", *repeats)
 
 
 def _keep_correct(work: Work, row: Row, correct: NDArray[np.bool_]) -> None:
@@ -169,7 +169,8 @@ def _follow_labels(work: Work) -> list[Row]:
     from theodolite.tuning.tracked_sample import read_steps
 
     settings, steps = work.settings, read_steps(work.inputs["tuned"] / TRACKED)
-    layers, layouts = sorted(steps[0].layers), []
+    layers = sorted(steps[0].layers)
+    layouts: list[dict[str, Any]] = []
     about = {"model": settings["model"]["name"], "task": settings["task"], "seed": settings["seed"]}
     rows: list[Row] = []
     for layer in work.watched(layers):

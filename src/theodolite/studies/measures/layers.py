@@ -132,7 +132,8 @@ def _cluster_structure(work: Work) -> list[Row]:
     X -= X.mean(axis=0)  # far from the origin, distances would lose digits
     # A silhouette needs the distances of all pairs of rows, so it is of a sample.
     sample = sample_rows(len(X), settings["sample"], seed=DRAW_SEED)
-    shares, silhouettes, items = [], [], {}
+    shares, silhouettes = [], []
+    items: dict[str, Doubles] = {}
     for start in work.watched(range(settings["starts"])):
         labels = nearest_centroids(X, k_means(X, settings["k"], seed=settings["seed"] * 1000 + start).centroids)
         several = len(np.unique(labels[sample])) > 1
@@ -261,7 +262,8 @@ def _repair_scores(work: Work) -> list[Row]:
     layer, seed, baseline = settings["layer"], settings["seed"], settings["baseline"]
     pooling, fields = Pooling(space), {**row_fields(space, layer), "seed": seed}
     draws = PairDraws(pooling.scores, settings["bootstrap"])
-    X, rows, cosines = np.asarray(space[layer]), [], {}
+    X, rows = np.asarray(space[layer]), []
+    cosines: dict[str, list[Doubles]] = {}
     unit = pair_numbers(space)
     counts = resample_counts(len(pooling.scores), settings["bootstrap"])
     for name in work.watched(list(settings["repairs"])):
@@ -417,8 +419,8 @@ class PairDraws:
         self, value: float, reason: str, items: Doubles, repeats: Sequence[float], fields: Mapping[str, Any]
     ) -> tuple[Row, Draws]:
         row = Row(value=value, reason=reason, n=len(self.scores), **{"versions": current_versions(), **fields})
-        starts = {"repeats": repeats, "repeated": STARTS} if len(repeats) > 1 else {}
-        return row, Draws(value, items, len(self.scores), PAIRS, **starts)
+        starts = (repeats, STARTS) if len(repeats) > 1 else ((), "")
+        return row, Draws(value, items, len(self.scores), PAIRS, *starts)
 
     def _spearmans(self, cosines: Doubles) -> Doubles:
         return _row_correlations(self._ranked, _ranks(cosines[self._draws]))
