@@ -19,7 +19,7 @@ NOUNS = ("dog", "cat", "house", "river", "book", "song", "tree", "road")
 VERBS = ("sees", "likes", "finds", "keeps")
 SMALL = {
     "rp21": {
-        "examples": 40, "bootstrap": 20, "halves": 20, "sample": 200, "points": 50, "clusters": 3, "components": 2,
+        "examples": 40, "bootstrap": 20, "starts": 2, "sample": 200, "points": 50, "clusters": 3, "components": 2,
         "sweep": [0, 1, 2],
         "tuning.epochs": 1, "tuning.track": None, "repairs.global.n_directions": 2, "repairs.clustering+zero-mean.n_clusters": 3,
         **{f"repairs.{name}.n_clusters": 3 for name in

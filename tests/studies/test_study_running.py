@@ -19,7 +19,7 @@ from theodolite.tasks.declarations import TASKS
 CLUSTERED = ("cluster-based", "cluster-based scaled", "least cluster-based 100", "least cluster-based 700")
 SMALL = {
     "rp21": {
-        "examples": 40, "bootstrap": 20, "halves": 20, "sample": 200, "points": 50, "clusters": 3, "components": 2,
+        "examples": 40, "bootstrap": 20, "starts": 2, "sample": 200, "points": 50, "clusters": 3, "components": 2,
         "sweep": [0, 1, 2], "tuning.epochs": 1, "tuning.track": None,
         "repairs.global.n_directions": 2, "repairs.cluster-based.n_directions": 2,
         **{f"repairs.{name}.n_clusters": 3 for name in ("clustering+zero-mean", *CLUSTERED)},
@@ -62,7 +62,7 @@ def test_a_run_returns_what_it_saved(rp21, study_bert, releases):
     result, again = Result.load(rp21), run("rp21", study_bert, releases, rp21)
     assert result.verb == "study" and result.title == study("rp21").title
     assert result.rows == again.rows and result.verdicts == again.verdicts and result.notes == again.notes
-    assert set(result.records) == set(again.records) == {"spectra", "printed"}
+    assert set(result.records) == set(again.records) == {"draws", "pairs", "spectra", "printed"}
     assert again.provenance["steps"] == {"done": 0, "reused": len(step_times(rp21)), "failed": 0, "blocked": 0}
     facts = result.provenance
     assert (facts["study"], facts["quick"], facts["failed"]) == ("rp21", False, [])
@@ -76,7 +76,7 @@ def test_rp21_measures_both_states(rp21):
     result = Result.load(rp21)
     assert {row.study for row in result} == {"rp21"}
     assert {row.state for row in result} >= {PRE_TRAINED, FINE_TUNED}
-    assert {row.setting for row in result if row.metric == "iso_score_corrected"} == {"tokens", "cls"}
+    assert {row.setting for row in result if row.metric == "iso_score_corrected"} == {"tokens", "cls", "one token per sentence"}
     assert {row.metric for row in result} >= {
         "spearman", "pearson", "spearman_change", "clustering_gain", "silhouette", "between_share", "removed_directions",
         "frequency_r2", "norm_frequency_correlation", "log_partition_isotropy", "iso_score_corrected",
@@ -145,6 +145,27 @@ def test_il23_has_all_three_methods_and_judges_over_seeds(study_bert, releases, 
     scores = {(row.state, row.seed) for row in result if row.metric == "matthews" and row.state != PRE_TRAINED}
     assert scores == {(state, seed) for state in (FINE_TUNED, ISOLAYER, ISOBN) for seed in (0, 1)}
     assert {row.model for row in result} == {Path(study_bert).name}
+
+
+@pytest.mark.slow
+def test_slices_of_a_run_merge(study_bert, releases, tmp_path):
+    """Two runs with one seed each give the rows, records and verdicts of one run with both."""
+    options = {"tasks": ["cola"], "changes": {"methods": ["plain"]}}
+    first = run("il23", study_bert, releases, tmp_path / "s", seeds=[0], **options)
+    both = run("il23", study_bert, releases, tmp_path / "s", seeds=[1], **options)
+    assert {row.seed for row in first} == {0} and {row.seed for row in both} == {0, 1}
+    whole = run("il23", study_bert, releases, tmp_path / "s", seeds=[0, 1], **options)
+    assert whole.provenance["steps"]["done"] == 0
+    assert set(whole.rows) == set(both.rows) and whole.records["draws"].num_rows == both.records["draws"].num_rows > 0
+    other = run(
+        "il23",
+        study_bert,
+        releases,
+        tmp_path / "s",
+        seeds=[1],
+        **{**options, "changes": {"methods": ["plain"], "tuning.epochs": 2}},
+    )
+    assert {row.seed for row in other} == {1}  # other settings: not a slice of the same run
 
 
 @pytest.mark.slow

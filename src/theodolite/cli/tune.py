@@ -26,7 +26,9 @@ def tune_command(
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="Hyper-parameters of a paper: rp21, il23 or zs22; one that fits the task by default.", metavar="NAME"),
+        typer.Option(
+            help="Hyper-parameters of a paper: rp21, il23, zs22 or isobn; one that fits the task by default.", metavar="NAME"
+        ),
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the training examples.", min=1, metavar="N")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Examples per batch.", min=1, metavar="N")] = None,

@@ -27,7 +27,8 @@ ROWS = "rows.parquet"
 AGAIN = "run the verb again"
 
 Severity: TypeAlias = Literal["good", "watch", "bad"]
-Outcome: TypeAlias = Literal["holds", "does not hold", "not decidable here"]
+# Of measured rows; and of printed ones, which have no intervals.
+Outcome: TypeAlias = Literal["supported", "contradicted", "inconclusive", "not measured", "agrees", "disagrees", "not printed"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
@@ -80,7 +81,11 @@ class Effect:
     low, high
         Its 95 % interval, if it has one.
     n, how
-        The number of units behind it, and how the interval was computed.
+        The number of units behind it, and what the interval covers.
+    primary
+        Whether it decides the verdict; otherwise it is only shown.
+    claimed
+        Where the claim expects it, such as "above 0".
     """
 
     name: str
@@ -89,6 +94,8 @@ class Effect:
     high: float | None = None
     n: int | None = None
     how: str = ""
+    primary: bool = True
+    claimed: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,13 +109,16 @@ class Judged:
     outcome, why
         The outcome, and one sentence with the figures behind it.
     effects
-        The quantities behind it.
+        The quantities behind it, those that decide first.
+    command
+        What to run to decide an open claim; empty if nothing has to be run.
     """
 
     source: str
     outcome: Outcome
     why: str
     effects: tuple[Effect, ...] = ()
+    command: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

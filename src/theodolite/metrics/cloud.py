@@ -206,7 +206,10 @@ def moments_with_spread(X: Vectors | Moments | Cloud) -> Moments:
     moments = moments_of(X)
     if moments.n < 2:
         raise Undefined("one row has no covariance; give at least two")
-    if not moments.has_spread:
+    # Vectors of one point come out of an encoder with different roundings, depending on the batch they were in.
+    single = getattr(X.source if isinstance(X, Cloud) else X, "dtype", None) == np.float32
+    rounding = 4 * float(np.finfo(np.float32).eps) * float(np.abs(moments.mean).max(initial=0.0)) if single else 0.0
+    if not moments.has_spread or moments.trace <= moments.n * moments.d * rounding**2:
         raise Undefined("all rows are the same point, so there is no variance")
     return moments
 

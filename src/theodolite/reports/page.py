@@ -183,6 +183,8 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Iterator[str]:
         claim = f"{verdict.claim}, {verdict.model}" if several else verdict.claim
         yield f"### {outcome_look(measured.outcome)[0]} {_text(f'{claim}: {verdict.title} – {measured.outcome}')}"
         yield _sentence(measured.why)
+        if measured.command:
+            yield f"To decide it:\n\n```text\n{measured.command.replace('```', '')}\n```"
         if measured.effects:
             values, low, high, how = ([getattr(effect, name) for effect in measured.effects] for name in EFFECT_FIELDS)
             names = Column("effect", [with_labels(effect.name) for effect in measured.effects])

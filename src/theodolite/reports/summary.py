@@ -32,7 +32,7 @@ LONGEST_LABEL = 24
 UNCHANGED = "leave it alone"
 # Rows of a plain list; a result of more is better saved or framed.
 MOST_ROWS = 60
-# Effects of a verdict that are listed; the report has all of them.
+# Secondary effects of a verdict that are listed; the report has all of them.
 MOST_EFFECTS = 3
 
 
@@ -63,8 +63,12 @@ def verdict_blocks(verdicts: Sequence[Verdict]) -> Iterator[Block]:
         measured = verdict.measured
         yield Paragraph(f"{outcome_look(measured.outcome)[0]} {verdict.claim}{model} {verdict.title}: {measured.outcome}")
         yield Paragraph(with_labels(measured.why), indent=4)
-        yield from (Paragraph(_effect(effect), "dim", indent=4) for effect in measured.effects[:MOST_EFFECTS])
-        yield from (Paragraph(f"on {judged.source}: {judged.outcome}", "dim", indent=4) for judged in verdict.printed)
+        if measured.command:
+            yield Paragraph(f"to decide it: {measured.command}", indent=4)
+        others = [effect for effect in measured.effects if not effect.primary]
+        yield from (Paragraph(_effect(effect), "dim", indent=4) for effect in others[:MOST_EFFECTS])
+        tables = [judged for judged in verdict.printed if judged.outcome != "not printed"]
+        yield from (Paragraph(f"{judged.source}: the table {judged.outcome}", "dim", indent=4) for judged in tables)
 
 
 def comparison_blocks(comparisons: Sequence[Comparison]) -> Iterator[Block]:

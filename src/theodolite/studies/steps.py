@@ -200,21 +200,21 @@ class Store:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
 
-    def path(self, step: Step) -> Path:
-        """The folder of a finished step; that of an unfinished one has `.partial` at its end."""
-        return self.folder / step.folder
+    def path(self, step: Step | str) -> Path:
+        """The folder of a finished step, or of that folder's name; that of an unfinished one has `.partial` at its end."""
+        return self.folder / (step if isinstance(step, str) else step.folder)
 
-    def has(self, step: Step) -> bool:
+    def has(self, step: Step | str) -> bool:
         """Whether a step is done."""
         return (self.path(step) / ABOUT).is_file()
 
-    def damaged(self, step: Step, *, measured: bool = False) -> Path | None:
+    def damaged(self, step: Step | str, *, measured: bool = False) -> Path | None:
         """The first file of a finished step that is not as the step wrote it; None if all are.
 
         Parameters
         ----------
         step
-            A finished step.
+            A finished step, or the name of its folder.
         measured
             Whether to check only what goes into a result, rows, picture and records, but not what other steps read.
         """
@@ -225,7 +225,7 @@ class Store:
             hashes = {str(name): str(digest) for name, digest in about.get("files", {}).items()}
         except (OSError, ValueError, AttributeError):
             return path / ABOUT
-        if about.get("key") != step.key:
+        if isinstance(step, Step) and about.get("key") != step.key:
             return path / ABOUT
         for name, digest in hashes.items():
             if measured and name not in (ROWS, PICTURE) and not name.startswith(f"{RECORDS}/"):
@@ -240,16 +240,21 @@ class Store:
             _SOUND.add(sound)
         return None
 
-    def rows(self, step: Step) -> list[Row]:
+    def about(self, step: Step | str) -> dict[str, Any]:
+        """What a finished step was: its kind, settings, needs, title, key and seconds."""
+        about: dict[str, Any] = json.loads((self.path(step) / ABOUT).read_text(encoding="utf-8"))
+        return about
+
+    def rows(self, step: Step | str) -> list[Row]:
         """What a finished step measured."""
         return read_rows(self._sound(step) / ROWS)
 
-    def picture(self, step: Step) -> Picture | None:
+    def picture(self, step: Step | str) -> Picture | None:
         """The picture that a finished step drew, if it drew one."""
         path = self._sound(step) / PICTURE
         return read_picture(path) if path.is_file() else None
 
-    def records(self, step: Step) -> dict[str, pyarrow.Table]:
+    def records(self, step: Step | str) -> dict[str, pyarrow.Table]:
         """The item-level records that a finished step kept, by name."""
         import pyarrow.parquet as parquet
 
@@ -261,7 +266,7 @@ class Store:
             (self.path(step) / ABOUT).unlink(missing_ok=True)  # first: what is removed by half is not done
             shutil.rmtree(self.path(step), ignore_errors=True)
 
-    def _sound(self, step: Step, *, measured: bool = True) -> Path:
+    def _sound(self, step: Step | str, *, measured: bool = True) -> Path:
         """The folder of a finished step, after comparing its files with their hashes."""
         damaged = self.damaged(step, measured=measured)
         if damaged is not None:

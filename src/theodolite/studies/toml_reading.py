@@ -155,6 +155,7 @@ class TomlTable:
         readers: dict[str, Callable[..., Any]] = {
             "str": self.text,
             "int": lambda key, default: int(self.number(key, default)),
+            "float": self.number,
             "str | None": lambda key, _: self.text(key) if key in self.values else None,
             "tuple[str, ...]": lambda key, _: self.strings(key),
             "Mapping[str, str]": lambda key, _: self.texts(key),

@@ -68,9 +68,17 @@ class ClassifierJob:
         self._make_plain = apply_strategy(self.encoder.module, settings.strategy)
         outputs, slots = 1 if regression else len(splits.labels), 2 if task.kind == "word_pairs" else 1
         self.model = LinearHead(self.encoder.module, outputs, slots=slots, regression=regression)
+        if settings.pooler:
+            self.model.add_pooler()
         self.model.layer, self.model.penalty = method_modules(settings, self.encoder.d)
         pooling = "words" if task.on_words else settings.pooled
-        about = {"task": task.name, "kind": task.kind, "labels": list(splits.labels), "pooling": pooling}
+        about = {
+            "task": task.name,
+            "kind": task.kind,
+            "labels": list(splits.labels),
+            "pooling": pooling,
+            "pooler": settings.pooler,
+        }
         self.classifier = TunedClassifier(self.model, self.encoder, about)
         self.trainer: Any = self._trainer(folder)
 

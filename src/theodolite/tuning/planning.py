@@ -15,7 +15,7 @@ from theodolite.tuning.runs import read_settings
 from theodolite.tuning.settings import LayerSettings, Method, TuneSettings
 
 _SCHEDULE: dict[str, Any] = {"warmup": 0.1, "schedule": "linear"}
-# The papers' hyper-parameters by name: rp21, il23, zs22.
+# The papers' hyper-parameters by name: rp21, il23, zs22, isobn.
 PRESETS: dict[str, Mapping[str, Any]] = {
     # Rajaee & Pilehvar (2021). Not stated there, so ours: schedule and warm-up, as in sentence-transformers' own example.
     "rp21": {**_SCHEDULE, "epochs": 3, "batch_size": 32, "learning_rate": 7e-5, "pooling": "mean"},
@@ -31,6 +31,18 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "siamese": False,
         "validation": 0.3,
         "patience": 2,
+    },
+    # Zhou, Lin & Ren (2021), IsoBN on the pooled [CLS]; without early stopping.
+    "isobn": {
+        "warmup": 0.06,
+        "schedule": "linear",
+        "epochs": 10,
+        "batch_size": 16,
+        "learning_rate": 5e-5,
+        "max_length": 256,
+        "pooling": "cls",
+        "siamese": False,
+        "pooler": True,
     },
     # Zhou & Srikumar (2022): Adam, which is AdamW without decay. Ten epochs; three for BERT-base.
     "zs22": {**_SCHEDULE, "epochs": 10, "batch_size": 32, "learning_rate": 3e-4, "weight_decay": 0.0, "pooling": "cls"},

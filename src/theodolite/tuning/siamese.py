@@ -137,7 +137,21 @@ def sentence_model(settings: TuneSettings, encoder: Encoder) -> SentenceTransfor
     transformer.max_seq_length = encoder.max_length
     encoder.module = transformer.auto_model.float()
     device = "cpu" if settings.device == "cpu" else None
-    return SentenceTransformer(modules=[transformer, Pooling(encoder.d, settings.pooled)], device=device)
+    modules: list[nn.Module] = [transformer, Pooling(encoder.d, settings.pooled)]
+    if settings.pooled == "mean":
+        modules.insert(1, _without_specials(encoder))
+    return SentenceTransformer(modules=modules, device=device)
+
+
+def _without_specials(encoder: Encoder) -> nn.Module:
+    """A module after which the mean leaves out [CLS] and [SEP], as the tokens of RP21 do; it loads without this package."""
+    from sentence_transformers.sentence_transformer.modules import WordWeights
+
+    tokenizer: Any = encoder.tokenizer
+    tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    marks = {tokenizer.cls_token, tokenizer.sep_token, tokenizer.bos_token, tokenizer.eos_token} - {None}
+    module = WordWeights(tokens, dict.fromkeys(marks, 0.0), 1.0)
+    return module.requires_grad_(False)
 
 
 def cosines(model: SentenceTransformer, examples: Examples, batch_size: int) -> NDArray[np.float64]:

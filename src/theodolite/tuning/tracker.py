@@ -25,7 +25,16 @@ from theodolite.tasks.task import TEXT_UNIT, Unit
 from theodolite.tuning.heads import encoder_of
 from theodolite.tuning.results import DIVERGED
 from theodolite.tuning.settings import When, steps_to_track
-from theodolite.tuning.tracked_sample import LABEL_DISTANCE, Floats, Sample, centroid_rows, hull_rows, save_step, undisturbed
+from theodolite.tuning.tracked_sample import (
+    LABEL_DISTANCE,
+    MOST_ROWS,
+    Floats,
+    Sample,
+    centroid_rows,
+    hull_rows,
+    save_step,
+    undisturbed,
+)
 
 # What is measured by default: cheap on a few hundred vectors.
 METRICS = ("iso_score", "mean_cosine", "effective_rank", "ev_1", "log_partition_isotropy")
@@ -135,6 +144,8 @@ class GeometryTracker:
         A `.jsonl` file that gets the rows as they are measured.
     vectors
         A folder that gets the measured vectors of every step, to be read with `read_steps`.
+    most_rows
+        Of more labelled vectors than this, hulls are measured and vectors kept of a stratified sample.
     about
         Further fields of every row.
     """
@@ -154,6 +165,7 @@ class GeometryTracker:
     stop: bool = False
     path: str | os.PathLike[str] | None = None
     vectors: str | os.PathLike[str] | None = None
+    most_rows: int = MOST_ROWS
     about: Mapping[str, Any] = field(default_factory=dict)
     collapsed: bool = field(default=False, init=False)
     rows: list[Row] = field(default_factory=list, init=False)
@@ -196,7 +208,7 @@ class GeometryTracker:
             vectors = self._sample.vectors(encoder, self.layers)
             rows = [row for layer, X in vectors.items() for row in self._layer_rows(X, self._sample.labels, layer, step)]
         if self.vectors is not None and write:
-            save_step(Path(self.vectors), step, vectors, self._sample.labels, seed=self.seed)
+            save_step(Path(self.vectors), step, vectors, self._sample.labels, seed=self.seed, most=self.most_rows)
         crossings = self.alarm.crossings(self.rows, rows)
         self.rows += rows
         if self.path is not None and write:
@@ -232,7 +244,7 @@ class GeometryTracker:
                 rows += centroid_rows(X, labels, about={**about, **shape})
         else:
             rows = [Row(metric=name, value=math.nan, reason=DIVERGED, **about) for name in self.metrics]
-        return [*rows, *hull_rows(X, labels, seed=self.seed, about=about)] if self.hulls else rows
+        return [*rows, *hull_rows(X, labels, seed=self.seed, about=about, most=self.most_rows)] if self.hulls else rows
 
 
 def read_complete_lines(path: Path) -> list[Row]:

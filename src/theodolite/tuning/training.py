@@ -234,6 +234,7 @@ def make_tracker(settings: TuneSettings, job: Job, run: Run, vectors: str | os.P
         stop=settings.stop_on_collapse,
         path=run.geometry,
         vectors=vectors,
+        most_rows=settings.track_rows,
         about=about,
     )
 

@@ -24,6 +24,7 @@ from theodolite.tuning.isolayer.insertion import read_layer, write_layer, write_
 
 HEAD = "head.json"
 HEAD_WEIGHTS = "head.safetensors"
+POOLER_WEIGHTS = "pooler.safetensors"
 
 
 @dataclass(eq=False)
@@ -84,6 +85,10 @@ class TunedClassifier:
         outputs, width = weights["weight"].shape
         model = LinearHead(encoder.module, outputs, slots=width // encoder.d, regression=about["kind"] == "similarity")
         model.head.load_state_dict(weights)
+        if about.get("pooler"):
+            model.add_pooler()
+            assert model.pooler is not None
+            model.pooler.load_state_dict(load_file(place / POOLER_WEIGHTS))
         classifier = cls(model.to(encoder.device).eval(), encoder, about)
         classifier.insert(read_layer(place)[0])
         return classifier
@@ -190,5 +195,7 @@ class TunedClassifier:
             self.encoder.tokenizer.save_pretrained(place)
         write_weights(self.model.head, place / HEAD_WEIGHTS)
         write_json(place / HEAD, {**self.about, "max_length": self.encoder.max_length})
+        if self.model.pooler is not None:
+            write_weights(self.model.pooler, place / POOLER_WEIGHTS)
         if self.model.layer is not None:
             write_layer(place, self.model.layer)

@@ -31,7 +31,7 @@ def tune(
     column: Mapping[str, str] | None = None,
     score_range: tuple[float, float] | None = None,
     encoding: str | None = None,
-    preset: Literal["rp21", "il23", "zs22"] | None = None,
+    preset: Literal["rp21", "il23", "zs22", "isobn"] | None = None,
     epochs: int | None = None,
     batch_size: int | None = None,
     learning_rate: float | None = None,
