@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from theodolite.core.files import require_free, require_free_folder, whole_file, whole_folder
+from theodolite.core.files import Marker, require_free, require_free_folder, whole_file, whole_folder, write_json
 from theodolite.core.moments import Doubles
 from theodolite.core.vectors import Floats
 
 MATRIX, BIAS = "matrix.npy", "bias.npy"
+MARKER = Marker("map.json", "export")
 # Largest difference between a written map and the one in memory, as a share of the largest value.
 AGREEMENT = 1e-5
 # Old enough for every runtime in use: Gemm has not changed since.
@@ -32,7 +33,7 @@ def require_target(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     """
     if Path(path).suffix.lower() in _FILES:
         return require_free(path, overwrite=overwrite)
-    return require_free_folder(path, overwrite=overwrite, marker=MATRIX)
+    return require_free_folder(path, overwrite=overwrite, marker=MARKER)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # the self-test says it better than a warning
@@ -61,7 +62,8 @@ def write_affine(matrix: Doubles, bias: Doubles, path: str | os.PathLike[str], *
     if target.suffix.lower() in _FILES:
         with whole_file(target, overwrite=overwrite) as partial:
             return _agreement(_FILES[target.suffix.lower()](M, b, X, partial), X @ matrix + bias, target)
-    with whole_folder(target, overwrite=overwrite, marker=MATRIX) as partial:
+    with whole_folder(target, overwrite=overwrite, marker=MARKER) as partial:
+        write_json(partial / MARKER.file, MARKER.about)
         np.save(partial / MATRIX, M)
         np.save(partial / BIAS, b)
         return _agreement(X @ np.load(partial / MATRIX) + np.load(partial / BIAS), X @ matrix + bias, target)
