@@ -366,7 +366,7 @@ def _explanations(advice: Advice, folds: int) -> list[str]:
     counts = {str(change): advice.chosen.count(change) for change in advice.chosen}
     chosen = ", ".join(f"{name} ({count})" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
     method = (
-        f"that gain is by nested cross-validation on {advice.n:,} {advice.noun}, {folds} folds: each fold is scored with the repair "
+        f"that gain is by nested cross-validation on {advice.n:,} {advice.noun}, {folds} folds: each is scored with the repair "
         f"that the others chose ({chosen}); gains in the list are of one repair each, and have not paid for the search"
     )
     small = advice.compression
