@@ -46,6 +46,8 @@ VERBS: dict[str, Callable[..., Any]] = {
     "tune": theodolite.tune,
     "repair fit": theodolite.repair.fit,
     "repair apply": theodolite.repair.apply,
+    "repair advise": theodolite.advise,
+    "calibrate": theodolite.calibrate,
     "report": theodolite.report,
     "study run": Study.run,
 }
@@ -57,6 +59,8 @@ ONLY_ON_THE_COMMAND_LINE = {
     "tune": {"model"},
     "repair fit": {"name", "path"},
     "repair apply": {"folder", "path"},
+    "repair advise": {"path", "model"},
+    "calibrate": {"path", "model", "list_sentences"},
     "report": {"results"},
     "study run": {"name", "models"},
 }

@@ -144,12 +144,10 @@ class LabelledPairs:
         influence[~self.matches] = -(beaten[1] - beaten[1].mean())
         counts = resample_counts(self.groups, draws, seed=seed)
         auc = float(beaten[0].mean())
-        changes = [
-            counts[:, side] @ influence[side] / np.maximum(counts[:, side].sum(axis=1), 1)
-            for side in (self.matches, ~self.matches)
-        ]
-        low, high = percentile_interval(auc + changes[0] + changes[1])
-        return auc, (low, high) if low is None or high is None else (max(0.0, low), min(1.0, high))
+        values = np.full(draws, auc)
+        for side in (self.matches, ~self.matches):
+            values += counts[:, side] @ influence[side] / np.maximum(counts[:, side].sum(axis=1), 1)
+        return auc, percentile_interval(values.clip(0, 1))
 
     def probabilities(self, *, seed: int = 0, draws: int = MAP_DRAWS) -> list[dict[str, float]]:
         """How probable a match is at a few cosines: isotonic regression, so it never falls, with 95 % intervals.

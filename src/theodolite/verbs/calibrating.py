@@ -153,9 +153,7 @@ def _opened(source: Any, canonical: Any, pairs: Any, scores: Any, match: float |
         assert not isinstance(opened, EncoderInput)
         data = _of_space(opened, short_name(input_name(source)), options.layers, match)
     if match is not None and data.labelled is None:
-        raise ValueError(
-            f"{option('match', f'{match:g}')} says which scored pairs match; give {option('pairs', 'FILE')} and scores"
-        )
+        raise ValueError(f"{option('match', f'{match:g}')} is for scored pairs; give {option('pairs', 'FILE')} with their scores")
     if canonical is not None:
         data = replace(data, canonical=_canonical(canonical, data.own[0].shape[1] if data.own else None))
     return data
@@ -188,7 +186,7 @@ def _encoded(source: Any, match: float | None, options: Reading, bars: Progress)
     if opened is not None:
         _ = opened.texts  # a fault in a file must not cost the loading of an encoder
     elif match is not None:
-        raise ValueError(f"{option('match', f'{match:g}')} says which scored pairs match; give a task of pairs")
+        raise ValueError(f"{option('match', f'{match:g}')} is for scored pairs; give a task that has them")
     encoder = options.load_encoder(source)
     if opened is not None:
         space = EncoderInput(encoder, options).space(bars, frequencies=False)
@@ -310,7 +308,7 @@ def _answer(cutoffs: dict[str, Row], rate: float) -> str:
     row = cutoffs.get(CANONICAL) or next(iter(cutoffs.values()))
     text = f"{number_text(row.value)} {interval_text(row.low, row.high)}".rstrip()
     whose = "unrelated pairs of the canonical sentences" if row.label == CANONICAL else f"pairs of {row.label}"
-    return f"Cutoff {text}: {rate:.2g} of {whose} have a larger cosine"
+    return f"Cutoff {text}: {100 * rate:.3g} % of {whose} have a larger cosine"
 
 
 def _separation_note(labelled: LabelledPairs, rows: Sequence[Row]) -> str:
@@ -326,8 +324,8 @@ def _warnings(cutoffs: dict[str, Row]) -> list[str]:
     if OWN not in cutoffs:
         return []
     caution = (
-        "the line of own texts is random pairs of them: texts of one domain are more alike than unrelated ones, and a cutoff from "
-        "them rejects genuine matches"
+        "the line of own texts is random pairs of them: texts of one domain are more alike than unrelated ones, so that a cutoff "
+        "from them rejects genuine matches"
     )
     if CANONICAL in cutoffs:
         return [caution]
