@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from theodolite.tuning import GeometryCallback
     from theodolite.verbs import repairing as repair
     from theodolite.verbs.advising import advise
+    from theodolite.verbs.calibrating import calibrate
     from theodolite.verbs.comparing import compare
     from theodolite.verbs.extracting import extract
     from theodolite.verbs.fine_tuning import tune
@@ -41,6 +42,7 @@ _HOME = {
     "Row": "core.rows",
     "Space": "spaces",
     "advise": "verbs.advising",
+    "calibrate": "verbs.calibrating",
     "compare": "verbs.comparing",
     "extract": "verbs.extracting",
     "findings": "advice.diagnosis",
@@ -82,6 +84,7 @@ __all__ = [
     "Row",
     "Space",
     "advise",
+    "calibrate",
     "compare",
     "extract",
     "findings",

@@ -48,6 +48,8 @@ VERBS: dict[str, Callable[..., Any]] = {
     "repair apply": theodolite.repair.apply,
     "repair export": theodolite.repair.export,
     "repair check": theodolite.repair.check,
+    "repair advise": theodolite.advise,
+    "calibrate": theodolite.calibrate,
     "report": theodolite.report,
     "study run": Study.run,
 }
@@ -61,6 +63,8 @@ ONLY_ON_THE_COMMAND_LINE = {
     "repair apply": {"folder", "path"},
     "repair export": {"folder", "model"},
     "repair check": set(),
+    "repair advise": {"path", "model"},
+    "calibrate": {"path", "model", "list_sentences"},
     "report": {"results"},
     "study run": {"name", "models"},
 }

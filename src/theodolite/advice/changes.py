@@ -52,7 +52,7 @@ class Change:
         """Bytes of a vector as a share of float32 with d dimensions."""
         return CODES[self.code] if self.code in CODES else int(self.code.split()[1]) / d if self.code else 1.0
 
-    def commands(self, path: str, *, pairs: str = "", scores: str = "") -> list[str]:
+    def commands(self, path: str, *, pairs: str = "", scores: str = "", **reading: str) -> list[str]:
         """The command lines that fit the repair on a file and apply it, to be pasted.
 
         Parameters
@@ -61,13 +61,15 @@ class Change:
             The file or space.
         pairs, scores
             The other side of the pairs and their scores, for a repair that learns from them.
+        reading
+            Options that say where in the file the vectors are.
         """
         options = {name: str(value) for name, value in self.settings if name in FIT_OPTIONS}
         more = " ".join(f"--set {name}={_typed(value)}" for name, value in self.settings if name not in FIT_OPTIONS)
         if self.repair == "weighted":
             options |= {"pairs": pairs or "others.npy", "scores": scores or "scores.txt"}
-        fit = command(f"repair fit {self.repair} {path}", to="my-repair", **options)
-        return [f"{fit} {more}".rstrip(), command(f"repair apply my-repair {path}", to="repaired.npy")]
+        fit = command(f"repair fit {self.repair} {path}", to="my-repair", **options, **reading)
+        return [f"{fit} {more}".rstrip(), command(f"repair apply my-repair {path}", to="repaired.npy", **reading)]
 
     @property
     def before(self) -> Change:

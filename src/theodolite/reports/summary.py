@@ -45,7 +45,7 @@ def blocks_of(result: Result) -> list[Block]:
         The result of any verb.
     """
     content = {"survey": _survey, "compare": _compare, "probe": _probe, "tune": _tune, "study": _study, "repair": _repair}
-    content |= {"advise": _advise}
+    content |= {"advise": _advise, "calibrate": _calibrate}
     return list(content.get(result.verb, _any)(result))
 
 
@@ -380,6 +380,30 @@ def _advise(result: Result) -> Iterator[Block]:
         yield Table("", tuple(columns))
     yield from _reasons(result.rows)
     yield from (Paragraph(note, "dim") for note in result.notes[1 + bool(commands) :])
+
+
+def _calibrate(result: Result) -> Iterator[Block]:
+    yield Paragraph(result.title, "bold")
+    yield from (Paragraph(note, "bold") for note in result.notes[:1])
+    lines = grouped((row for row in result.rows if row.metric != "separation"), lambda row: row.label)
+    metrics = dict.fromkeys(row.metric for rows in lines.values() for row in rows)
+    columns = [Column("pairs", list(lines))]
+    for metric in sorted(metrics, key=lambda name: (not name.startswith("unrelated"), name != "cutoff")):
+        found = [next((row for row in rows if row.metric == metric), None) for rows in lines.values()]
+        columns.append(
+            Column(metric.replace("unrelated_cosine_", "").replace("_", " "), [round(r.value, 3) if r else None for r in found])
+        )
+        if metric == "cutoff":
+            columns.append(Column("95 % interval", [interval_text(row.low, row.high) if row else "" for row in found]))
+    if lines:
+        yield Table("", tuple(columns))
+    points = result.records["probability"].to_pylist() if "probability" in result.records else []
+    if points:
+        names = {"cosine": "cosine", "probability": "probability of a match"}
+        columns = [Column(title, [round(point[name], 3) for point in points]) for name, title in names.items()]
+        columns.append(Column("95 % interval", [f"[{point['low']:.3f}, {point['high']:.3f}]" for point in points]))
+        yield Table("", tuple(columns))
+    yield from (Paragraph(note) for note in result.notes[1:])
 
 
 def _any(result: Result) -> Iterator[Block]:

@@ -1,6 +1,7 @@
 """Tasks: declarations of what to measure a space on, readers of the files of each release, and tasks from your own files."""
 
 from theodolite.spaces.readers.data_files import DataError
+from theodolite.tasks.canonical import canonical_sentences
 from theodolite.tasks.declarations import TASKS, find_task
 from theodolite.tasks.examples import Examples
 from theodolite.tasks.loading import load_task
@@ -11,7 +12,7 @@ from theodolite.tasks.task import Task
 
 # fmt: off
 __all__ = [
-    "SCORES", "TASKS", "Collection", "DataError", "Examples", "Judgements", "Task", "find_task", "load_task", "own_task",
-    "read_beir", "score",
+    "SCORES", "TASKS", "Collection", "DataError", "Examples", "Judgements", "Task", "canonical_sentences", "find_task",
+    "load_task", "own_task", "read_beir", "score",
 ]
 # fmt: on

@@ -202,8 +202,9 @@ def _table_rows(table: Any) -> Iterator[tuple[str, Sequence[Any]]]:
     if file.ending == ".parquet":
         import pyarrow.parquet as parquet
 
-        for number, record in enumerate(parquet.read_table(file.open()).to_pylist()):
-            yield f"{file}, row {number}", list(record.values())
+        with file.open() as stream:
+            records = parquet.read_table(stream).to_pylist()
+        yield from ((f"{file}, row {number}", list(record.values())) for number, record in enumerate(records))
         return
     lines = JsonTable(file).rows() if file.ending == ".jsonl" else DelimitedTable(file).rows()
     for line, record in lines:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from theodolite.core.numbers import interval_text
@@ -181,6 +181,8 @@ class _Data:
     notes: tuple[str, ...] = ()
     before: str = ""
     """A command that comes first, because there is no file of vectors yet."""
+    typed: Mapping[str, str] = field(default_factory=dict)
+    """Options that fitting a repair on the same files needs."""
 
 
 def _opened(source: Any, given: _Given, options: Reading, bars: Progress) -> _Data:
@@ -237,7 +239,10 @@ def _vectors(opened: VectorsInput, given: _Given, options: Reading) -> _Data:
         table = judgements_of(given.judgements, queries=len(asked), documents=len(X))
         signal = JudgedQueries(X, asked, table, metric=given.metric)
     name = short_name(opened.name)
-    return _Data(name, X, signal, opened.path or "vectors.npy", {"model": name})
+    typed: dict[str, str] = {"key": options.key or "", "columns": ",".join(options.columns or ())}
+    typed |= {each: str(value) for each in ("pairs", "scores") if isinstance(value := getattr(given, each), (str, os.PathLike))}
+    path = opened.path or "vectors.npy"
+    return _Data(name, X, signal, path, {"model": name}, typed={each: value for each, value in typed.items() if value})
 
 
 def _array(source: Any, options: Reading) -> Floats:
@@ -326,7 +331,7 @@ def _result(data: _Data, advice: Advice, *, folds: int, seed: int) -> Result:
     rows.append(Row(metric=gain, value=choice.gain, low=choice.low, high=choice.high, **where))
     recommended = advice.choice if advice.is_recommended else None
     notes = [_answer(advice)]
-    notes += [" && ".join([*filter(None, [data.before]), *recommended.commands(data.path)])] if recommended else []
+    notes += [" && ".join([*filter(None, [data.before]), *recommended.commands(data.path, **data.typed)])] if recommended else []
     return Result(
         verb="advise",
         title=data.name,
@@ -366,8 +371,8 @@ def _explanations(advice: Advice, folds: int) -> list[str]:
     counts = {str(change): advice.chosen.count(change) for change in advice.chosen}
     chosen = ", ".join(f"{name} ({count})" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
     method = (
-        f"that gain is by nested cross-validation on {advice.n:,} {advice.noun}, {folds} folds: each fold is scored with the "
-        f"repair that the others chose ({chosen}); gains in the list are of one repair each, and have not paid for the search"
+        f"that gain is by nested cross-validation on {advice.n:,} {advice.noun}, {folds} folds: each is scored with the repair "
+        f"that the others chose ({chosen}); gains in the list are of one repair each, and have not paid for the search"
     )
     small = advice.compression
     if small is None:
