@@ -21,6 +21,8 @@ Names: TypeAlias = Sequence[str]
 
 # Two one-sided tests at 5 %, for an effect that is claimed to be inside a margin.
 INSIDE_LEVEL = 0.90
+# Equal numbers may differ by this much in their last digits.
+ROUNDING = 1e-9
 SCALE_ALONE = "scale alone could explain it"
 
 
@@ -118,7 +120,7 @@ class ClaimedEffect:
             inside = -self.boundary < low and high < self.boundary
             outside = low > self.boundary or high < -self.boundary or (point and not inside)
             return "for" if inside else "against" if outside else "open"
-        above, below = low > self.boundary, high < self.boundary
+        above, below = low > self.boundary + ROUNDING, high < self.boundary - ROUNDING
         claimed, other = (above, below) if self.side == "above" else (below, above)
         return "for" if claimed else "against" if other else "open"
 
