@@ -48,12 +48,13 @@ VERBS: dict[str, Callable[..., Any]] = {
     "repair apply": theodolite.repair.apply,
     "repair export": theodolite.repair.export,
     "repair check": theodolite.repair.check,
+    "gate": theodolite.gate,
     "report": theodolite.report,
     "study run": Study.run,
 }
 ONLY_ON_THE_COMMAND_LINE = {
-    "survey": {"paths", "model", "list_metrics"},
-    "compare": {"before", "after"},
+    "survey": {"paths", "model", "list_metrics", "strict"},
+    "compare": {"before", "after", "strict"},
     "probe": {"path", "model", "embeddings"},
     "extract": {"model"},
     "tune": {"model"},
@@ -61,6 +62,7 @@ ONLY_ON_THE_COMMAND_LINE = {
     "repair apply": {"folder", "path"},
     "repair export": {"folder", "model"},
     "repair check": set(),
+    "gate": set(),
     "report": {"results"},
     "study run": {"name", "models"},
 }

@@ -12,7 +12,7 @@ import pytest
 
 import theodolite
 
-VERBS = ["compare", "extract", "probe", "repair", "report", "study", "survey", "tune"]
+VERBS = ["compare", "extract", "gate", "probe", "repair", "report", "study", "survey", "tune"]
 NOUNS = ["Cloud", "DirectProbe", "GeometryCallback", "Result", "Row", "Space"]
 OTHERS = ["METRICS", "REPAIRS", "findings", "load_repair", "read"]
 PACKAGES = [

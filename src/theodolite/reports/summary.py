@@ -42,7 +42,8 @@ def blocks_of(result: Result) -> list[Block]:
     result
         The result of any verb.
     """
-    content = {"survey": _survey, "compare": _compare, "probe": _probe, "tune": _tune, "study": _study, "repair": _repair}
+    content = {"survey": _survey, "compare": _compare, "probe": _probe, "tune": _tune, "study": _study}
+    content |= {"repair": _repair, "gate": _gate}
     return list(content.get(result.verb, _any)(result))
 
 
@@ -345,6 +346,19 @@ def _study(result: Result) -> Iterator[Block]:
 
 def _repair(result: Result) -> Iterator[Block]:
     yield Paragraph(f"{result.title}: {'; '.join(result.notes)}")
+
+
+def _gate(result: Result) -> Iterator[Block]:
+    """One line per broken bound, then what holds."""
+    yield Paragraph(result.title, "bold")
+    for finding in result.findings:
+        if finding.severity:
+            sign, style = SEVERITY_LOOKS[finding.verdict]
+            yield Paragraph(finding.meaning, COLOURS[style], lead=f"{sign} ")
+    fine = dict.fromkeys(finding.topic for finding in result.findings if not finding.severity)
+    if fine:
+        yield Paragraph(", ".join(fine), "green", lead="✓ OK: ")
+    yield from (Paragraph(note, "dim") for note in result.notes)
 
 
 def _any(result: Result) -> Iterator[Block]:
