@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from theodolite.verbs.comparing import compare
     from theodolite.verbs.extracting import extract
     from theodolite.verbs.fine_tuning import tune
+    from theodolite.verbs.gating import gate
     from theodolite.verbs.probing import probe
     from theodolite.verbs.surveying import survey
 
@@ -46,6 +47,7 @@ _HOME = {
     "compare": "verbs.comparing",
     "extract": "verbs.extracting",
     "findings": "advice.diagnosis",
+    "gate": "verbs.gating",
     "load_repair": "repairs",
     "probe": "verbs.probing",
     "read": "spaces",
@@ -88,6 +90,7 @@ __all__ = [
     "compare",
     "extract",
     "findings",
+    "gate",
     "load_repair",
     "probe",
     "read",

@@ -50,12 +50,13 @@ VERBS: dict[str, Callable[..., Any]] = {
     "repair check": theodolite.repair.check,
     "repair advise": theodolite.advise,
     "calibrate": theodolite.calibrate,
+    "gate": theodolite.gate,
     "report": theodolite.report,
     "study run": Study.run,
 }
 ONLY_ON_THE_COMMAND_LINE = {
-    "survey": {"paths", "model", "list_metrics"},
-    "compare": {"before", "after"},
+    "survey": {"paths", "model", "list_metrics", "strict"},
+    "compare": {"before", "after", "strict"},
     "probe": {"path", "model", "embeddings"},
     "extract": {"model"},
     "tune": {"model"},
@@ -65,6 +66,7 @@ ONLY_ON_THE_COMMAND_LINE = {
     "repair check": set(),
     "repair advise": {"path", "model"},
     "calibrate": {"path", "model", "list_sentences"},
+    "gate": set(),
     "report": {"results"},
     "study run": {"name", "models"},
 }

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from theodolite.cli import cache, calibrate, compare, demo, extract, probe, repair, report, study, survey, tune
+from theodolite.cli import cache, calibrate, compare, demo, extract, gate, probe, repair, report, study, survey, tune
 
 HELP = """Survey embedding spaces: measure how a space is shaped, see what fine-tuning did to it, and repair it.
 
@@ -39,6 +39,7 @@ app.command("extract")(extract.extract_command)
 app.command("tune")(tune.tune_command)
 app.add_typer(repair.app, name="repair")
 app.command("calibrate")(calibrate.calibrate_command)
+app.command("gate")(gate.gate_command)
 app.add_typer(study.app, name="study")
 app.command("report")(report.report_command)
 app.add_typer(cache.app, name="cache")

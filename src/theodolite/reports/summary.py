@@ -45,7 +45,7 @@ def blocks_of(result: Result) -> list[Block]:
         The result of any verb.
     """
     content = {"survey": _survey, "compare": _compare, "probe": _probe, "tune": _tune, "study": _study, "repair": _repair}
-    content |= {"advise": _advise, "calibrate": _calibrate}
+    content |= {"advise": _advise, "calibrate": _calibrate, "gate": _gate}
     return list(content.get(result.verb, _any)(result))
 
 
@@ -404,6 +404,19 @@ def _calibrate(result: Result) -> Iterator[Block]:
         columns.append(Column("95 % interval", [f"[{point['low']:.3f}, {point['high']:.3f}]" for point in points]))
         yield Table("", tuple(columns))
     yield from (Paragraph(note) for note in result.notes[1:])
+
+
+def _gate(result: Result) -> Iterator[Block]:
+    """One line per broken bound, then what holds."""
+    yield Paragraph(result.title, "bold")
+    for finding in result.findings:
+        if finding.severity:
+            sign, style = SEVERITY_LOOKS[finding.verdict]
+            yield Paragraph(finding.meaning, COLOURS[style], lead=f"{sign} ")
+    fine = dict.fromkeys(finding.topic for finding in result.findings if not finding.severity)
+    if fine:
+        yield Paragraph(", ".join(fine), "green", lead="✓ OK: ")
+    yield from (Paragraph(note, "dim") for note in result.notes)
 
 
 def _any(result: Result) -> Iterator[Block]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
@@ -171,8 +172,18 @@ def survey_space(
         findings=judged,
         pictures=space_picture(space, chosen[-1], texts, seed=seed),
         notes=sample_note(last),
-        provenance=provenance(cloud_facts(last, title) | {"unit": space.origin.pooling, "layers": list(chosen)}),
+        provenance=provenance(
+            cloud_facts(last, title) | {"unit": space.origin.pooling, "layers": list(chosen)} | texts_digest(space)
+        ),
     )
+
+
+def texts_digest(space: Space) -> dict[str, str]:
+    """A hash of the texts or tokens of a space, by which a gate tells whether two results are of the same ones."""
+    column = next((name for name in ("sentence", "token") if name in space.rows), None)
+    if column is None:
+        return {}
+    return {"texts": hashlib.sha256("\0".join(map(str, space.rows[column])).encode("utf-8", "replace")).hexdigest()}
 
 
 def _streamed(opened: EncoderInput, metrics: Sequence[str], *, sample: int, seed: int, progress: Progress) -> Result:
