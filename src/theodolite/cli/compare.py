@@ -50,6 +50,7 @@ def compare_command(
     dtype: opt.Dtype = "float32",
     max_length: opt.MaxLength = None,
     trust_remote_code: opt.Trust = False,
+    allow_unknown: opt.AllowUnknown = False,
     as_json: opt.AsJson = False,
     output: opt.Output = None,
     report: opt.Report = None,

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-UNITS = "tokens, cls, mean, max, last, words, pairs"
+UNITS = "text, tokens, cls, mean, max, last, words, pairs"
 
 Key = Annotated[
     str | None, typer.Option(help="Array to read from an .npz or .safetensors file that holds several.", metavar="NAME")
@@ -61,7 +61,7 @@ ScoreRange = Annotated[
     str | None, typer.Option(help="Lowest and highest score of your own pairs, such as 0,5.", metavar="LOW,HIGH")
 ]
 Encoding = Annotated[str | None, typer.Option(help="Encoding of the files, if it is not the usual one.", metavar="NAME")]
-Unit = Annotated[str | None, typer.Option(help=f"What gets a vector: {UNITS}; the task's own by default.", metavar="UNIT")]
+Unit = Annotated[str | None, typer.Option(help=f"What gets a vector: {UNITS}; text for sentence models, otherwise the task's own by default.", metavar="UNIT")]
 Layers = Annotated[str, typer.Option(help="all, last, or numbers separated by commas; 0 is the embeddings.", metavar="LIST")]
 Specials = Annotated[bool, typer.Option("--specials", help="Count special tokens among the tokens.")]
 BatchSize = Annotated[int | None, typer.Option(help="Texts per batch; chosen by length by default.", min=1, metavar="N")]
@@ -70,6 +70,10 @@ Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.", metava
 MaxLength = Annotated[int | None, typer.Option(help="Number of tokens that a text is cut to.", min=1, metavar="N")]
 Revision = Annotated[str | None, typer.Option(help="Revision of the model on the Hub.", metavar="NAME")]
 Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
+
+AllowUnknown = Annotated[
+    bool, typer.Option("--allow-unknown", help="Go on even if a fifth of the tokens or more is unknown to the tokenizer.")
+]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Output = Annotated[

@@ -47,6 +47,7 @@ def survey_command(
     max_length: opt.MaxLength = None,
     revision: opt.Revision = None,
     trust_remote_code: opt.Trust = False,
+    allow_unknown: opt.AllowUnknown = False,
     as_json: opt.AsJson = False,
     output: opt.Output = None,
     report: opt.Report = None,

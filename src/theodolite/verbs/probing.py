@@ -169,6 +169,7 @@ class _Labelled:
     take: Callable[[int | None], Floats]
     y: NDArray[Any]
     about: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
 
     def subset(self, rows: NDArray[Any]) -> _Labelled:
         """The same with only some of the rows."""
@@ -334,6 +335,7 @@ def _space_labels(space: Space, labels: Labels | None, layers: str | int | Seque
     """The chosen layers of a space, with the labels of one of its columns or those given."""
     import numpy as np
 
+    from theodolite.models.token_counts import counts_line
     from theodolite.spaces.space import choose_layers
 
     if labels is None or isinstance(labels, (str, os.PathLike)):
@@ -357,6 +359,7 @@ def _space_labels(space: Space, labels: Labels | None, layers: str | int | Seque
         lambda layer: space[layer if layer is not None else -1],
         np.array([str(label) for label in values]),
         about,
+        counts_line(space.origin.counts),
     )
 
 
@@ -367,7 +370,7 @@ def _encode(opened: EncoderInput, *, hold_out: float | None, seed: int, progress
     reading = opened.reading
     task = reading.declared_task()
     assert task is not None
-    unit = reading.unit or task.unit
+    unit = reading.unit_for(opened.model)
     parts = _splits(task, reading, hold_out=hold_out, seed=seed)
     encoder = reading.load_encoder(opened.model)
     sides = []
@@ -427,7 +430,7 @@ def _prepared(
     from theodolite.core.sampling import sample_by_label
 
     train, test = data.train, data.test
-    notes: list[str] = []
+    notes = [train.note] if train.note else []
     labels = np.unique(train.y)
     if len(labels) < 2:
         raise ValueError(f"all {len(train.y):,} rows have the label {labels[0]!s}; there must be at least two labels")

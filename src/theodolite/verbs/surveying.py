@@ -170,20 +170,24 @@ def survey_space(
         rows=tuple(rows),
         findings=judged,
         pictures=space_picture(space, chosen[-1], texts, seed=seed),
-        notes=sample_note(last),
+        notes=(*space_notes(space), *sample_note(last)),
         provenance=provenance(cloud_facts(last, title) | {"unit": space.origin.pooling, "layers": list(chosen)}),
     )
 
 
 def _streamed(opened: EncoderInput, metrics: Sequence[str], *, sample: int, seed: int, progress: Progress) -> Result:
-    from theodolite.models.streaming import survey_layers
+    from theodolite.models.batches import Reading as EncoderReading
+    from theodolite.models.streaming import survey_reading
+    from theodolite.models.token_counts import counts_line
 
-    encoder = opened.reading.load_encoder(opened.model)
     options = opened.encoding_options(progress)
-    rows = survey_layers(encoder, opened.texts.texts, metrics, sample=sample, seed=seed, **options)
+    steps = options.pop("progress")
+    encoder = opened.reading.load_encoder(opened.model)
+    reading = EncoderReading.of(encoder, opened.texts.texts, **options)
+    rows = survey_reading(reading, metrics, sample=sample, seed=seed, progress=steps)
     facts = {"name": opened.name, "n": rows[0].n, "d": rows[0].d, "dtype": encoder.dtype, "unit": opened.texts.unit}
-    note = "no findings: the vectors were not kept"
-    return Result(verb="survey", title=opened.name, rows=tuple(rows), notes=(note,), provenance=provenance(facts))
+    notes = (counts_line(reading.counts.to_dict()), "no findings: the vectors were not kept")
+    return Result(verb="survey", title=opened.name, rows=tuple(rows), notes=notes, provenance=provenance(facts))
 
 
 def _require_streamable(opened: Any, bootstrap: int) -> None:
@@ -225,6 +229,13 @@ def provenance(*inputs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     from theodolite.core.rows import current_versions
 
     return {"command": command_line(), "inputs": [dict(each) for each in inputs], "versions": current_versions(), **more}
+
+
+def space_notes(space: Space) -> tuple[str, ...]:
+    """What the vectors are, if their unit alone does not say it, and what the tokenizer made of the texts."""
+    from theodolite.models.token_counts import counts_line
+
+    return tuple(filter(None, (space.origin.description, counts_line(space.origin.counts))))
 
 
 def sample_note(cloud: Cloud) -> tuple[str, ...]:
