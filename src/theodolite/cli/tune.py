@@ -37,7 +37,7 @@ def tune_command(
     learning_rate: Annotated[
         float | None, typer.Option("--learning-rate", "--lr", help="Peak learning rate.", metavar="X")
     ] = None,
-    pooling: Annotated[str | None, typer.Option(help="mean or cls.", metavar="NAME")] = None,
+    pooling: Annotated[str | None, typer.Option(help="mean, cls or last (the last token, for decoders).", metavar="NAME")] = None,
     method: Annotated[
         str,
         typer.Option(
@@ -95,6 +95,7 @@ def tune_command(
     device: Annotated[str, typer.Option(help="auto or cpu.", metavar="NAME")] = "auto",
     revision: opt.Revision = None,
     trust_remote_code: opt.Trust = False,
+    allow_unknown: opt.AllowUnknown = False,
     overwrite: opt.Overwrite = False,
     as_json: opt.AsJson = False,
 ) -> None:

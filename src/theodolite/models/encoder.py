@@ -11,7 +11,7 @@ from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from theodolite.core.options import option
-from theodolite.models.location import STATIC, EncoderError, Location, find_encoder
+from theodolite.models.location import STATIC, EncoderError, Location, find_encoder, hidden_state_numbers
 from theodolite.models.pipeline import (
     Pipeline,
     is_sentence_model,
@@ -72,7 +72,6 @@ class Encoder:
         self.max_length = _max_length(self.module, tokenizer, max_length)
         self.is_static = False
         self._pipeline, self._trusted = pipeline, False
-        self._arguments = set(inspect.signature(self.module.forward).parameters)
 
     @classmethod
     def load(
@@ -204,7 +203,7 @@ class Encoder:
     @property
     def n_layers(self) -> int:
         """Number of hidden states: the embeddings and every layer."""
-        return int(self.module.config.num_hidden_layers) + 1
+        return len(hidden_state_numbers(self.module.config))
 
     @property
     def d(self) -> int:
@@ -242,16 +241,11 @@ class Encoder:
         """
         import torch
 
-        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
+        inputs = {"input_ids": ids, "attention_mask": mask}
         if types is not None:
             inputs["token_type_ids"] = types
-        if "use_cache" in self._arguments:  # keys and values for the next token would only cost memory
-            inputs["use_cache"] = False
         with evaluating(self.module), torch.inference_mode():
-            states = self.module(**inputs, output_hidden_states=True, return_dict=True).hidden_states
-        if len(states) != self.n_layers:
-            raise EncoderError(f"{self.name} returned {len(states)} hidden states; its configuration promises {self.n_layers}")
-        return tuple(states)
+            return layer_states(self.module, **inputs)
 
     def fingerprint(self, *, whole_texts: bool = False) -> str:
         """SHA-256 of all weights: equal for equal encoders, wherever they were loaded from.
@@ -272,6 +266,29 @@ class Encoder:
             # As bytes, because NumPy has no bfloat16.
             digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()
+
+
+def layer_states(module: Any, **inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The hidden states of every layer, (texts, tokens, d) each, in the module's own mode.
+
+    Parameters
+    ----------
+    module
+        A model of transformers.
+    inputs
+        What its `forward` takes.
+    """
+    options: dict[str, Any] = {"output_hidden_states": True, "return_dict": True}
+    if "use_cache" in inspect.signature(module.forward).parameters:  # keys and values for the next token would only cost memory
+        options["use_cache"] = False
+    output = module(**inputs, **options)
+    states, numbers = output.hidden_states, hidden_state_numbers(module.config)
+    if len(states) != numbers[-1] + 1:
+        name = type(module).__name__
+        raise EncoderError(f"{name} returned {len(states)} hidden states; its configuration promises {numbers[-1] + 1}")
+    last = getattr(output, "last_hidden_state", None)
+    # Some families, as CLIP, normalise the last layer once more; a model with a head returns its hidden states only.
+    return (*(states[number] for number in numbers[:-1]), states[numbers[-1]] if last is None else last)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,7 @@ from theodolite.models.encoder import quiet_loading
 from theodolite.models.location import EncoderError
 
 Doubles: TypeAlias = NDArray[np.float64]
-Pooling: TypeAlias = Literal["cls", "mean"]
+Pooling: TypeAlias = Literal["cls", "mean", "last"]
 
 SELF_TEST = "self_test.json"
 # The texts that a written model is tested on.
@@ -167,11 +167,12 @@ def _modules(folder: Path, pooling: Pooling | None) -> list[dict[str, Any]]:
             raise ValueError(f"the model has a pooling of its own; leave {option('pooling', pooling)} out")
         modules: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
         return sorted(modules, key=lambda module: int(module["idx"]))
-    if pooling not in ("cls", "mean"):
-        raise ValueError(f"{folder.name} is a plain encoder without pooling: choose pooling='cls' or 'mean' (not {pooling!r})")
+    if pooling not in get_args(Pooling):
+        rule = "choose pooling='cls', 'mean' or 'last'"
+        raise ValueError(f"{folder.name} is a plain encoder without pooling: {rule} (not {pooling!r})")
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     (folder / "1_Pooling").mkdir()
-    modes = {f"pooling_mode_{name}": name.startswith(pooling) for name in ("cls_token", "mean_tokens", "max_tokens")}
+    modes = {f"pooling_mode_{name}": name.startswith(pooling) for name in ("cls_token", "mean_tokens", "max_tokens", "lasttoken")}
     d = config.get("hidden_size", config.get("dim", config.get("d_model")))
     write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": d, **modes})
     modules = [{"path": "", "type": f"{_TYPES}Transformer"}, {"path": "1_Pooling", "type": f"{_TYPES}Pooling"}]
@@ -184,7 +185,7 @@ def _vectors(folder: Path, texts: Sequence[str], *, without_last: bool = False) 
     from sentence_transformers import SentenceTransformer
 
     with quiet_loading():
-        model: Any = SentenceTransformer(str(folder), device="cpu")
+        model: Any = SentenceTransformer(str(folder), device="cpu", trust_remote_code=False)
         if without_last:
             model = SentenceTransformer(modules=list(model)[:-1], device="cpu")
         vectors = model.encode(list(texts), show_progress_bar=False, convert_to_numpy=True)

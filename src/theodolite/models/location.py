@@ -241,7 +241,23 @@ def last_layer(location: Location) -> int:
         config = AutoConfig.from_pretrained(location.place, **location.loading_options())
     except (OSError, ValueError) as error:
         raise location.loading_error(error) from None
-    return int(config.num_hidden_layers)
+    return len(hidden_state_numbers(config)) - 1
+
+
+def hidden_state_numbers(config: Any) -> list[int]:
+    """Which of the hidden states that a model returns are its layers: one state for every token each.
+
+    Parameters
+    ----------
+    config
+        The configuration of a transformers model.
+    """
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    if getattr(text, "model_type", "") != "funnel":
+        return list(range(int(text.num_hidden_layers) + 1))
+    # Funnel halves the sequence after its first block, and its decoder brings it back to full length.
+    blocks = [size * repeats for size, repeats in zip(text.block_sizes, text.block_repeats, strict=True)]
+    return [*range(blocks[0] + 1), *range(sum(blocks) + 1, sum(blocks) + text.num_decoder_layers + 2)]
 
 
 def _looks_like_path(model: str | os.PathLike[str]) -> bool:
