@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="the extra `models` is not installed")
-library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
 
+import sentence_transformers as library
 import torch
 
 from theodolite.models.encoder import Encoder

@@ -187,7 +187,9 @@ def _prompted(encoder: Encoder, inputs: TextInputs) -> TextInputs:
             f"{encoder.name} is not a sentence-transformers model, so it has no vector of a whole text of its own; use {units}"
         )
     if inputs.second is not None:
-        raise EncoderError(f"{option('unit', 'text')} encodes one text at a time, and these are pairs in one sequence; use {units}")
+        raise EncoderError(
+            f"{option('unit', 'text')} encodes one text at a time, and these are pairs in one sequence; use {units}"
+        )
     prompt = encoder.pipeline.prompt
     return replace(inputs, texts=[prompt + text for text in inputs.texts]) if prompt else inputs
 

@@ -115,7 +115,7 @@ def add_dense(
     modules = _modules(folder, pooling)
     ends_normalized = str(modules[-1]["type"]).rpartition(".")[2] == "Normalize"
     if after_normalize and not ends_normalized:
-        raise ValueError(f"the model does not end with a Normalize; leave {option('after_normalize')} out")
+        raise ValueError("the model does not end with a Normalize, so the map cannot come after one")
     X = _vectors(folder, texts, without_last=ends_normalized and not after_normalize)
     if X.shape[1] != len(M):
         raise ValueError(f"the map takes {len(M)} dimensions and the model gives {X.shape[1]}; fit it on this model's vectors")
@@ -167,7 +167,7 @@ def _modules(folder: Path, pooling: Pooling | None) -> list[dict[str, Any]]:
             raise ValueError(f"the model has a pooling of its own; leave {option('pooling', pooling)} out")
         modules: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
         return sorted(modules, key=lambda module: int(module["idx"]))
-    if pooling not in get_args(Pooling):
+    if pooling is None or pooling not in get_args(Pooling):
         rule = "choose pooling='cls', 'mean' or 'last'"
         raise ValueError(f"{folder.name} is a plain encoder without pooling: {rule} (not {pooling!r})")
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))

@@ -179,7 +179,14 @@ def _fingerprint(reading: Reading) -> str:
     """Equal for equal weights, tokens, rows, batches and precision: what a continued extraction must share with the first."""
     encoder, plan = reading.encoder, reading.plan
     digest = plan.digest(*reading.batches)
-    about = [encoder.fingerprint(whole_texts=reading.unit == "text"), digest, reading.unit, reading.layers, encoder.dtype, plan.is_maximum]
+    about = [
+        encoder.fingerprint(whole_texts=reading.unit == "text"),
+        digest,
+        reading.unit,
+        reading.layers,
+        encoder.dtype,
+        plan.is_maximum,
+    ]
     return hashlib.sha256(json.dumps(about).encode()).hexdigest()
 
 

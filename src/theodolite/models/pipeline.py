@@ -156,7 +156,7 @@ def static_parts(table: Any, tokenizer: Any) -> tuple[Any, Any]:
 
         def __init__(self, weight: torch.Tensor) -> None:
             super().__init__()
-            self.embedding = nn.Embedding.from_pretrained(weight, freeze=True)
+            self.embedding = nn.Embedding(weight.shape[0], weight.shape[1], _weight=weight, _freeze=True)
             self.config = SimpleNamespace(num_hidden_layers=0, hidden_size=weight.shape[1], name_or_path="")
 
         def forward(self, input_ids: torch.Tensor, **_: Any) -> Any:
@@ -172,7 +172,8 @@ def static_parts(table: Any, tokenizer: Any) -> tuple[Any, Any]:
     if unknown is None and model.get("unk_id") is not None:
         unknown = model["vocab"][model["unk_id"]][0]
     weight = torch.as_tensor(table).detach().float()
-    return StaticVectors(weight).eval(), PreTrainedTokenizerFast(tokenizer_object=copied, unk_token=unknown)
+    fast: Any = PreTrainedTokenizerFast
+    return StaticVectors(weight).eval(), fast(tokenizer_object=copied, unk_token=unknown)
 
 
 def static_pipeline(model: Any) -> Pipeline:

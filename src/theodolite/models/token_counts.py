@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from theodolite.core.options import option
 from theodolite.models.encoder import Encoder
 from theodolite.models.location import EncoderError

@@ -205,7 +205,12 @@ class Reading:
         own = TEXT_UNIT if task is None else task.unit
         # A sentence model has its own vector for a text, but none for a word or for two texts in one sequence, and one layer.
         is_text = task is None or not (task.on_words or task.kind == "pair_classification")
-        if models and is_text and self.layers in ("all", "last") and all(is_sentence_source(each, self.revision) for each in models):
+        if (
+            models
+            and is_text
+            and self.layers in ("all", "last")
+            and all(is_sentence_source(each, self.revision) for each in models)
+        ):
             return "text"
         return own
 
@@ -226,6 +231,7 @@ class Reading:
 
 Kind: TypeAlias = Literal["space", "encoder", "file", "memory"]
 
+# Which reading options each kind of input has a use for.
 DESCRIPTIONS: dict[Kind, str] = {
     "space": "a space, whose vectors are there already",
     "encoder": "an encoder",
@@ -238,7 +244,6 @@ APPLICABLE: dict[Kind, tuple[str, ...]] = {
     "file": ("key", "columns"),
     "memory": (),
 }
-"""Which reading options each kind of input has a use for."""
 
 
 def reads_input(*without: str) -> Callable[[Callable[Arguments, Returned]], Callable[Arguments, Returned]]:
@@ -433,7 +438,7 @@ def input_kind(source: Any, reading: Reading) -> Kind:
 
 
 def is_sentence_source(model: Any, revision: str | None = None) -> bool:
-    """Whether a model has a vector of its own for a whole text: a sentence-transformers folder, id or object, or static vectors."""
+    """Whether a model has its own vector for a whole text: a sentence-transformers folder, id or object, or static vectors."""
     from theodolite.models.location import is_sentence_location
     from theodolite.models.pipeline import is_sentence_model, is_static_model
 
