@@ -163,7 +163,9 @@ def survey_space(
     last = Cloud(space[chosen[-1]], sample=sample, seed=seed)
     judged: tuple[Finding, ...] = ()
     if findings:
-        judged = _judge(last, metric_rows(last, default_metrics()), space.origin.model or title, layer=chosen[-1])
+        positions = space.rows["position"] if space.unit == "tokens" and "position" in space.rows else None
+        rows_of_last = metric_rows(last, default_metrics())
+        judged = _judge(last, rows_of_last, space.origin.model or title, layer=chosen[-1], positions=positions)
     return Result(
         verb="survey",
         title=title,
@@ -202,10 +204,16 @@ def _no(name: str) -> str:
     return option(f"no_{name}") if option(name).startswith("--") else f"{name}=False"
 
 
-def _judge(cloud: Cloud, rows: Sequence[Row], model: str, *, layer: int | None = None) -> tuple[Finding, ...]:
+def _judge(
+    cloud: Cloud, rows: Sequence[Row], model: str, *, layer: int | None = None, positions: Sequence[int] | None = None
+) -> tuple[Finding, ...]:
+    """The findings, worst first; of tokens, whose positions are known, also on what carries most of their norm."""
     from theodolite.advice.diagnosis import findings
+    from theodolite.advice.sinks import sink_findings
 
-    return tuple(replace(finding, model=model, layer=layer) for finding in findings(cloud, rows))
+    sinks = [] if positions is None else sink_findings(cloud, positions)
+    worst_first = sorted([*sinks, *findings(cloud, rows)], key=lambda finding: -finding.severity)
+    return tuple(replace(finding, model=model, layer=layer) for finding in worst_first)
 
 
 def _space_name(source: Any, space: Space) -> str:
