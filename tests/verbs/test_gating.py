@@ -147,7 +147,10 @@ def test_the_last_layer_is_judged_unless_another_is_named(here: Path) -> None:
         ("[bound]\niso_score = { min = 0 }", "no use for 'bound'; did you mean 'bounds'"),
         ("[bounds]\niso_score = { drop = 0.1 }", r"names none: baseline = 'baseline'"),
         ("[survey]\nmetrics = ['iso_score']\n[bounds]\niso_score = { min = 0 }", r"\[survey\] must say what is measured"),
-        ("[survey]\nsource = 'vectors.npy'\nsede = 1\n[bounds]\niso_score = { min = 0 }", r"no option 'sede'; did you mean 'seed'"),
+        (
+            "[survey]\nsource = 'vectors.npy'\nsede = 1\n[bounds]\niso_score = { min = 0 }",
+            r"no option 'sede'; did you mean 'seed'",
+        ),
         ("[bounds]\niso_score = { min = 0 }", "does not say what to measure"),
         ("[score]\nsource = 'vectors.npy'\nlayers = 'all'\n[bounds]\nspearman = { min = 0 }", "needs pairs of texts with scores"),
     ],

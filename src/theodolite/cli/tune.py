@@ -12,7 +12,17 @@ from theodolite.cli.output import guarded, print_json, show
 
 @guarded
 @opt.reading_options(
-    "task", "data", "own", "kind", "column", "score_range", "encoding", "max_length", "revision", "trust_remote_code"
+    "task",
+    "data",
+    "own",
+    "kind",
+    "column",
+    "score_range",
+    "encoding",
+    "max_length",
+    "revision",
+    "trust_remote_code",
+    "allow_unknown",
 )
 def tune_command(
     context: typer.Context,
@@ -35,7 +45,7 @@ def tune_command(
     learning_rate: Annotated[
         float | None, typer.Option("--learning-rate", "--lr", help="Peak learning rate.", metavar="X")
     ] = None,
-    pooling: Annotated[str | None, typer.Option(help="mean or cls.", metavar="NAME")] = None,
+    pooling: Annotated[str | None, typer.Option(help="mean, cls or last (the last token, for decoders).", metavar="NAME")] = None,
     method: Annotated[
         str,
         typer.Option(

@@ -296,7 +296,7 @@ def _vectors(
     from sentence_transformers import SentenceTransformer
 
     with quiet_loading():
-        model: Any = SentenceTransformer(str(folder), device="cpu")
+        model: Any = SentenceTransformer(str(folder), device="cpu", trust_remote_code=False)
         if without_last:
             # The last module is left out in place: another pipeline of the others would lose the model's prompts.
             del model[-1]

@@ -14,6 +14,7 @@ from theodolite.core.numbers import interval_text, number_text, short_number
 from theodolite.core.result import Effect, Finding, Result, Verdict
 from theodolite.core.rows import Row
 from theodolite.core.states import DIFFERENCE, state_title
+from theodolite.metrics.isoscore import iso_score_ceiling
 from theodolite.metrics.registry import LAYER_METRICS, METRICS, label_of
 from theodolite.reports.blocks import Block, Paragraph
 from theodolite.reports.displays import Item, grouped
@@ -27,6 +28,8 @@ COLOURS = {"fails": "red", "open": "yellow", "holds": "green"}
 # What a tuning run measures of the vectors that its head reads, next to the task's score.
 SHAPE = ("iso_score", "ev_1", "ev_2", "ev_3")
 SCORES = ("accuracy", "macro_f1", "matthews", "pearson", "spearman")
+# Rows for each dimension from which on the plain IsoScore is within a tenth of the corrected one.
+ENOUGH_ROWS = 10
 LONGEST_LABEL = 24
 # How `advise` calls vectors without a change.
 UNCHANGED = "leave it alone"
@@ -332,16 +335,26 @@ def _median_seed(rows: Sequence[Row]) -> int | None:
 
 
 def _steps(rows: Sequence[Row]) -> Iterator[Block]:
-    """What a tracker measured of every layer at the first and the last step."""
-    metrics = (*LAYER_METRICS, "mean_minimum_distance")
+    """What a tracker measured of every layer at the first and the last step; of few vectors, IsoScore is the corrected one."""
+    size = next((row for row in rows if row.metric == "iso_score_corrected" and row.layer is not None), None)
+    n, d = (0, 0) if size is None else (size.n or 0, size.d or 0)
+    is_small = 0 < n < ENOUGH_ROWS * d
+    metrics = [*LAYER_METRICS, "mean_minimum_distance"]
+    if is_small:
+        metrics[metrics.index("iso_score")] = "iso_score_corrected"
     tracked = [row for row in rows if row.layer is not None and not row.label and row.metric in metrics and row.step is not None]
     steps = sorted({row.step for row in tracked if row.step is not None})
     if len(steps) < 2 or len({row.seed for row in tracked}) > 1:
         return
-    yield Paragraph(f"geometry of a fixed sample, step {steps[0]} → {steps[-1]}:")
+    sample = f"a fixed sample of {n:,} vectors" if n else "a fixed sample"
+    yield Paragraph(f"geometry of {sample}, step {steps[0]} → {steps[-1]}:")
     # Tracked while it trained and measured again afterwards, a step has two rows: the later one counts.
     ends = {(row.layer, row.metric, row.step): row for row in tracked if row.step in (steps[0], steps[-1])}
     yield from _pivoted(sorted(ends.values(), key=lambda row: row.step or 0), "layer", "metric", _change)
+    if is_small:
+        ceiling = iso_score_ceiling(n, d)
+        fault = f"cannot exceed {short_number(ceiling)}" if ceiling < 1 else "is too low"
+        yield Paragraph(f"the plain IsoScore of {n:,} vectors in {d:,} dimensions {fault}; the corrected one is shown", "dim")
 
 
 def _study(result: Result) -> Iterator[Block]:

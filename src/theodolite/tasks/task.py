@@ -10,8 +10,9 @@ from theodolite.core.options import ON_COMMAND_LINE, option
 
 Kind: TypeAlias = Literal["similarity", "classification", "pair_classification", "tagging", "word_pairs"]
 Format: TypeAlias = Literal["sts", "glue", "cola", "trec", "conllu", "streusle", "table", "jsonl", "conll", "embedded"]
-# What one vector stands for: a token, the [CLS] token, a text (mean, max or last of its tokens), a word, or two words.
-Unit: TypeAlias = Literal["tokens", "cls", "mean", "max", "last", "words", "pairs"]
+# What one vector stands for: a text as a sentence model encodes it, a token, the [CLS] token, a text (mean, max or last of its
+# tokens), a word, or two words.
+Unit: TypeAlias = Literal["text", "tokens", "cls", "mean", "max", "last", "words", "pairs"]
 
 # All units.
 UNITS: tuple[Unit, ...] = get_args(Unit)

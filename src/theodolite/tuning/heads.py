@@ -17,7 +17,7 @@ from torch import nn
 
 from theodolite.models.alignment import RowPlan, plan_rows, warn_dropped
 from theodolite.models.batches import Progress, padded
-from theodolite.models.encoder import Encoder, evaluating
+from theodolite.models.encoder import Encoder, evaluating, text_part
 from theodolite.models.tokens import Ints, TextInputs
 from theodolite.tasks.task import Unit
 
@@ -290,5 +290,5 @@ def encoder_of(model: Any) -> nn.Module:
         encoder = inner[0].auto_model
     else:
         encoder = inner.encoder if isinstance(inner, LinearHead) else getattr(inner, "base_model", inner)
-    assert isinstance(encoder, nn.Module)
-    return encoder
+    part: nn.Module = text_part(encoder)
+    return part

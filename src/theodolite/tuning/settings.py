@@ -11,7 +11,7 @@ from theodolite.core.options import option
 from theodolite.tasks.declarations import find_task
 from theodolite.tasks.task import Task
 
-Pooling: TypeAlias = Literal["mean", "cls"]
+Pooling: TypeAlias = Literal["mean", "cls", "last"]
 Schedule: TypeAlias = Literal["linear", "constant"]
 # When the geometry is measured: at the end of every epoch, every N steps, or at these steps; step 0 always.
 When: TypeAlias = Literal["epoch"] | int | tuple[int, ...]
@@ -155,8 +155,8 @@ class TuneSettings:
     schedule
         "linear" (the learning rate falls to 0) or "constant", after the warm-up.
     pooling
-        "mean" or "cls"; by default the mean for Siamese runs and [CLS] for others. Tasks on words always take the mean of each
-        word's subwords.
+        "mean", "cls" or "last" (the last token, for decoders); by default the mean for Siamese runs and [CLS] for others. Tasks
+        on words always take the mean of each word's subwords.
     siamese
         Whether the two texts of a similarity task are encoded apart and compared by their cosine; otherwise both are one
         sequence, with one output and squared error.
@@ -196,6 +196,8 @@ class TuneSettings:
         "auto" or "cpu".
     revision, trust_remote_code
         As in `Encoder.load`.
+    allow_unknown
+        Whether any share of the texts' tokens may be unknown to the tokenizer; a fifth is an error otherwise.
     method
         A key of `METHODS`. It acts on the vectors that the head takes; tasks on words and Siamese runs have none.
     strength
@@ -237,6 +239,7 @@ class TuneSettings:
     device: Literal["auto", "cpu"] = "auto"
     revision: str | None = None
     trust_remote_code: bool = False
+    allow_unknown: bool = False
     method: Method = "plain"
     strength: float | None = None
     published: bool = False

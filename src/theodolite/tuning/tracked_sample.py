@@ -18,7 +18,7 @@ from torch import nn
 from theodolite.core.files import whole_file
 from theodolite.core.rows import Row, current_versions
 from theodolite.core.sampling import sample_by_label, sample_rows
-from theodolite.models.encoder import Encoder, evaluating
+from theodolite.models.encoder import Encoder, evaluating, layer_states
 from theodolite.models.tokens import text_inputs
 from theodolite.spaces.space import choose_layers
 from theodolite.tasks.examples import Examples
@@ -84,7 +84,7 @@ class Sample:
             inputs = {name: tensor.to(device) for name, tensor in batch.items() if name != "labels"}
             spots = inputs.pop("spots")
             is_real = spots[:, 0].sum(-1) > 0  # texts have different numbers of words, and so of vectors
-            hidden = encoder(**inputs, output_hidden_states=True).hidden_states
+            hidden = layer_states(encoder, **inputs)
             for layer in choose_layers(layers, range(len(hidden))):
                 parts.setdefault(layer, []).append(pooled_vectors(hidden[layer], spots)[is_real].float().cpu().numpy())
         return {layer: np.concatenate(blocks) for layer, blocks in parts.items()}

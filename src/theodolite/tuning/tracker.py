@@ -37,7 +37,7 @@ from theodolite.tuning.tracked_sample import (
 )
 
 # What is measured by default: cheap on a few hundred vectors.
-METRICS = ("iso_score", "mean_cosine", "effective_rank", "ev_1", "log_partition_isotropy")
+METRICS = ("iso_score", "iso_score_corrected", "mean_cosine", "effective_rank", "ev_1", "log_partition_isotropy")
 # Texts in the sample by default.
 TEXTS = 256
 # A layer that was beyond a bound before training has collapsed if less than this share of what it had then is left.

@@ -24,6 +24,10 @@ from theodolite.core.files import changed_file, hashes_in, sync, sync_all, write
 from theodolite.core.options import option
 from theodolite.models.batches import Progress
 from theodolite.models.encoder import Encoder
+from theodolite.models.token_counts import count_tokens
+from theodolite.models.tokens import text_inputs, tokenize
+from theodolite.tasks.task import Unit
+from theodolite.tuning.runs import Splits
 from theodolite.tuning.settings import TuneSettings
 
 MARKER = "whole.json"
@@ -55,6 +59,46 @@ class FiniteLoss:
         if sealed_facts(best) is None:
             raise ValueError(f"{best} is not as it was written, and has the best weights; run this again to train them again")
         super()._load_best_model()  # type: ignore[misc]
+
+
+class PlainCheckpoints:
+    """Checkpoints of plain weights: they load back whatever a strategy put inside, and whatever tensors share their memory."""
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:  # noqa: ARG002  # the trainers' signature
+        from safetensors.torch import save_file
+
+        folder = Path(output_dir or str(self.args.output_dir))  # type: ignore[attr-defined]
+        folder.mkdir(parents=True, exist_ok=True)
+        weights: dict[str, torch.Tensor] = {}
+        places: set[int] = set()
+        for name, tensor in self.model.state_dict().items():  # type: ignore[attr-defined]
+            # Safetensors writes no two tensors of one memory, as tied embeddings are.
+            weights[name] = tensor.clone() if tensor.data_ptr() in places else tensor.contiguous()
+            places.add(tensor.data_ptr())
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:  # noqa: ARG002
+        from safetensors.torch import load_file
+
+        weights = load_file(Path(resume_from_checkpoint) / "model.safetensors")
+        self.model.load_state_dict(weights)  # type: ignore[attr-defined]
+
+
+def check_tokens(settings: TuneSettings, encoder: Encoder, splits: Splits) -> None:
+    """Warn if the tokenizer does not fit the training texts, or raise if it does not at all.
+
+    Parameters
+    ----------
+    settings
+        The run's settings.
+    encoder
+        Its tokenizer is judged.
+    splits
+        The examples.
+    """
+    unit: Unit = "mean"  # tokens are the same for every unit but words, whose texts are the same
+    inputs = text_inputs(splits.train, unit, together=not settings.is_siamese)
+    count_tokens(encoder, [(inputs, tokenize(encoder, inputs))]).check(allow_unknown=settings.allow_unknown)
 
 
 def load_encoder(settings: TuneSettings) -> Encoder:

@@ -110,7 +110,7 @@ class TunedClassifier:
 
     @property
     def pooling(self) -> str:
-        """What the head reads: "cls", "mean" or "words"."""
+        """What the head reads: "cls", "mean", "last" or "words"."""
         return str(self.about["pooling"])
 
     def logits(self, texts: Sequence[str], second: Sequence[str] | None = None) -> NDArray[np.float32]:
@@ -147,7 +147,7 @@ class TunedClassifier:
         return self._read(texts, second)[0]
 
     def _read(self, texts: Sequence[str], second: Sequence[str] | None) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        if self.pooling not in ("cls", "mean"):
+        if self.pooling == "words":
             raise ValueError(f"this head is for words ({self.about['kind']}), not for whole texts")
         unit: Any = self.pooling
         dataset = TextDataset.of(self.encoder, replace(text_inputs(texts, unit), second=second), unit)
@@ -189,9 +189,8 @@ class TunedClassifier:
         """
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
-        encoder: Any = self.model.encoder
         with quiet_loading():
-            encoder.save_pretrained(place)
+            self.encoder.saveable.save_pretrained(place)
             self.encoder.tokenizer.save_pretrained(place)
         write_weights(self.model.head, place / HEAD_WEIGHTS)
         write_json(place / HEAD, {**self.about, "max_length": self.encoder.max_length})

@@ -35,7 +35,7 @@ def tune(
     epochs: int | None = None,
     batch_size: int | None = None,
     learning_rate: float | None = None,
-    pooling: Literal["mean", "cls"] | None = None,
+    pooling: Literal["mean", "cls", "last"] | None = None,
     method: Literal["plain", "isolayer", "isobn", "cosreg", "istar"] = "plain",
     strength: float | None = None,
     published: bool = False,
@@ -56,6 +56,7 @@ def tune(
     device: str = "auto",
     revision: str | None = None,
     trust_remote_code: bool = False,
+    allow_unknown: bool = False,
     overwrite: bool = False,
     progress: bool | Progress | None = None,
 ) -> Result:
@@ -120,6 +121,8 @@ def tune(
         Revision of the model on the Hub.
     trust_remote_code
         Whether to run code that comes with the model.
+    allow_unknown
+        Whether any share of tokens may be unknown to the tokenizer; a fifth is an error otherwise.
     overwrite
         Whether another run in the folder may be replaced.
     progress
@@ -158,6 +161,7 @@ def tune(
         "stop_on_collapse": stop_on_collapse or None,
         "report_to": tuple(report_to) or None,
         "trust_remote_code": trust_remote_code or None,
+        "allow_unknown": allow_unknown or None,
         "device": None if device == "auto" else device,
     }
     options: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}

@@ -52,6 +52,7 @@ class ReadingOptions(TypedDict, total=False):
     revision: str | None
     trust_remote_code: bool
     tokenizer: Any
+    allow_unknown: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +84,8 @@ class Reading:
     encoding
         Encoding of the task's or own files; that of the task's release, or UTF-8, by default.
     unit
-        What gets a vector: tokens, cls, mean, max, last, words or pairs; the task's own by default, mean for plain texts.
+        What gets a vector: text, tokens, cls, mean, max, last, words or pairs. By default text (what its own `encode` returns)
+        for a sentence model, otherwise the task's own, mean for plain texts.
     layers
         "all", "last", or numbers; 0 is the embeddings, negative numbers count from the last.
     specials
@@ -102,6 +104,8 @@ class Reading:
         Whether to run code that comes with the model.
     tokenizer
         The tokenizer of a model that is already in memory.
+    allow_unknown
+        Whether any share of tokens may be unknown to the tokenizer; a fifth is an error otherwise.
     """
 
     key: str | None = None
@@ -125,6 +129,7 @@ class Reading:
     revision: str | None = None
     trust_remote_code: bool = False
     tokenizer: Any = None
+    allow_unknown: bool = False
 
     def has_texts(self) -> bool:
         """Whether the options name texts for an encoder to read."""
@@ -183,6 +188,31 @@ class Reading:
             ways = f"{option('task', 'NAME')}, {own}, or {option('texts', 'FILE')}"
             raise ValueError(f"say which texts the encoder is to read: {ways}")
         return task
+
+    def unit_for(self, *models: Any) -> str:
+        """What gets a vector: the unit that was chosen, or the default for these models, one for all of them.
+
+        Parameters
+        ----------
+        models
+            Encoders as `Encoder.load` takes them; none for the task's own unit.
+        """
+        from theodolite.tasks.task import TEXT_UNIT
+
+        if self.unit is not None:
+            return self.unit
+        task = self.declared_task()
+        own = TEXT_UNIT if task is None else task.unit
+        # A sentence model has its own vector for a text, but none for a word or for two texts in one sequence, and one layer.
+        is_text = task is None or not (task.on_words or task.kind == "pair_classification")
+        if (
+            models
+            and is_text
+            and self.layers in ("all", "last")
+            and all(is_sentence_source(each, self.revision) for each in models)
+        ):
+            return "text"
+        return own
 
     def load_encoder(self, model: Any) -> Encoder:
         """The encoder of an id, a folder, `demo`, or a model in memory."""
@@ -259,27 +289,26 @@ class Texts:
     name: str
 
     @classmethod
-    def of(cls, reading: Reading) -> Texts:
-        """The texts that the options name."""
+    def of(cls, reading: Reading, model: Any = None) -> Texts:
+        """The texts that the options name, with the unit that fits the model."""
         task = reading.require_texts()
         if task is None:
             assert reading.texts is not None
-            return cls._plain(reading.texts, reading)
+            return cls._plain(reading.texts, reading, model)
         from theodolite.tasks.loading import load_task
 
         split = reading.split or task.scored_split
         examples = load_task(task, split, reading.data, encoding=reading.encoding)
-        return cls(examples, reading.unit or task.unit, f"{task.name} {split}")
+        return cls(examples, reading.unit_for(model), f"{task.name} {split}")
 
     @classmethod
-    def _plain(cls, texts: str | os.PathLike[str] | Sequence[str], reading: Reading) -> Texts:
+    def _plain(cls, texts: str | os.PathLike[str] | Sequence[str], reading: Reading, model: Any) -> Texts:
         from theodolite.spaces.readers.text import read_texts
-        from theodolite.tasks.task import TEXT_UNIT
 
         for name in ("split", "data"):
             if getattr(reading, name) is not None:
                 raise ValueError(f"{option(name, 'X')} belongs to a task; leave it out with {option('texts', 'FILE')}")
-        unit = reading.unit or TEXT_UNIT
+        unit = reading.unit_for(model)
         if isinstance(texts, (str, os.PathLike)):
             return cls(read_texts(texts, reading.encoding or "utf-8"), unit, os.fspath(texts))
         return cls(list(texts), unit, f"{len(texts):,} texts")
@@ -295,7 +324,7 @@ class EncoderInput:
     @functools.cached_property
     def texts(self) -> Texts:
         """The texts, read when they are first asked for."""
-        return Texts.of(self.reading)
+        return Texts.of(self.reading, self.model)
 
     @property
     def name(self) -> str:
@@ -326,6 +355,7 @@ def encoding_options(reading: Reading, unit: str, name: str, progress: Progress)
         "layers": reading.layers,
         "specials": reading.specials,
         "batch_size": reading.batch_size or "auto",
+        "allow_unknown": reading.allow_unknown,
         "progress": progress.steps(f"encoding {name}"),
     }
 
@@ -395,7 +425,7 @@ def input_kind(source: Any, reading: Reading) -> Kind:
 
     if not isinstance(source, (str, os.PathLike)):
         homes = {each.__module__.partition(".")[0] for each in type(source).__mro__}
-        if homes & {"transformers", "sentence_transformers"} or type(source).__name__ == "Encoder":
+        if homes & {"transformers", "sentence_transformers", "model2vec", "wordllama"} or type(source).__name__ == "Encoder":
             return "encoder"
         return "space" if isinstance(source, Space) else "memory"
     if is_space(source):
@@ -405,6 +435,16 @@ def input_kind(source: Any, reading: Reading) -> Kind:
         marks = ("config.json", "modules.json", "config_sentence_transformers.json")
         return "encoder" if any((path / name).is_file() for name in marks) else "file"
     return "encoder" if not path.exists() and reading.has_texts() else "file"
+
+
+def is_sentence_source(model: Any, revision: str | None = None) -> bool:
+    """Whether a model has its own vector for a whole text: a sentence-transformers folder, id or object, or static vectors."""
+    from theodolite.models.location import is_sentence_location
+    from theodolite.models.pipeline import is_sentence_model, is_static_model
+
+    if isinstance(model, (str, os.PathLike)):
+        return is_sentence_location(model, revision=revision)
+    return bool(getattr(model, "module_names", ())) or is_sentence_model(model) or is_static_model(model)
 
 
 def looks_like_a_model(source: str | os.PathLike[str]) -> bool:

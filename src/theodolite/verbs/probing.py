@@ -170,6 +170,7 @@ class _Labelled:
     take: Callable[[int | None], Floats]
     y: NDArray[Any]
     about: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
 
     def subset(self, rows: NDArray[Any]) -> _Labelled:
         """The same with only some of the rows."""
@@ -305,6 +306,7 @@ def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None
 
     from theodolite.core.vectors import array
     from theodolite.metrics.cloud import Cloud
+    from theodolite.models.token_counts import counts_line
     from theodolite.spaces.readers.labels import labels_for
     from theodolite.spaces.space import choose_layers
 
@@ -324,7 +326,8 @@ def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None
         y = np.array(in_memory if in_memory is not None else space.labels(name or "label"))
         about = {key: value for key, value in space.about(-1).items() if key != "layer"}
         layers = choose_layers(reading.layers, space.layers)
-        rows = _Labelled(layers, lambda layer: space[-1 if layer is None else layer], y, about)
+        note = counts_line(space.origin.counts)
+        rows = _Labelled(layers, lambda layer: space[-1 if layer is None else layer], y, about, note)
         n, title = space.n, "the space"
     else:
         if labels is None:
@@ -345,7 +348,7 @@ def _encode(opened: EncoderInput, *, hold_out: float | None, seed: int, progress
     reading = opened.reading
     task = reading.declared_task()
     assert task is not None
-    unit = reading.unit or task.unit
+    unit = reading.unit_for(opened.model)
     parts = _splits(task, reading, hold_out=hold_out, seed=seed)
     encoder = reading.load_encoder(opened.model)
     sides = []
@@ -405,7 +408,7 @@ def _prepared(
     from theodolite.core.sampling import sample_by_label
 
     train, test = data.train, data.test
-    notes: list[str] = []
+    notes = [train.note] if train.note else []
     labels = np.unique(train.y)
     if len(labels) < 2:
         raise ValueError(f"all {len(train.y):,} rows have the label {labels[0]!s}; there must be at least two labels")

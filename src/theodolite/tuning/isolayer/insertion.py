@@ -219,7 +219,7 @@ def load_with_layer(folder: str | os.PathLike[str]) -> InsertedLayer:
     if layer is None:
         raise FileNotFoundError(f"{folder} has no layer.json: no layer was saved in it")
     with quiet_loading():
-        model = AutoModelForSequenceClassification.from_pretrained(folder)
+        model = AutoModelForSequenceClassification.from_pretrained(folder, trust_remote_code=False, weights_only=True)
     return insert_layer(model.eval(), layer, at=at)
 
 
