@@ -217,7 +217,7 @@ def _findings(findings: Sequence[Finding]) -> Iterator[str]:
 def _bounds(findings: Sequence[Finding]) -> Iterator[str]:
     """The bounds of a gate, broken ones first, as a table for a pull request."""
     ordered = sorted(findings, key=lambda finding: -finding.severity)
-    texts = {
+    texts: dict[str, list[Any]] = {
         "": [SEVERITY_LOOKS[finding.verdict][0] for finding in ordered],
         "bound": [finding.topic for finding in ordered],
         "layer": ["" if finding.layer is None else str(finding.layer) for finding in ordered],
