@@ -68,7 +68,7 @@ def test_an_unknown_ending_lists_the_known_ones(tmp_path: Path) -> None:
 
 def test_options_that_do_not_apply_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "v.npy", X)
-    with pytest.raises(ValueError, match=r"key='a' is for \.npz and \.safetensors files: leave it out"):
+    with pytest.raises(ValueError, match=r"key='a' is for \.npz, \.safetensors files: leave it out"):
         read(tmp_path / "v.npy", key="a")
     with pytest.raises(ValueError, match=r"columns='a,b' is for .*: leave it out"):
         read(tmp_path / "v.npy", columns=["a", "b"])

@@ -33,6 +33,8 @@ def compare_command(
     cache: opt.Cache = True,
     key: opt.Key = None,
     columns: opt.Columns = None,
+    delimiter: opt.Delimiter = None,
+    header: opt.Header = None,
     task: opt.TaskName = None,
     split: opt.Split = None,
     data: opt.Data = None,

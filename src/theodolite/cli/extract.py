@@ -23,6 +23,8 @@ def extract_command(
     kind: opt.Kind = None,
     column: opt.Column = None,
     score_range: opt.ScoreRange = None,
+    delimiter: opt.Delimiter = None,
+    header: opt.Header = None,
     encoding: opt.Encoding = None,
     unit: opt.Unit = None,
     layers: opt.Layers = "all",

@@ -23,6 +23,17 @@ Columns = Annotated[
         metavar="LIST",
     ),
 ]
+Delimiter = Annotated[
+    str | None, typer.Option(help="What separates the cells of a .csv, .tsv or .txt table; found by default.", metavar="TEXT")
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether its first line names the columns; without, they are 0, 1, 2, ...",
+        show_default=False,
+    ),
+]
 Metrics = Annotated[
     str | None, typer.Option(help="Metrics to measure, separated by commas; see survey --list-metrics.", metavar="LIST")
 ]

@@ -70,6 +70,8 @@ def probe_command(
     seed: opt.Seed = 0,
     key: opt.Key = None,
     columns: opt.Columns = None,
+    delimiter: opt.Delimiter = None,
+    header: opt.Header = None,
     task: opt.TaskName = None,
     split: Annotated[str | None, typer.Option(help="Split to fit on; train by default.", metavar="NAME")] = None,
     data: opt.Data = None,

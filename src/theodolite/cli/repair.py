@@ -58,6 +58,8 @@ def fit_command(
     seed: opt.Seed = 0,
     key: opt.Key = None,
     columns: opt.Columns = None,
+    delimiter: opt.Delimiter = None,
+    header: opt.Header = None,
     layers: Layers = "last",
     overwrite: opt.Overwrite = False,
 ) -> None:
@@ -89,6 +91,8 @@ def apply_command(
     to: Annotated[str, typer.Option("--to", metavar="FILE", help="File to write: .npy, .safetensors or .parquet.")],
     key: opt.Key = None,
     columns: opt.Columns = None,
+    delimiter: opt.Delimiter = None,
+    header: opt.Header = None,
     layers: Layers = "last",
     overwrite: opt.Overwrite = False,
 ) -> None:

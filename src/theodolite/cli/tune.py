@@ -27,6 +27,8 @@ def tune_command(
     kind: opt.Kind = None,
     column: opt.Column = None,
     score_range: opt.ScoreRange = None,
+    delimiter: opt.Delimiter = None,
+    header: opt.Header = None,
     encoding: opt.Encoding = None,
     preset: Annotated[
         str | None,

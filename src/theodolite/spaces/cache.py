@@ -50,7 +50,13 @@ def clean() -> int:
 
 
 def cached_moments(
-    path: AnyPath, *, key: str | None = None, columns: str | Sequence[str] | None = None, data: Source | None = None
+    path: AnyPath,
+    *,
+    key: str | None = None,
+    columns: str | Sequence[str] | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    data: Source | None = None,
 ) -> Moments:
     """Moments of a file of vectors: from the cache if the file has not changed since, otherwise computed and stored.
 
@@ -59,23 +65,24 @@ def cached_moments(
 
     Parameters
     ----------
-    path, key, columns
+    path, key, columns, delimiter, header
         What to read, as in `read`.
     data
         The file, if it is open already.
     """
-    fingerprint = _fingerprint(path, key, columns)
-    source = data if data is not None else read(path, key=key, columns=columns)
+    options = (key, columns.split(",") if isinstance(columns, str) else columns, delimiter, header)
+    fingerprint = _fingerprint(path, options)
+    source = data if data is not None else read(path, key=key, columns=columns, delimiter=delimiter, header=header)
     entry = where() / "moments" / f"{fingerprint}.npz" if fingerprint else None
     moments = _load(entry, source) if entry else None
     if moments is None:
         moments = Moments.of(source)
-        if entry is not None and fingerprint == _fingerprint(path, key, columns):  # unchanged while it was read
+        if entry is not None and fingerprint == _fingerprint(path, options):  # unchanged while it was read
             _store(moments, entry, sum(file.size for file in files_of(locate(path))))
     return moments
 
 
-def _fingerprint(path: AnyPath, key: str | None, columns: str | Sequence[str] | None) -> str | None:
+def _fingerprint(path: AnyPath, options: Sequence[Any]) -> str | None:
     """A name for the file as it is now: path, size and time of change of every part, and how it is read."""
     file = locate(path)
     if file.local is None:
@@ -83,9 +90,7 @@ def _fingerprint(path: AnyPath, key: str | None, columns: str | Sequence[str] | 
     parts = [part.local for part in files_of(file) if part.local]
     # A hash of the content would cost the pass over the file that the cache is there to save.
     state = [(str(part.resolve()), part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
-    if columns is not None:
-        columns = columns.split(",") if isinstance(columns, str) else list(columns)
-    return hashlib.sha256(json.dumps([FORMAT, state, key, columns]).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps([FORMAT, state, *options], default=list).encode()).hexdigest()[:32]
 
 
 def _load(entry: Path, source: Source) -> Moments | None:

@@ -14,7 +14,16 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.files import Lock, replace_folder, require_free_folder, sha256_of, sync, undo_half_replacement, whole_file
+from theodolite.core.files import (
+    Lock,
+    parse_json,
+    replace_folder,
+    require_free_folder,
+    sha256_of,
+    sync,
+    undo_half_replacement,
+    whole_file,
+)
 from theodolite.spaces.folder import ABOUT, FORMAT, ROWS, layer_name, require_disk_space, write_about
 from theodolite.spaces.row_table import checked_rows, write_row_table
 from theodolite.spaces.space import UNKNOWN, Origin, Space, checked_layers
@@ -282,7 +291,7 @@ def _recover_records(path: Path) -> list[dict[str, Any]]:
     end = 0
     for line in content.splitlines(keepends=True):
         try:
-            record = json.loads(line)
+            record = parse_json(line)
         except ValueError:
             break
         # A line without its end was being written when the process died, even if it happens to be complete JSON.

@@ -303,14 +303,13 @@ def _is_column(labels: Labels | None, opened: Any) -> bool:
 
     if not isinstance(labels, str):
         return False
-    return not isinstance(opened, VectorsInput) or (opened.path or "").endswith(TABLE_ENDINGS)
+    return not isinstance(opened, VectorsInput) or opened.frame is not None or (opened.path or "").endswith(TABLE_ENDINGS)
 
 
 def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None, reading: Reading) -> _Labelled:
     import numpy as np
 
     from theodolite.core.vectors import array
-    from theodolite.spaces.readers.labels import labels_for
 
     if isinstance(opened, EncoderInput):
         raise ValueError("held-out rows of vectors must be vectors too, not an encoder")
@@ -322,12 +321,23 @@ def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None
 
     X = array(opened.vectors.source if isinstance(opened.vectors, Cloud) else opened.vectors)
     if isinstance(labels, (str, os.PathLike)):
-        values: Sequence[str] = labels_for(opened.path or "", os.fspath(labels), n=len(X))
+        values = _labels_by_name(opened, os.fspath(labels), n=len(X))
     else:
         values = [str(label) for label in labels]
     if len(values) != len(X):
         raise ValueError(f"there are {len(values):,} labels for the {len(X):,} rows of {opened.name}; row i needs label i")
     return _Labelled((None,), lambda _: X, np.array(values), {"model": opened.name})
+
+
+def _labels_by_name(opened: VectorsInput, labels: str, *, n: int) -> Sequence[str]:
+    """The labels of a file, or of a column of the table or frame that the vectors are from."""
+    from theodolite.core.frames import column_names, frame_column
+    from theodolite.spaces.readers.labels import checked_label, labels_for
+
+    if opened.frame is not None and labels in column_names(opened.frame):
+        return [checked_label(f"row {row}", value) for row, value in enumerate(frame_column(opened.frame, labels))]
+    options = {"delimiter": opened.reading.delimiter, "header": opened.reading.header}
+    return labels_for(opened.path or "", labels, n=n, **options)
 
 
 def _space_labels(space: Space, labels: Labels | None, layers: str | int | Sequence[int]) -> _Labelled:

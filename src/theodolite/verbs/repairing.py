@@ -40,6 +40,8 @@ def fit(
     seed: int = 0,
     key: str | None = None,
     columns: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
     layers: str | int | Sequence[int] = "last",
     overwrite: bool = False,
     progress: bool | Progress | None = None,
@@ -62,8 +64,8 @@ def fit(
         For `weighted`: the other side of scored pairs, row by row with `source`, and one score per pair (array or file).
     seed
         Seed of k-means, if the repair uses it.
-    key, columns
-        Where in a file the vectors are.
+    key, columns, delimiter, header
+        Where in a file the vectors are, as `theodolite.verbs.inputs.Reading` describes them.
     layers
         Which layer of a space; the last by default.
     overwrite
@@ -87,12 +89,13 @@ def fit(
         )
     if to is not None:
         require_free_folder(to, overwrite=overwrite)
-    vectors = _vectors(source, key, columns, layers)
+    reading = Reading(key=key, columns=columns, delimiter=delimiter, header=header)
+    vectors = _vectors(source, reading, layers)
     with progress_bars(progress) as bars:
         watched = vectors.watched(bars.rows("fitting", vectors.n))
         if pairs is not None:
             values = read_scores(scores) if isinstance(scores, (str, os.PathLike)) else scores
-            repair.fit_pairs(watched, array(_vectors(pairs, key, columns, layers)), values)
+            repair.fit_pairs(watched, array(_vectors(pairs, reading, layers)), values)
         else:
             repair.fit(watched)
     if to is not None:
@@ -108,6 +111,8 @@ def apply(
     to: str | os.PathLike[str],
     key: str | None = None,
     columns: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
     layers: str | int | Sequence[int] = "last",
     overwrite: bool = False,
     progress: bool | Progress | None = None,
@@ -124,8 +129,8 @@ def apply(
         Vectors, a file, or a space, of which one layer is taken.
     to
         File to write: `.npy`, `.safetensors` or `.parquet`.
-    key, columns
-        Where in a file the vectors are.
+    key, columns, delimiter, header
+        Where in a file the vectors are, as `theodolite.verbs.inputs.Reading` describes them.
     layers
         Which layer of a space; the last by default.
     overwrite
@@ -145,22 +150,23 @@ def apply(
 
     require_vectors_file(to, overwrite=overwrite)
     fitted = load_repair(repair) if isinstance(repair, (str, os.PathLike)) else repair
-    vectors = _vectors(source, key, columns, layers)
+    reading = Reading(key=key, columns=columns, delimiter=delimiter, header=header)
+    vectors = _vectors(source, reading, layers)
     with progress_bars(progress) as bars:
         blocks = fitted.transform_blocks(vectors.watched(bars.rows("repairing", vectors.n)))
         rows = write_vectors(blocks, to, n=vectors.n, dtype=None, overwrite=overwrite)
         written = read(to)
         after = Moments.of(written.watched(bars.rows("measuring", written.n)))
-        before = _moments(source, vectors, key, columns)
+        before = _moments(source, vectors, reading)
     return _change(before, after, to, rows)
 
 
-def _vectors(source: Any, key: str | None, columns: Sequence[str] | None, layers: str | int | Sequence[int]) -> Source:
+def _vectors(source: Any, reading: Reading, layers: str | int | Sequence[int]) -> Source:
     from theodolite.core.vectors import source as open_vectors
     from theodolite.metrics.cloud import Cloud
     from theodolite.spaces.space import Space, choose_layers
 
-    opened = open_input(source, Reading(key=key, columns=columns))
+    opened = open_input(source, reading)
     if isinstance(opened, VectorsInput):
         return opened.vectors.source if isinstance(opened.vectors, Cloud) else opened.vectors
     assert isinstance(opened, Space)
@@ -170,14 +176,14 @@ def _vectors(source: Any, key: str | None, columns: Sequence[str] | None, layers
     return open_vectors(opened[chosen[0]])
 
 
-def _moments(source: Any, vectors: Source, key: str | None, columns: Sequence[str] | None) -> Moments:
+def _moments(source: Any, vectors: Source, reading: Reading) -> Moments:
     from pathlib import Path
 
     from theodolite.core.moments import Moments
     from theodolite.spaces.cache import cached_moments
 
     if isinstance(source, (str, os.PathLike)) and Path(source).is_file():
-        return cached_moments(source, key=key, columns=columns, data=vectors)
+        return cached_moments(source, data=vectors, **reading.of_file())
     return Moments.of(vectors)
 
 
