@@ -72,7 +72,7 @@ def few_open_files() -> Iterator[None]:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    taken = max(map(int, os.listdir("/dev/fd")))
+    taken = max(int(path.name) for path in Path("/dev/fd").iterdir())
     resource.setrlimit(resource.RLIMIT_NOFILE, (taken + 40, hard))
     try:
         yield

@@ -162,9 +162,10 @@ READERS: dict[str, Entry] = {
 
 # What a file may hold by accident or on purpose: long numbers, deep nesting, other types, control characters.
 PIECES = [
-    b"9" * 400, b"-1", b"0", b"1e999", b"nan", b"null", b"true", b"{}", b"[]", b"[" * 100_000, b'{"a":' * 20_000, b'"', b"'", b",",
-    b"\t", b"\n", b"\n\n", b"\r", b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\xc2\x85", b"\xe2\x80\xa8", b"\x1b[31m", b"F32", b"I64",
-    b"shape", b"18446744073709551615", b"[[", b"]]", b"=", b"#", b"a = [" * 5_000, b"\\u0000", b"\\ud800", b"d0", b"_", b"1-2", b"1.1",
+    b"9" * 400, b"-1", b"0", b"1e999", b"nan", b"null", b"true", b"{}", b"[]", b"[" * 100_000, b'{"a":' * 20_000, b'"', b"'",
+    b",", b"\t", b"\n", b"\n\n", b"\r", b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\xc2\x85", b"\xe2\x80\xa8", b"\x1b[31m",
+    b"F32", b"I64", b"shape", b"18446744073709551615", b"[[", b"]]", b"=", b"#", b"a = [" * 5_000, b"\\u0000", b"\\ud800",
+    b"d0", b"_", b"1-2", b"1.1",
 ]  # fmt: skip
 
 

@@ -219,7 +219,7 @@ def _from_arrow(table: Any, columns: Sequence[str] | None) -> NDArray[Any]:
 
 def _pandas_kind(series: Any) -> ColumnKind:
     kind = getattr(series.dtype, "kind", "O")
-    if kind in "f":
+    if kind == "f":
         return "floats"
     if kind in "iub":
         return "ints"

@@ -89,7 +89,7 @@ class Row:
         known: dict[str, Any] = {"value": math.nan}
         for entry in fields(cls):
             value, kind = values.get(entry.name), str(entry.type).split(" ")[0]
-            types = {"str": str, "int": int, "float": (int, float)}[kind]
+            types: Any = {"str": str, "int": int, "float": (int, float)}[kind]
             if value is None:
                 continue
             if not isinstance(value, types) or isinstance(value, bool):

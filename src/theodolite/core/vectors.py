@@ -379,7 +379,8 @@ def _regroup(chunks: Iterable[NDArray[Any]], rows: int, d: int, dtype: np.dtype[
         start += len(chunk)
         for low in range(0, len(chunk), rows):
             piece = chunk[low : low + rows]
-            waiting.append(piece)
+            # A piece of a mapped file that waits for others is copied: it would keep its file open.
+            waiting.append(np.array(piece) if isinstance(piece, np.memmap) and len(piece) < rows else piece)
             count += len(piece)
             if count >= rows:
                 joined = waiting[0] if len(waiting) == 1 else np.concatenate(waiting)

@@ -9,6 +9,7 @@ import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from theodolite.core.files import whole_file
 from theodolite.core.moments import FORMAT, Moments

@@ -54,8 +54,8 @@ def read(
     Parameters
     ----------
     path
-        A `.npy`, `.npz`, `.safetensors`, `.parquet`, `.csv`, `.tsv`, `.jsonl`, `.txt`, `.vec`, `.faiss` or `.index` file, a folder
-        of such files, or the folder of a space; a URL such as `s3://…` is opened through fsspec.
+        A `.npy`, `.npz`, `.safetensors`, `.parquet`, `.csv`, `.tsv`, `.jsonl`, `.txt`, `.vec`, `.faiss` or `.index` file, a
+        folder of such files, or the folder of a space; a URL such as `s3://…` is opened through fsspec.
     key
         Name of the array in a `.npz` or `.safetensors` file that holds several, or number of the layer of a space.
     columns

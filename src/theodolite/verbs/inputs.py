@@ -408,7 +408,7 @@ def open_input(source: Any, reading: Reading) -> Input:
     if is_frame(source):
         vectors = open_vectors(frame_vectors(source, reading.columns))
         return VectorsInput(input_name(source), vectors, None, reading, frame=source)
-    reading.refuse("vectors without columns")
+    reading.refuse(f"{DESCRIPTIONS[kind]} without columns")
     return VectorsInput(input_name(source), source if isinstance(source, Cloud) else open_vectors(source), None, reading)
 
 

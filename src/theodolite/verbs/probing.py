@@ -336,8 +336,7 @@ def _labels_by_name(opened: VectorsInput, labels: str, *, n: int) -> Sequence[st
 
     if opened.frame is not None and labels in column_names(opened.frame):
         return [checked_label(f"row {row}", value) for row, value in enumerate(frame_column(opened.frame, labels))]
-    options = {"delimiter": opened.reading.delimiter, "header": opened.reading.header}
-    return labels_for(opened.path or "", labels, n=n, **options)
+    return labels_for(opened.path or "", labels, n=n, delimiter=opened.reading.delimiter, header=opened.reading.header)
 
 
 def _space_labels(space: Space, labels: Labels | None, layers: str | int | Sequence[int]) -> _Labelled:

@@ -171,9 +171,9 @@ def test_the_user_may_say_what_separates_cells_and_whether_there_is_a_header(tmp
     for wrong in ("", "ab", '"', "\n"):
         with pytest.raises(ValueError, match="must be one character"):
             read(tmp_path / "v.csv", delimiter=wrong)
+    path = write(pd.DataFrame({"a": [1.0]}), tmp_path / "v.parquet")
     with pytest.raises(ValueError, match=r"header=False is for \.csv"):
-        write(pd.DataFrame({"a": [1.0]}), tmp_path / "v.parquet")
-        read(tmp_path / "v.parquet", header=False)
+        read(path, header=False)
 
 
 @pytest.mark.parametrize(

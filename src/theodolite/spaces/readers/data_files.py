@@ -300,7 +300,7 @@ def require_numbers(dtype: Any, name: object) -> np.dtype[Any]:
     name
         The file, for the error.
     """
-    kind = np.dtype(dtype)
+    kind: np.dtype[Any] = np.dtype(dtype)
     if kind.kind not in "fiub":
         raise DataError(f"it holds {kind} values; vectors are real numbers: convert them to float32 first", name)
     return kind

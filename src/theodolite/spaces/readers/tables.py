@@ -29,7 +29,7 @@ class DelimitedTable:
     encoding
         Its encoding; None is UTF-8.
     delimiter
-        What separates cells, one character; None is a tab for `.tsv` and `.tab`, and is found in the first lines of anything else.
+        What separates cells, one character; None is a tab for `.tsv` and `.tab`, and found in the first lines of anything else.
     quoting
         Whether quotes around a cell are marks; otherwise they are text.
     has_header
@@ -134,7 +134,7 @@ def find_delimiter(lines: Sequence[str]) -> str | None:
 
 
 def checked_delimiter(text: str) -> str:
-    """A delimiter as the user typed it: one character, or `tab` or `\\t` for a tab.
+    r"""A delimiter as the user typed it: one character, or `tab` or `\t` for a tab.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ class JsonTable:
 
 
 def vector_columns(file: File, names: Sequence[str], kinds: Sequence[ColumnKind], columns: Sequence[str] | None) -> list[int]:
-    """Positions of the columns that hold the vectors, as `core.columns.vector_columns` finds them, with errors that name the file.
+    """The columns that hold the vectors, as `core.columns.vector_columns` finds them, with errors that name the file.
 
     Parameters
     ----------
