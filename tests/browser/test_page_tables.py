@@ -104,4 +104,4 @@ def test_the_numbers_of_a_figure_open_as_a_table(page: Any) -> None:
     assert box.locator("table").count() == 0
     box.locator("summary").click()
     box.locator("tbody tr").first.wait_for()
-    assert "log_partition_isotropy" in box.locator("tbody").inner_text()
+    assert "iso_score\t0.4000\t0.3500\t0.4500" in box.locator("tbody").inner_text()

@@ -105,11 +105,11 @@ def test_json_stays_json_beside_a_report(run: Run) -> None:
 
 
 def test_figures_of_several_runs_cannot_leave_their_folder(files: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
-    from theodolite.reports import static
+    from theodolite.reports import drawing
 
     places: list[Path] = []
-    monkeypatch.setattr(static, "require_figures", lambda: None)
-    monkeypatch.setattr(static, "write_figures", lambda displays, folder: places.append(Path(folder)) or [])
+    monkeypatch.setattr(drawing, "require_figures", lambda: None)
+    monkeypatch.setattr(drawing, "write_figures", lambda displays, folder: places.append(Path(folder)) or [])
     for i, name in enumerate(("../../up", "/etc", "..")):
         study(name, points=10).save(files / str(i))
     run("report", "0", "1", "2", "--to", "page.html", "--figures", "figures")

@@ -32,7 +32,7 @@ LAYERS = (
 LATE_BOUND = {"core/result.py": "theodolite.reports.drawing"}
 """The one exception: a Result draws itself through this module, which it imports by name when it is asked to."""
 WITH_TORCH = {"models", "tuning"}
-LAZILY_WITH_TORCH = {"probes/classifiers/batched.py"}
+LAZILY_WITH_TORCH = {"probes/classifiers/networks.py"}
 """Outside of those layers: imported inside functions alone, for an extra that has a way without it."""
 TORCH = {"torch", "transformers", "sentence_transformers", "accelerate"}
 
@@ -246,4 +246,14 @@ def test_everything_but_the_torch_layers_runs_without_torch() -> None:
 def test_importing_the_package_loads_nothing_heavy() -> None:
     heavy = ["scipy", "sklearn", "pyarrow", "pandas", "polars", "plotly", "rich", "typer", "numba", "torch"]
     code = f"import sys, theodolite\nprint([name for name in {heavy!r} if name in sys.modules])"
+    assert run(code).strip() == "[]"
+
+
+def test_a_survey_does_not_wait_for_libraries_it_has_no_use_for() -> None:
+    slow = ["sklearn", "pandas", "plotly", "torch", "scipy.stats"]
+    code = (
+        "import sys, numpy as np, theodolite\n"
+        "repr(theodolite.survey(np.random.default_rng(0).standard_normal((64, 5))))\n"
+        f"print([name for name in {slow!r} if name in sys.modules])"
+    )
     assert run(code).strip() == "[]"

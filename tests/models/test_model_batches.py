@@ -124,14 +124,14 @@ def test_other_errors_pass_through(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) 
 def test_the_tokens_of_sts_dev_are_as_many_as_the_paper_has(models: Path, data: Path) -> None:
     encoder = Encoder.load(models / "minilm-mlm", device="cpu")
     reading = Reading.of(encoder, load_task("stsb", "dev", data), unit="tokens")
-    assert reading.n == 42_709
+    assert reading.plan.n == 42_709
 
 
 def test_no_word_of_the_treebank_is_lost(models: Path, data: Path) -> None:
     encoder = Encoder.load(models / "minilm-mlm", device="cpu")
-    assert Reading.of(encoder, load_task("pos", "test", data), unit="words").n == 4322
+    assert Reading.of(encoder, load_task("pos", "test", data), unit="words").plan.n == 4322
     pairs = Reading.of(encoder, load_task("dep", "test", data), unit="pairs")
-    assert (pairs.n, pairs.d) == (4122, 768)
+    assert (pairs.plan.n, pairs.d) == (4122, 768)
 
 
 def test_an_empty_text_is_its_special_tokens_or_has_no_vector(tiny: Tiny) -> None:

@@ -76,7 +76,7 @@ def test_words_need_a_task_on_words(tiny: Tiny) -> None:
         (["a"], {"layers": 4}, "no layer 4"),
         (["a"], {"layers": "first"}, "layers.*first"),
         (["a"], {"batch_size": 0}, "at least 1"),
-        (["a"], {"unit": "pairs"}, "two words each"),
+        (["a"], {"unit": "pairs"}, "needs examples of two words"),
         ([""], {"unit": "tokens"}, "no token of their own"),
     ],
 )

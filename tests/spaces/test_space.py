@@ -142,9 +142,9 @@ def test_a_space_says_what_it_is_in_one_line() -> None:
 def test_labels_are_a_column_as_text() -> None:
     space = Space.of(X, rows={"label": list(range(10)), "gap": [0.5] * 9 + [None]})
     assert space.labels() == [str(i) for i in range(10)]
-    with pytest.raises(ValueError, match="row 9 has no 'gap'; every row needs a label"):
+    with pytest.raises(ValueError, match="row 9 of the space has no 'gap'; every row needs a label"):
         space.labels("gap")
-    with pytest.raises(ValueError, match="no column 'pos' of labels; name one of label, gap with labels=NAME"):
+    with pytest.raises(ValueError, match="no column 'pos' of labels; it has label, gap: name one with labels=COLUMN"):
         space.labels("pos")
 
 

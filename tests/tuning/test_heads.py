@@ -208,5 +208,5 @@ def test_a_layer_is_between_the_encoders_vectors_and_the_head(encoder: Encoder, 
 def test_words_have_no_place_for_a_layer(encoder: Encoder, tags: Any) -> None:
     model = LinearHead(encoder.module, 5)
     model.layer = IsotropyLayer(32)
-    with pytest.raises(ValueError, match="one vector per text, not 7: tasks on words"):
+    with pytest.raises(ValueError, match="one vector per text, not 7; tasks on words"):
         model(**batch_of(word_dataset(encoder, load_task(tags, "dev")), 3))

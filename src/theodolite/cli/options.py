@@ -89,8 +89,8 @@ Output = Annotated[
 Report = Annotated[str | None, typer.Option(help="Also write a report to this .html file.", metavar="FILE")]
 Text = Annotated[bool, typer.Option("--text/--no-text", help="Show sentences and tokens in the report.")]
 
+# Options that say what happens to a result; no verb takes them.
 PRINTING = ("as_json", "output", "report", "text")
-"""Options that say what happens to a result; no verb takes them."""
 
 
 def typed_options(context: typer.Context, *without: str) -> dict[str, Any]:
@@ -177,6 +177,7 @@ def _score_range(text: str) -> tuple[float, float]:
     return low, high
 
 
+# How the text of an option becomes what the verb takes, by the verb's name for it.
 PARSERS: dict[str, Callable[[Any], Any]] = {
     "metrics": comma_list,
     "columns": comma_list,
@@ -188,4 +189,3 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "layer": settings_dict("--layer"),
     "settings": settings_dict("--set"),
 }
-"""How the text of an option becomes what the verb takes, by the verb's name for it."""

@@ -163,13 +163,9 @@ def _assign(rows: Floats, centres: Floats) -> _Part:
     squares = np.einsum("ij,ij->i", rows, rows)
     distance = squares - 2 * best
     farthest = int(distance.argmax())
-    return _Part(
-        counts=np.bincount(labels, minlength=len(centres)),
-        sums=np.asarray(members.T @ rows),
-        squares=float(squares.sum(dtype=np.float64)),
-        farthest=rows[farthest].copy(),
-        distance=float(distance[farthest]),
-    )
+    counts, sums = np.bincount(labels, minlength=len(centres)), np.asarray(members.T @ rows)
+    total = float(squares.sum(dtype=np.float64))
+    return _Part(counts, sums, total, rows[farthest].copy(), float(distance[farthest]))
 
 
 def _nearest(rows: Floats, centres: Floats) -> tuple[Indices, Floats]:

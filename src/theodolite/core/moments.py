@@ -254,14 +254,8 @@ class BlockMoments:
         products = centred.T @ centred
         inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0).astype(block.dtype)
         squares = np.square(block, out=centred)  # reuses memory that is no longer needed
-        return cls(
-            mean=shift + offset,
-            offset=offset,
-            products=products,
-            unit_sum=column_sums(block, inverse),
-            unit_squares=column_sums(squares, np.square(inverse)),
-            norms=norms,
-        )
+        unit_sum, unit_squares = column_sums(block, inverse), column_sums(squares, np.square(inverse))
+        return cls(shift + offset, offset, products, unit_sum, unit_squares, norms)
 
 
 def merge_blocks(parts: Iterable[BlockMoments], d: int) -> Moments:

@@ -93,12 +93,9 @@ def find_clusters(
             continue
         rows = np.flatnonzero(np.isin(codes, group))
         with threadpool_limits(1, user_api="blas"):  # the systems are small: a second thread would mostly wait
-            merger = _Merger(
-                np.ascontiguousarray(X[rows]),
-                np.searchsorted(group, codes[rows]).astype(np.int64),
-                np.ascontiguousarray(overlaps[np.ix_(group, group)]),
-                touching,
-            )
+            labels_of_rows = np.searchsorted(group, codes[rows]).astype(np.int64)
+            label_overlaps = np.ascontiguousarray(overlaps[np.ix_(group, group)])
+            merger = _Merger(np.ascontiguousarray(X[rows]), labels_of_rows, label_overlaps, touching)
             while merger.go_on():
                 if progress is not None:
                     progress("merging points", rows_done + merger.merges, total)

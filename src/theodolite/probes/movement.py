@@ -130,20 +130,12 @@ def centroid_movement(
     for code, label in enumerate(labels):
         has_interval = bootstrap > 0 and counts[code] >= FEWEST_ROWS
         deviations = halves[:, code] - halves[:, code].mean() if has_interval else None
-        low, high = deviation_interval(float(distances[code]), deviations, level=level)
-        spread = float(spreads[code])
-        movements.append(
-            Movement(
-                label=label,
-                distance=float(distances[code]),
-                low=None if low is None else max(0.0, low),  # a distance is not negative
-                high=high,
-                relative=float(distances[code]) / spread if spread > 0 else math.nan,
-                spread=spread,
-                n=int(counts[code]),
-                reason="" if spread > 0 else "the label's rows are one point before, so there is no spread to measure by",
-            )
-        )
+        distance, spread = float(distances[code]), float(spreads[code])
+        low, high = deviation_interval(distance, deviations, level=level)
+        low = None if low is None else max(0.0, low)  # a distance is not negative
+        relative = distance / spread if spread > 0 else math.nan
+        reason = "" if spread > 0 else "the label's rows are one point before, so there is no spread to measure by"
+        movements.append(Movement(label, distance, low, high, relative, spread, int(counts[code]), reason))
     return tuple(movements)
 
 

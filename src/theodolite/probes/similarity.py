@@ -280,12 +280,10 @@ def _deviations(x: Source, y: Source, n: int, *, debiased: bool, count: int, see
 
 def _products(K: Doubles, L: Doubles, halves: Doubles, n: int) -> _Products:
     K_halves, L_halves = K @ halves, L @ halves
-    return _Products(
-        n=n,
-        trace=np.sum(halves * ((K * L) @ halves), axis=0),
-        rows=np.sum(halves * K_halves * L_halves, axis=0),
-        sums=np.sum(halves * K_halves, axis=0) * np.sum(halves * L_halves, axis=0),
-    )
+    trace = np.sum(halves * ((K * L) @ halves), axis=0)
+    rows = np.sum(halves * K_halves * L_halves, axis=0)
+    sums = np.sum(halves * K_halves, axis=0) * np.sum(halves * L_halves, axis=0)
+    return _Products(n, trace, rows, sums)
 
 
 def _gram(rows: Any, mean: Doubles, debiased: bool) -> Doubles:

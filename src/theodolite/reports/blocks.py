@@ -78,7 +78,9 @@ def print_blocks(blocks: Sequence[Block], console: Console) -> None:
         lines, omitted = table_lines(block, width)
         console.print(Text("\n".join(lines)), **options)
         if omitted:
-            console.print(Text(f"a wider display also shows: {', '.join(omitted)}", "dim"), **options)
+            for line in Text(f"a wider display also shows: {', '.join(omitted)}", "dim").wrap(console, width):
+                line.rstrip()
+                console.print(line, **options)
 
 
 def text_of_blocks(blocks: Sequence[Block], *, width: int = 100) -> str:
@@ -94,7 +96,9 @@ def text_of_blocks(blocks: Sequence[Block], *, width: int = 100) -> str:
     from rich.console import Console
 
     file = StringIO()
-    print_blocks(blocks, Console(file=file, width=width, no_color=True, force_terminal=False, highlight=False))
+    # In a notebook a console would also display what it prints, next to the string.
+    plain = Console(file=file, width=width, no_color=True, force_terminal=False, force_jupyter=False, highlight=False)
+    print_blocks(blocks, plain)
     return file.getvalue().rstrip("\n")
 
 

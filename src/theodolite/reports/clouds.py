@@ -18,12 +18,7 @@ from theodolite.core.states import state_order, state_title
 from theodolite.reports.wording import clean
 
 # Columns of a picture that its points may be coloured by, and what they are called.
-COLOURS = {
-    "frequency": "word frequency (Zipf scale)",
-    "label": "label",
-    "pos": "part of speech",
-    "cluster": "cluster",
-}
+COLOURS = {"frequency": "word frequency (Zipf scale)", "label": "label", "pos": "part of speech", "cluster": "cluster"}
 # A column with more different values than this is not a colour.
 MOST_CLASSES = 256
 # Classes that have a colour of their own; the others are grey.
@@ -59,7 +54,7 @@ class Colouring:
     def of(cls, pictures: Sequence[Picture], column: str) -> Colouring:
         """The colouring by one column, the same for all of these pictures."""
         if column == "frequency":
-            numbers = np.concatenate([_numbers(picture, column) for picture in pictures])
+            numbers = np.concatenate([cls(column).numbers(picture) for picture in pictures])
             finite = numbers[np.isfinite(numbers)]
             return cls(column, low=float(finite.min()), high=float(finite.max())) if finite.size else cls(column)
         counts = Counter(name for picture in pictures for name in _names(picture, column) if name)
@@ -78,8 +73,10 @@ class Colouring:
         return self.column == "frequency"
 
     def numbers(self, picture: Picture) -> NDArray[np.float64]:
-        """The number of each point; nan if it is not known."""
-        return _numbers(picture, self.column)
+        """The number of each point; nan if it is not known, or if the column of this picture does not hold numbers."""
+        values = picture.columns[self.column] if is_colour(picture, self.column) else [None] * picture.n
+        numbers = np.array([None if _is_missing(value) else value for value in values], np.float64)  # None becomes nan
+        return np.where(np.isfinite(numbers), numbers, np.nan)
 
     def classes(self, picture: Picture) -> NDArray[np.int64]:
         """The place of each point's class among the names; -1 if it is not known."""
@@ -192,15 +189,10 @@ def clouds_document(pictures: Iterable[tuple[str, Picture]], *, text: bool = Tru
         parts = zip(runs, group.pictures, strict=True)
         names = [" · ".join(run + words_of(picture, ("model", "state", "layer"))) or "cloud" for run, picture in parts]
         title = " · ".join(runs[0] + words_of(group.pictures[0], ("model", "task", "layer")))
-        pairs += [
-            {
-                "title": title if group.are_states else "  and  ".join(names[i] for i in pair),
-                "at": [len(packed) + i for i in pair],
-                "states": group.are_states,
-                "group": number,
-            }
-            for pair in group.pairs
-        ]
+        for pair in group.pairs:
+            name = title if group.are_states else "  and  ".join(names[i] for i in pair)
+            at = [len(packed) + i for i in pair]
+            pairs.append({"title": name, "at": at, "states": group.are_states, "group": number})
         packed += [_pack(picture, names[i], group, tokens, sentences) for i, picture in enumerate(group.pictures)]
     return {
         "pictures": packed,
@@ -288,13 +280,6 @@ def _names(picture: Picture, column: str) -> list[str]:
     # Cleaned once per value, not once per point.
     names = {value: "" if _is_missing(value) else clean(value, TOKEN) for value in set(values)}
     return [names[value] for value in values]
-
-
-def _numbers(picture: Picture, column: str) -> NDArray[np.float64]:
-    """The number of each point; nan if it is not known, or if the column of this picture does not hold numbers."""
-    values = picture.columns[column] if is_colour(picture, column) else [None] * picture.n
-    numbers = np.array([None if _is_missing(value) else value for value in values], np.float64)  # None becomes nan
-    return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
 def _is_missing(value: Any) -> bool:

@@ -215,9 +215,10 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
     return groups
 
 
-def last_layer(rows: Iterable[Row]) -> int | None:
-    """The highest layer among the rows; None if no row has one."""
-    return max((row.layer for row in rows if row.layer is not None), default=None)
+def of_last_layer(rows: Sequence[Row]) -> list[Row]:
+    """The rows of the highest layer among them; if no row has a layer, all."""
+    last = max((row.layer for row in rows if row.layer is not None), default=None)
+    return [row for row in rows if row.layer == last]
 
 
 def error_bars(rows: Sequence[Row], colour: str) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from theodolite.core.rows import Row
 from theodolite.core.states import state_title
 from theodolite.metrics.registry import axis_of
-from theodolite.reports.displays import FigureSpec, error_bars, finite_value, grouped, hover_text, last_layer
+from theodolite.reports.displays import FigureSpec, error_bars, finite_value, grouped, hover_text, of_last_layer
 from theodolite.reports.theme import AXIS, GREY, NAME, Pen, Point, panel_grid, panel_position, state_pens, tick_step
 from theodolite.reports.wording import plain
 
@@ -152,7 +152,7 @@ class DotSpec(FigureSpec):
         """The rows of each category's last layer, if only that is drawn as dots; tasks may differ in layers."""
         if not self.by_layer:
             return rows
-        return [row for group in grouped(rows, self._category).values() for row in group if row.layer == last_layer(group)]
+        return [row for group in grouped(rows, self._category).values() for row in of_last_layer(group)]
 
     def _point(self, value: float | None, place: float, text: str) -> Point:
         return (place, value, text) if self.vertical else (value, place, text)

@@ -11,7 +11,7 @@ from theodolite.core.rows import Row
 from theodolite.core.states import FINE_TUNING, state_order
 from theodolite.metrics.registry import LAYER_METRICS, axis_of
 from theodolite.reports.cloud_display import cloud_displays
-from theodolite.reports.displays import Display, FigureSpec, grouped, last_layer, records_of
+from theodolite.reports.displays import Display, FigureSpec, grouped, of_last_layer, records_of
 from theodolite.reports.dots import DotSpec
 from theodolite.reports.label_displays import HeatMapSpec, path_displays
 from theodolite.reports.lines import LineSpec, XAxis
@@ -120,9 +120,7 @@ def _state_and_setting(row: Row) -> str:
 
 def _repairs_of_last_layer(rows: Sequence[Row]) -> list[Row]:
     """Scores after each repair in the last layer, if there is more than one."""
-    repaired = _repaired(rows)
-    last = last_layer(repaired)
-    scores = [row for row in repaired if row.layer == last]
+    scores = of_last_layer(_repaired(rows))
     return scores if len({row.setting for row in scores}) > 1 else []
 
 
@@ -166,7 +164,7 @@ def _probe_scores(rows: Sequence[Row]) -> list[Row]:
     scores = [row for row in _own_task(rows) if row.metric != "probe_accuracy_sd"]
     bounded = []
     for group in grouped(scores, lambda row: row.task).values():
-        for row in (row for row in group if row.layer == last_layer(group)):
+        for row in of_last_layer(group):
             deviation = deviations.get((row.metric, row.task, row.state, row.layer, row.seed))
             bounded.append(row if deviation is None else replace(row, low=row.value - deviation, high=row.value + deviation))
     return bounded
@@ -179,8 +177,7 @@ def _label_pairs(rows: Sequence[Row]) -> list[Row]:
     # If no state was probed by itself, the first step of a tracked run and its last stand for before and after.
     steps = [row.step for row in distances if row.step is not None]
     ends = [row for row in distances if row.step is None] or [row for row in distances if row.step in (min(steps), max(steps))]
-    last = last_layer(ends)
-    pairs = [(row, *two_labels(row.setting, labels)) for row in ends if row.layer == last]
+    pairs = [(row, *two_labels(row.setting, labels)) for row in of_last_layer(ends)]
     return [replace(row, label=first, setting=second) for row, first, second in pairs]
 
 
@@ -191,7 +188,7 @@ def _distances_over_steps(rows: Sequence[Row]) -> list[Row]:
         labelled = [row for row in tracked if row.metric == metric and row.label]
         if len({row.step for row in labelled}) > 1:
             means = [row for row in tracked if row.metric == MEAN_DISTANCE and metric == "minimum_distance"]
-            last = last_layer(labelled)
+            last = of_last_layer(labelled)[0].layer
             # Tracked while it trained and measured again afterwards, a step has two rows: the later one counts.
             latest = {(row.metric, row.label, row.step): row for row in labelled + means if row.layer == last}
             return sorted(latest.values(), key=lambda row: row.step or 0)

@@ -62,14 +62,10 @@ class HeatMapSpec(FigureSpec):
             figure.add_trace(_heat_map(square[np.ix_(order, order)], [labels[j] for j in order]), **place)
             is_first = place["col"] == 1
             figure.update_yaxes(showticklabels=is_first, title_text="label" if is_first else "", **place)
-        ticks = {
-            "tickvals": list(range(len(labels))),
-            "ticktext": [plain(labels[i], 24 if len(labels) <= 20 else 14) for i in order],
-            # Letters shrink with the number of labels, down to what can still be read.
-            "tickfont": {"size": max(6.5, min(12.0, 0.85 * MAP_WIDTH / len(labels)))},
-            "showgrid": False,
-            "ticks": "",
-        }
+        names = [plain(labels[i], 24 if len(labels) <= 20 else 14) for i in order]
+        # Letters shrink with the number of labels, down to what can still be read.
+        font = {"size": max(6.5, min(12.0, 0.85 * MAP_WIDTH / len(labels)))}
+        ticks = {"tickvals": list(range(len(labels))), "ticktext": names, "tickfont": font, "showgrid": False, "ticks": ""}
         figure.update_xaxes(**ticks, tickangle=-90 if len(labels) > 6 else 0, title_text="label", constrain="domain")
         figure.update_yaxes(**ticks, autorange="reversed")  # the first label on top, as in a matrix
         bar = {"title": {"text": "distance", "side": "right"}, "thickness": 12, "outlinewidth": 0, "len": 0.9}
@@ -170,13 +166,10 @@ class PathDisplay(Display):
 
 def _path_trace(path: Sequence[Stop], pen: Pen) -> Scatter:
     ends = (0, len(path) - 1)  # the start and the present are large, what is between is small
-    marker = {
-        "color": pen.colour,
-        "symbol": [f"{pen.symbol}-open" if i == 0 else pen.symbol for i in range(len(path))],
-        "size": [11 if i in ends else 4 for i in range(len(path))],
-        "opacity": 1,
-        "line": {"width": 1.5, "color": pen.colour},
-    }
+    symbols = [f"{pen.symbol}-open" if i == 0 else pen.symbol for i in range(len(path))]
+    sizes = [11 if i in ends else 4 for i in range(len(path))]
+    outline = {"width": 1.5, "color": pen.colour}
+    marker = {"color": pen.colour, "symbol": symbols, "size": sizes, "opacity": 1, "line": outline}
     points = [(stop.x, stop.y, f"{stop.step:,}") for stop in path]
     return pen.draw(points, hover="step %{text}: (%{x:.3g}, %{y:.3g})", marker=marker)
 
@@ -214,12 +207,7 @@ def _heat_map(square: NDArray[np.float64], labels: Sequence[str]) -> Heatmap:
     from plotly.graph_objects import Heatmap
 
     names = [plain(label, NAME) for label in labels]
-    return Heatmap(
-        z=[[value if np.isfinite(value) else None for value in line] for line in square.tolist()],
-        text=[[f"{first} and {second}" for second in names] for first in names],
-        coloraxis="coloraxis",
-        hovertemplate="%{text}: %{z:.4g}<extra></extra>",
-        xgap=0.5,
-        ygap=0.5,
-        hoverongaps=False,
-    )
+    cells = [[value if np.isfinite(value) else None for value in line] for line in square.tolist()]
+    texts = [[f"{first} and {second}" for second in names] for first in names]
+    look = {"coloraxis": "coloraxis", "xgap": 0.5, "ygap": 0.5, "hoverongaps": False}
+    return Heatmap(z=cells, text=texts, hovertemplate="%{text}: %{z:.4g}<extra></extra>", **look)

@@ -197,14 +197,8 @@ class LineSpec(FigureSpec):
 def _cursor(lines: Series, pens: Mapping[str, Pen], step: int) -> dict[str, Any]:
     # The mean of all labels is a line without dots: it is a reference, not something to read off.
     dots = [(row, pens[name]) for name, rows in lines.items() for row in rows if row.step == step and row.label]
-    return {
-        "x": [step] * len(dots),
-        "y": [finite_value(row) for row, _ in dots],
-        "text": [f"{plain(row.label, NAME)}: {hover_text(row)}" for row, _ in dots],
-        "marker": {
-            "size": 11,
-            "color": [pen.colour for _, pen in dots],
-            "symbol": [pen.symbol for _, pen in dots],
-            "line": {"width": 1, "color": AXIS},
-        },
-    }
+    colours, symbols = [pen.colour for _, pen in dots], [pen.symbol for _, pen in dots]
+    marker = {"size": 11, "color": colours, "symbol": symbols, "line": {"width": 1, "color": AXIS}}
+    values = [finite_value(row) for row, _ in dots]
+    texts = [f"{plain(row.label, NAME)}: {hover_text(row)}" for row, _ in dots]
+    return {"x": [step] * len(dots), "y": values, "text": texts, "marker": marker}

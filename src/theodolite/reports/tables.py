@@ -396,9 +396,8 @@ def tables_of(results: Iterable[tuple[str, Result]]) -> list[Table]:
         about = ("run", "model", "task", "split")
         tables.append(_general(kinds["measured"]))
         tables.append(pivot(kinds["states"], rows=(*about, "metric"), columns=("state",), title="By state"))
-        tables.append(
-            pivot(kinds["steps"], rows=(*about, "setting", "layer", "step"), columns=("metric",), title="Over the steps")
-        )
+        over_steps = (*about, "setting", "layer", "step")
+        tables.append(pivot(kinds["steps"], rows=over_steps, columns=("metric",), title="Over the steps"))
     return [table for table in tables if table is not None]
 
 

@@ -214,15 +214,11 @@ def state_pens(names: Iterable[str]) -> dict[str, Pen]:
     # A stable sort: names that are not states stay in the order they came.
     ordered = sorted(dict.fromkeys(names), key=lambda name: state_order(name.partition(",")[0]))
     colours = colours_of(ordered)
-    return {
-        name: Pen(
-            name=state_title(name),
-            colour=colours[name],
-            symbol=SYMBOLS[i % len(SYMBOLS)],
-            dash=DASHES[i // len(SYMBOLS) % len(DASHES)],
-        )
-        for i, name in enumerate(ordered)
-    }
+    pens: dict[str, Pen] = {}
+    for i, name in enumerate(ordered):
+        symbol, dash = SYMBOLS[i % len(SYMBOLS)], DASHES[i // len(SYMBOLS) % len(DASHES)]
+        pens[name] = Pen(name=state_title(name), colour=colours[name], symbol=symbol, dash=dash)
+    return pens
 
 
 def unit_pens(lines: Series) -> dict[str, Pen]:

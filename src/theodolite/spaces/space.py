@@ -227,13 +227,15 @@ class Space:
             There is no such column, or a row has no label.
         """
         if column not in self.rows:
-            hint = f"name one of {', '.join(self.rows) or 'none'} with {option('labels', 'NAME')}"
-            raise ValueError(f"{self!r} has no column {column!r} of labels; {hint}")
+            there = ", ".join(self.rows) or "none"
+            raise ValueError(
+                f"the space has no column {column!r} of labels; it has {there}: name one with {option('labels', 'COLUMN')}"
+            )
         labels = list(self.rows[column])
         # nan is the gap of a column of numbers, and the only value that differs from itself.
         missing = next((row for row, label in enumerate(labels) if label is None or label != label), None)
         if missing is not None:
-            raise ValueError(f"{self!r}: row {missing} has no {column!r}; every row needs a label: leave such rows out")
+            raise ValueError(f"row {missing} of the space has no {column!r}; every row needs a label: leave such rows out")
         return [str(label) for label in labels]
 
 

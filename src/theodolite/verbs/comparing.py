@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from theodolite.metrics.evaluation import Comparison
     from theodolite.spaces.space import Space
 
+# Half-samples for the intervals of two clouds; layers are many, so they get none unless asked for.
 BOOTSTRAP = 200
-"""Half-samples for the intervals of two clouds; layers are many, so they get none unless asked for."""
 
 
 @reads_input("revision")  # two encoders have two

@@ -15,8 +15,8 @@ from theodolite.verbs.progress import Progress, progress_bars
 if TYPE_CHECKING:
     from theodolite.tasks.task import Task
 
+# Where runs go if no folder is named.
 FOLDER = "theodolite-tuned"
-"""Where runs go if no folder is named."""
 
 
 def tune(

@@ -217,6 +217,7 @@ class Reading:
 
 Kind: TypeAlias = Literal["space", "encoder", "file", "memory"]
 
+# Which reading options each kind of input has a use for.
 DESCRIPTIONS: dict[Kind, str] = {
     "space": "a space, whose vectors are there already",
     "encoder": "an encoder",
@@ -230,7 +231,6 @@ APPLICABLE: dict[Kind, tuple[str, ...]] = {
     "file": FILE_OPTIONS,
     "memory": ("columns",),
 }
-"""Which reading options each kind of input has a use for."""
 
 
 def reads_input(*without: str) -> Callable[[Callable[Arguments, Returned]], Callable[Arguments, Returned]]:
@@ -357,6 +357,15 @@ class VectorsInput:
     reading: Reading
     frame: Any = None
     """The frame that the vectors are from, with its other columns."""
+
+    def labels(self, name: str, *, n: int) -> list[str]:
+        """The labels of a file, or of a column of the table or frame that the n vectors are from."""
+        from theodolite.core.frames import column_names, frame_column
+        from theodolite.spaces.readers.labels import checked_label, labels_for
+
+        if self.frame is not None and name in column_names(self.frame):
+            return [checked_label(f"row {row}", value) for row, value in enumerate(frame_column(self.frame, name))]
+        return labels_for(self.path or "", name, n=n, delimiter=self.reading.delimiter, header=self.reading.header)
 
     def cloud(self, progress: Progress, *, sample: int, seed: int, cache: bool) -> Cloud:
         """The vectors as a cloud; a file's moments come from the cache if they are there."""

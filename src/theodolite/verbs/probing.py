@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from theodolite.tasks.examples import Examples
     from theodolite.tasks.task import Task
 
+# Share of a task's examples that is held out if the task has no second split.
 HELD_OUT = 0.2
-"""Share of a task's examples that is held out if the task has no second split."""
+# Rows below which a run is over before an estimate of it would be.
 WORTH_ESTIMATING = 2000
-"""Rows below which a run is over before an estimate of it would be."""
+# Seconds from which on a run is announced.
 WORTH_ANNOUNCING = 30.0
-"""Seconds from which on a run is announced."""
 CLASSIFIERS = ("none", "linear", "mlp")
 LABEL_DISTANCES = ("mean", "minimum")
 
@@ -148,7 +148,8 @@ def probe(
             data = _read(source, labels, options, test=test, test_labels=test_labels, hold_out=hold_out, seed=seed, progress=bars)
         data, notes = _prepared(data, sample=sample, hold_out=hold_out, drop_unseen=drop_unseen, seed=seed)
         files.check(data)
-        settings.check(data)
+        if classifier != "none":
+            data.require_test(option("classifier", classifier))
         fixed = _fixed_clusters(fit_clusters, data)
         if fixed is None:
             notes += _estimate(data, settings)
@@ -183,6 +184,12 @@ class _Data:
     train: _Labelled
     test: _Labelled | None = None
 
+    def require_test(self, user: str) -> None:
+        """Raise, in the name of an option, if there are no held-out rows."""
+        if self.test is None:
+            ways = f"{option('test', 'PATH')} or {option('hold_out', '0.2')}"
+            raise ValueError(f"{user} is scored on held-out rows, and there are none; give {ways}")
+
 
 @dataclass(frozen=True)
 class _Settings:
@@ -197,20 +204,9 @@ class _Settings:
     device: str
 
     def __post_init__(self) -> None:
-        for name, value, choices in (
-            ("classifier", self.classifier, CLASSIFIERS),
-            ("label_distance", self.label_distance, LABEL_DISTANCES),
-        ):
-            if value not in choices:
-                raise ValueError(f"{option(name, value)} must be one of {', '.join(choices)}")
-
-    def check(self, data: _Data) -> None:
-        """Refuse what needs held-out rows if there are none."""
-        if self.classifier != "none" and data.test is None:
-            raise ValueError(
-                f"{option('classifier', self.classifier)} is scored on held-out rows, and there are none; "
-                f"give {option('test', 'PATH')} or {option('hold_out', '0.2')}"
-            )
+        for name, choices in (("classifier", CLASSIFIERS), ("label_distance", LABEL_DISTANCES)):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{option(name, getattr(self, name))} must be one of {', '.join(choices)}")
 
 
 @dataclass(frozen=True)
@@ -224,11 +220,8 @@ class _DirectProbeFiles:
 
     def check(self, data: _Data) -> None:
         """Refuse what could not be written, before the work rather than after it."""
-        if self.predictions and data.test is None:
-            raise ValueError(
-                f"{option('predictions', 'FILE')} are of held-out rows, and there are none; "
-                f"give {option('test', 'PATH')} or {option('hold_out', '0.2')}"
-            )
+        if self.predictions:
+            data.require_test(option("predictions", "FILE"))
         layers = data.train.layers
         for name in ("clusters", "distances", "predictions"):
             path = getattr(self, name)
@@ -241,7 +234,7 @@ class _DirectProbeFiles:
 
     def write(self, measured: LayerProbe, layer: int | None, data: _Data) -> None:
         """Write the files of one layer."""
-        from theodolite.spaces.readers import text as text
+        from theodolite.spaces.readers import text
 
         probe = measured.probe
         if self.clusters:
@@ -307,66 +300,41 @@ def _is_column(labels: Labels | None, opened: Any) -> bool:
 
 
 def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None, reading: Reading) -> _Labelled:
+    """The rows of vectors or of a space's chosen layers, with the labels of a file, of a column, or those given."""
     import numpy as np
 
     from theodolite.core.vectors import array
+    from theodolite.metrics.cloud import Cloud
+    from theodolite.spaces.space import choose_layers
 
     if isinstance(opened, EncoderInput):
         raise ValueError("held-out rows of vectors must be vectors too, not an encoder")
-    if not isinstance(opened, VectorsInput):
-        return _space_labels(opened, labels, reading.layers)
-    if labels is None:
-        raise ValueError(f"{opened.name} has vectors but no labels; give {option('labels', 'FILE:COLUMN')}")
-    from theodolite.metrics.cloud import Cloud
-
-    X = array(opened.vectors.source if isinstance(opened.vectors, Cloud) else opened.vectors)
+    in_memory = name = None
     if isinstance(labels, (str, os.PathLike)):
-        values = _labels_by_name(opened, os.fspath(labels), n=len(X))
+        name = os.fspath(labels)
+    elif labels is not None:
+        # nan is the gap of a column of numbers, and the only value that differs from itself.
+        missing = next((row for row, label in enumerate(labels) if label is None or label != label), None)
+        if missing is not None:
+            raise ValueError(f"row {missing} has no label; every row needs one: leave such rows out")
+        in_memory = [str(label) for label in labels]
+    if not isinstance(opened, VectorsInput):
+        space = opened
+        y = np.array(in_memory if in_memory is not None else space.labels(name or "label"))
+        about = {key: value for key, value in space.about(-1).items() if key != "layer"}
+        layers = choose_layers(reading.layers, space.layers)
+        rows = _Labelled(layers, lambda layer: space[-1 if layer is None else layer], y, about)
+        n, title = space.n, "the space"
     else:
-        values = [str(label) for label in labels]
-    if len(values) != len(X):
-        raise ValueError(f"there are {len(values):,} labels for the {len(X):,} rows of {opened.name}; row i needs label i")
-    return _Labelled((None,), lambda _: X, np.array(values), {"model": opened.name})
-
-
-def _labels_by_name(opened: VectorsInput, labels: str, *, n: int) -> Sequence[str]:
-    """The labels of a file, or of a column of the table or frame that the vectors are from."""
-    from theodolite.core.frames import column_names, frame_column
-    from theodolite.spaces.readers.labels import checked_label, labels_for
-
-    if opened.frame is not None and labels in column_names(opened.frame):
-        return [checked_label(f"row {row}", value) for row, value in enumerate(frame_column(opened.frame, labels))]
-    return labels_for(opened.path or "", labels, n=n, delimiter=opened.reading.delimiter, header=opened.reading.header)
-
-
-def _space_labels(space: Space, labels: Labels | None, layers: str | int | Sequence[int]) -> _Labelled:
-    """The chosen layers of a space, with the labels of one of its columns or those given."""
-    import numpy as np
-
-    from theodolite.spaces.space import choose_layers
-
-    if labels is None or isinstance(labels, (str, os.PathLike)):
-        column = "label" if labels is None else os.fspath(labels)
-        if column not in space.rows:
-            there = ", ".join(space.rows) or "none"
-            raise ValueError(
-                f"the space has no column {column!r} of labels; it has {there}: name one with {option('labels', 'COLUMN')}"
-            )
-        values = list(space.rows[column])
-    else:
-        column, values = "label", list(labels)
-    missing = next((row for row, label in enumerate(values) if label is None or label != label), None)
-    if missing is not None:
-        raise ValueError(f"row {missing} has no {column!r}; every row needs a label: leave such rows out")
-    if len(values) != space.n:
-        raise ValueError(f"there are {len(values):,} labels for the {space.n:,} rows of the space; row i needs label i")
-    about = {key: value for key, value in space.about(-1).items() if key != "layer"}
-    return _Labelled(
-        choose_layers(layers, space.layers),
-        lambda layer: space[layer if layer is not None else -1],
-        np.array([str(label) for label in values]),
-        about,
-    )
+        if labels is None:
+            raise ValueError(f"{opened.name} has vectors but no labels; give {option('labels', 'FILE:COLUMN')}")
+        X = array(opened.vectors.source if isinstance(opened.vectors, Cloud) else opened.vectors)
+        n, title = len(X), opened.name
+        y = np.array(in_memory if name is None else opened.labels(name, n=n))
+        rows = _Labelled((None,), lambda _: X, y, {"model": title})
+    if len(y) != n:
+        raise ValueError(f"there are {len(y):,} labels for the {n:,} rows of {title}; row i needs label i")
+    return rows
 
 
 def _encode(opened: EncoderInput, *, hold_out: float | None, seed: int, progress: Progress) -> _Data:
@@ -382,7 +350,7 @@ def _encode(opened: EncoderInput, *, hold_out: float | None, seed: int, progress
     sides = []
     for name, examples in parts.items():
         options = encoding_options(reading, unit, f"{task.name} {name}", progress)
-        labelled = _space_labels(extract_space(encoder, examples, **options), None, "all")
+        labelled = _labelled(extract_space(encoder, examples, **options), None, Reading())
         sides.append(replace(labelled, about={**labelled.about, "split": name}))
     title = f"{encoder.name}, {task.name} {next(iter(parts))}"
     return _Data(title, sides[0], sides[1] if len(sides) > 1 else None)

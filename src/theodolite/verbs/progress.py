@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+# Called with (done, total).
 Steps: TypeAlias = Callable[[int, int], None]
-"""Called with (done, total)."""
 
 
 class Progress:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from theodolite.core.vectors import Source
     from theodolite.repairs.base import Repair
 
+# What is reported of a repair: the two numbers it is most often fitted for.
 CHANGE = ("mean_cosine", "iso_score")
-"""What is reported of a repair: the two numbers it is most often fitted for."""
 
 
 def fit(

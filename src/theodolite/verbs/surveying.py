@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from theodolite.metrics.cloud import Cloud
     from theodolite.spaces.space import Space
 
+# Rows that metrics comparing rows with rows look at.
 SAMPLE = 10_000
-"""Rows that metrics comparing rows with rows look at."""
 
 
 @reads_input()

@@ -29,6 +29,9 @@ from theodolite.probes.labels import labelled, require_match, single_precision
 # Called with (done, total); an error it raises ends the work.
 Progress: TypeAlias = Callable[[int, int], None]
 
+# Fields of a score that are attributes of the fitted probe, whose names end in an underscore there.
+_CHOSEN = ("hidden", "alpha", "cv_score", "epochs", "seconds", "note")
+
 
 @dataclass(frozen=True)
 class ProbeScore:
@@ -96,14 +99,9 @@ class BaseClassifierProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             mean=float(np.mean(scores)),
             sd=float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0,
             scores=scores,
-            hidden=self.hidden_,
-            alpha=self.alpha_,
-            cv_score=self.cv_score_,
-            epochs=self.epochs_,
-            seconds=self.seconds_,
             n=len(labels),
             unknown=tuple(np.setdiff1d(labels, self.classes_).tolist()),
-            note=self.note_,
+            **{name: getattr(self, f"{name}_") for name in _CHOSEN},
         )
 
     def predict(self, X: Vectors) -> NDArray[Any]:

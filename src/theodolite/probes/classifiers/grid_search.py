@@ -149,7 +149,9 @@ def search_grid(data: Labelled, folds: Folds, cells: tuple[Cell, ...], train: Tr
     if race:
         racing = _distinct(cells, _first_fold(search, data, folds, train, seed))
         for fold, at_most in enumerate(race_sizes(len(cells), len(folds.parts))[1:], start=1):
-            racing = _leaders(racing, search, fold, at_most)
+            # The best on the folds so far, in grid order; of equals those that are surer of what is right.
+            scores, likelihoods = (table[:, :fold].mean(axis=1) for table in (search.scores, search.likelihoods))
+            racing = sorted(sorted(racing, key=lambda i: (-scores[i], -likelihoods[i]))[:at_most])
             _run(search, data, folds, [(i, fold) for i in racing], train, seed=seed)
         return search
     # One architecture at a time trains as one model, and the networks of the whole grid need not be in memory.
@@ -226,12 +228,6 @@ def _distinct(cells: Sequence[Cell], right: dict[int, NDArray[np.bool_]]) -> lis
         if not any(cells[i].hidden == cells[j].hidden and _alike(right[i], right[j]) for j in distinct):
             distinct.append(i)
     return sorted(distinct)
-
-
-def _leaders(racing: Sequence[int], search: Search, folds: int, at_most: int) -> list[int]:
-    """The best of the racing cells on the folds so far, in grid order; of equals those that are surer of what is right."""
-    scores, likelihoods = search.scores[:, :folds].mean(axis=1), search.likelihoods[:, :folds].mean(axis=1)
-    return sorted(sorted(racing, key=lambda i: (-scores[i], -likelihoods[i]))[:at_most])
 
 
 def _alike(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> bool:

@@ -21,6 +21,8 @@ from theodolite.probes.hulls.active_set import Flags, Floats
 _COLD_RIDGES = tuple(10.0**-k for k in (2, 4, 6, 8, 9, 10, 11, 12, 13, 14, 15))
 _WARM_RIDGES = _COLD_RIDGES[3:]
 
+_MAX_ENTERING = 400  # points that may enter the set of `solve_by_least_squares`
+
 
 class Proof(NamedTuple):
     """Bounds of the distance between two hulls, with what proves them.
@@ -69,7 +71,7 @@ def is_decided(lower: float, upper: float, touching: float, tolerance: float) ->
 
 
 def solve_by_least_squares(
-    A: Floats, B: Floats, weights_a: Floats, weights_b: Floats, *, touching: float, tolerance: float, max_rounds: int = 400
+    A: Floats, B: Floats, weights_a: Floats, weights_b: Floats, *, touching: float, tolerance: float
 ) -> Proof:
     """Better nearest points of two hulls than those that are known.
 
@@ -83,8 +85,6 @@ def solve_by_least_squares(
         Convex weights of nearly nearest points.
     touching, tolerance
         As in `is_decided`, which ends the search.
-    max_rounds
-        How many points may enter.
     """
     signed = np.concatenate([A, -B])
     in_a = np.arange(len(signed)) < len(A)
@@ -93,7 +93,7 @@ def solve_by_least_squares(
     in_set = weights > 1e-12 * np.where(in_a, weights_a.max(), weights_b.max())
     lower, upper, normal, best = -np.inf, np.inf, np.zeros(A.shape[1]), weights
     idle = 0
-    for _ in range(max_rounds):
+    for _ in range(_MAX_ENTERING):
         if not (in_set[in_a].any() and in_set[~in_a].any()):
             break  # rounding took the last point of a hull
         weights = np.maximum(np.where(in_set, weights, 0.0), 0.0)
@@ -283,8 +283,5 @@ def _line_minimum(margin: Floats, along: Floats, solution: Floats, step: Floats,
     low, high = 0.0, 1.0
     for _ in range(30):
         middle = 0.5 * (low + high)
-        if derivative(middle) < 0:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if derivative(middle) < 0 else (low, middle)
     return 0.5 * (low + high)
