@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import guarded
+from theodolite.cli.output import guarded, say
 
 
 @guarded
@@ -51,4 +51,4 @@ def extract_command(
     from theodolite.verbs.extracting import extract
 
     space = extract(model, **opt.typed_options(context, "model"))
-    print(f"{space!r}\nwritten to {to}; measure it with: theodolite survey {to}")
+    say(f"{space!r}\nwritten to {to}; measure it with: theodolite survey {to}")

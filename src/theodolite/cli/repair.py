@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import console, guarded, show
+from theodolite.cli.output import console, guarded, say, show
 
 app = typer.Typer(help="Fit a repair on vectors, and apply it to others.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -74,12 +74,12 @@ def fit_command(
     from theodolite.verbs import repairing
 
     repair = repairing.fit(name, path, **opt.typed_options(context, "name", "path"))
-    print(f"{name} fitted on {path} and saved to {to}")
+    say(f"{name} fitted on {path} and saved to {to}")
     if pairs:
-        print(f"Pearson of cosines with scores {repair.pearson_before_:.4f} → {repair.pearson_:.4f} on these pairs")
+        say(f"Pearson of cosines with scores {repair.pearson_before_:.4f} → {repair.pearson_:.4f} on these pairs")
     elif hasattr(repair, "fit_pairs"):
-        print("its weights are all 1, which removes whole directions: --pairs and --scores let it learn them")
-    print(f"apply it with: theodolite repair apply {to} {path} --to repaired.npy")
+        say("its weights are all 1, which removes whole directions: --pairs and --scores let it learn them")
+    say(f"apply it with: theodolite repair apply {to} {path} --to repaired.npy")
 
 
 @app.command("apply")

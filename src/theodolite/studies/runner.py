@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from theodolite.core.numbers import duration_text
+from theodolite.core.text import visible
 from theodolite.studies.steps import Progress, Sources, Step, Store, in_order
 
 # Finished steps, each with the seconds it took, or with what went wrong.
@@ -59,7 +60,7 @@ class StepReport(AbstractContextManager["StepReport"]):
         self._bars.stop()
 
     def begins(self, step: Step, remaining: int, /) -> Progress:  # noqa: ARG002
-        self._bars.reset(self._step, description=step.title, total=None, visible=True)
+        self._bars.reset(self._step, description=visible(step.title), total=None, visible=True)
         return lambda done, total: self._bars.update(self._step, completed=done, total=total)
 
     def ends(self, step: Step, remaining: int, seconds: float, /) -> None:
@@ -76,7 +77,7 @@ class StepReport(AbstractContextManager["StepReport"]):
 
     def _print(self, line: str, style: str = "") -> None:
         # Without soft_wrap, lines of a log would be broken at 80 characters.
-        self._bars.console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+        self._bars.console.print(visible(line), style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 @dataclass(frozen=True, eq=False)

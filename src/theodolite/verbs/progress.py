@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 # Called with (done, total).
+from theodolite.core.text import visible
+
 Steps: TypeAlias = Callable[[int, int], None]
 
 
@@ -27,7 +29,7 @@ class Progress:
         """A function that takes the number of rows just read; the bar starts over when a further pass begins."""
         if self._display is None:
             return lambda _: None
-        task = self._display.add_task(label, total=total)
+        task = self._display.add_task(visible(label), total=total)
         count = 0
 
         def advance(rows: int) -> None:
@@ -41,7 +43,7 @@ class Progress:
         """A function that takes (done, total)."""
         if self._display is None:
             return lambda _, __: None
-        task = self._display.add_task(label, total=None, visible=False)
+        task = self._display.add_task(visible(label), total=None, visible=False)
         return lambda done, total: self._display.update(task, completed=done, total=total, visible=True)
 
     def stages(self, suffix: str = "") -> Callable[[str, int, int], None]:
