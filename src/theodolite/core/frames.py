@@ -109,6 +109,8 @@ def column_names(frame: Any) -> list[str]:
     frame
         A frame, table, dataset or series.
     """
+    if hasattr(frame, "collect_schema") and hasattr(frame, "collect"):  # a frame of polars that is not computed yet
+        return list(frame.collect_schema().names())
     names = getattr(frame, "column_names", None) or getattr(frame, "columns", None)
     return [] if names is None else [str(name) for name in names]
 

@@ -53,7 +53,7 @@ def switched_off(name: str) -> str:
     >>> switched_off("header")
     'header=False'
     """
-    return f"--no-{name.replace('_', '-')}" if ON_COMMAND_LINE.get() else f"{name}=False"
+    return _flag(f"no_{name}", "") if ON_COMMAND_LINE.get() else f"{name}=False"
 
 
 def command(words: str, **options: str) -> str:

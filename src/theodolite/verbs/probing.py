@@ -284,7 +284,12 @@ def _read(
     other = open_input(test, reading)
     # A column of the same name is in the held-out space or table too; a file of labels is not theirs.
     own = test_labels if test_labels is not None else labels if _is_column(labels, other) else None
-    return _Data(_name(opened, source), train, _labelled(other, own, reading))
+    held_out = _labelled(other, own, reading)
+    widths = [side.take(side.layers[0]).shape[1] for side in (train, held_out)]
+    if widths[0] != widths[1]:
+        fault = f"{_name(other, test)} has {widths[1]} dimensions, {_name(opened, source)} has {widths[0]}"
+        raise ValueError(f"{fault}; held-out rows must be of the same model and layer")
+    return _Data(_name(opened, source), train, held_out)
 
 
 def _name(opened: Any, source: Any) -> str:

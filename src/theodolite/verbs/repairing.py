@@ -12,7 +12,7 @@ from theodolite.core.numbers import number_text
 from theodolite.core.options import option
 from theodolite.core.result import Result
 from theodolite.core.states import AFTER, BEFORE
-from theodolite.verbs.inputs import Reading, VectorsInput, open_input
+from theodolite.verbs.inputs import Reading, VectorsInput, input_name, open_input
 from theodolite.verbs.progress import Progress, progress_bars
 from theodolite.verbs.surveying import provenance
 
@@ -152,6 +152,9 @@ def apply(
     fitted = load_repair(repair) if isinstance(repair, (str, os.PathLike)) else repair
     reading = Reading(key=key, columns=columns, delimiter=delimiter, header=header)
     vectors = _vectors(source, reading, layers)
+    if vectors.d != fitted.n_features_in_:
+        fault = f"{input_name(source)} has {vectors.d} dimensions, the repair was fitted on {fitted.n_features_in_}"
+        raise ValueError(f"{fault}; apply it to vectors of the model and layer that it was fitted on")
     with progress_bars(progress) as bars:
         blocks = fitted.transform_blocks(vectors.watched(bars.rows("repairing", vectors.n)))
         rows = write_vectors(blocks, to, n=vectors.n, dtype=None, overwrite=overwrite)

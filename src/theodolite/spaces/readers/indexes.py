@@ -35,21 +35,18 @@ def read_faiss(file: File) -> Source:
     faiss = _import_faiss(file)
     if file.size == 0:
         raise EmptyFileError("the file is empty; there must be at least one vector", file)
-    index = _open_index(faiss, file)
-    n, d = int(index.ntotal), int(index.d)
+    whole = _open_index(faiss, file)
+    n, d = int(whole.ntotal), int(whole.d)
     if n == 0 or d == 0:
         raise EmptyFileError(f"the index is empty (shape {(n, d)}); there must be at least one vector", file)
     try:
-        ids = _stored_ids(faiss, index)
-        while isinstance(index, (faiss.IndexIDMap, faiss.IndexIDMap2)):  # its vectors are kept by position
-            index = faiss.downcast_index(index.index)
+        index, ids = _innermost(faiss, whole)
         vectors = index.reconstruct_batch(ids[:1])
     except (RuntimeError, AssertionError) as error:
-        raise DataError(
-            f"{type(index).__name__} cannot reconstruct its vectors ({_first_line(error)}); {_RECONSTRUCTIBLE} can", file
-        ) from error
+        fault = f"{type(whole).__name__} cannot reconstruct its vectors ({_first_line(error)})"
+        raise DataError(f"{fault}; {_RECONSTRUCTIBLE} can", file) from error
 
-    def take(rows: Indices) -> NDArray[Any]:
+    def take(rows: Indices, _owner: Any = whole) -> NDArray[Any]:  # the whole index owns the inner one, which would be freed
         try:
             return np.asarray(index.reconstruct_batch(ids[rows]))
         except RuntimeError as error:
@@ -84,22 +81,26 @@ def _open_index(faiss: Any, file: File) -> Any:
         ) from error
 
 
-def _stored_ids(faiss: Any, index: Any) -> NDArray[np.int64]:
-    """What to ask the innermost index for, in the order of the ids that the index has for its vectors."""
+def _innermost(faiss: Any, index: Any) -> tuple[Any, NDArray[np.int64]]:
+    """The index that holds the vectors, and what to ask it for, in the order of the ids that the outer index has for them."""
     if isinstance(index, (faiss.IndexIDMap, faiss.IndexIDMap2)):
-        return np.argsort(faiss.vector_to_array(index.id_map), kind="stable").astype(np.int64)
+        inner, ids = _innermost(faiss, faiss.downcast_index(index.index))
+        outer = faiss.vector_to_array(index.id_map)
+        if len(outer) != len(ids):
+            raise RuntimeError(f"it has {len(outer)} ids for {len(ids)} vectors")
+        return inner, ids[np.argsort(outer, kind="stable")]
     ivf = faiss.try_extract_index_ivf(index)
     if ivf is None:
-        return np.arange(index.ntotal, dtype=np.int64)
+        return index, np.arange(index.ntotal, dtype=np.int64)
     lists = ivf.invlists
-    ids = [faiss.rev_swig_ptr(lists.get_ids(i), lists.list_size(i)).copy() for i in range(lists.nlist) if lists.list_size(i)]
-    ordered = np.sort(np.concatenate(ids)).astype(np.int64)
-    if len(ordered) != index.ntotal or (np.diff(ordered) == 0).any():
+    parts = [faiss.rev_swig_ptr(lists.get_ids(i), lists.list_size(i)).copy() for i in range(lists.nlist) if lists.list_size(i)]
+    ids = np.sort(np.concatenate(parts)).astype(np.int64) if parts else np.zeros(0, np.int64)
+    if len(ids) != index.ntotal or (np.diff(ids) == 0).any():
         raise RuntimeError("two of its vectors have one id")
     # Without a map from ids to lists nothing can be reconstructed; an array serves only ids that are counted from 0.
-    is_counted = bool((ordered == np.arange(len(ordered))).all())
+    is_counted = bool((ids == np.arange(len(ids))).all())
     ivf.set_direct_map_type(faiss.DirectMap.Array if is_counted else faiss.DirectMap.Hashtable)
-    return ordered
+    return index, ids
 
 
 def _first_line(error: BaseException) -> str:
