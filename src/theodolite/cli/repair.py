@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import CHECK_FAILED, Output, console, guarded, show
+from theodolite.cli.output import CHECK_FAILED, Output, console, guarded, say, show
 
 app = typer.Typer(
     help="Find out which repair helps, fit it on vectors, apply it to others, and ship it.",
@@ -42,7 +42,7 @@ def list_command() -> None:
 
 @app.command("fit")
 @guarded
-@opt.reading_options("key", "columns")
+@opt.reading_options("key", "columns", "delimiter", "header")
 def fit_command(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Which repair; see repair list.")],
@@ -76,17 +76,17 @@ def fit_command(
     from theodolite.verbs import repairing
 
     repair = repairing.fit(name, path, **opt.typed_options(context, "name", "path"))
-    print(f"{name} fitted on {path} and saved to {to}")
+    say(f"{name} fitted on {path} and saved to {to}")
     if pairs:
-        print(f"Pearson of cosines with scores {repair.pearson_before_:.4f} → {repair.pearson_:.4f} on these pairs")
+        say(f"Pearson of cosines with scores {repair.pearson_before_:.4f} → {repair.pearson_:.4f} on these pairs")
     elif hasattr(repair, "fit_pairs"):
-        print("its weights are all 1, which removes whole directions: --pairs and --scores let it learn them")
-    print(f"apply it with: theodolite repair apply {to} {path} --to repaired.npy")
+        say("its weights are all 1, which removes whole directions: --pairs and --scores let it learn them")
+    say(f"apply it with: theodolite repair apply {to} {path} --to repaired.npy")
 
 
 @app.command("apply")
 @guarded
-@opt.reading_options("key", "columns")
+@opt.reading_options("key", "columns", "delimiter", "header")
 def apply_command(
     context: typer.Context,
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder a repair was saved to.")],

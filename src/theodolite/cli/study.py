@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import CHECK_FAILED, console, guarded, print_json, show
+from theodolite.cli.output import CHECK_FAILED, console, guarded, print_json, say, show
 
 app = typer.Typer(
     help="Run a paper's experiments on your models, and judge its claims by what was measured.",
@@ -118,7 +118,8 @@ def run_command(
     chosen = study(name)
     typed = opt.typed_options(context, "name", "models", "as_json")
     if dry_run:
-        print(chosen.plan(models, **{key: value for key, value in typed.items() if key not in ("dry_run", "jobs", "text")}))
+        options = {key: value for key, value in typed.items() if key not in ("dry_run", "jobs", "text")}
+        say(str(chosen.plan(models, **options)))
         return
     result = chosen.run(models, **typed)
     page = result.report(chosen.folder(to) / "report.html", text=text)
@@ -126,7 +127,7 @@ def run_command(
         print_json(result.to_dict())
     else:
         show(result)
-        print(f"report: {page}; rows: {page.with_name('rows.parquet')}")
+        say(f"report: {page}; rows: {page.with_name('rows.parquet')}")
     if result.provenance["failed"]:
         raise typer.Exit(CHECK_FAILED)
 

@@ -137,8 +137,8 @@ def changed_file(folder: Path, hashes: Mapping[str, str]) -> Path | None:
     return None
 
 
-def natural_key(name: str) -> list[tuple[int, int | str]]:
-    """A sort key for file names under which numbers count by value.
+def natural_key(name: str) -> tuple[list[tuple[int, int | str]], str]:
+    """A sort key for file names under which numbers count by value: the one order of shards, whoever reads them.
 
     Parameters
     ----------
@@ -151,7 +151,45 @@ def natural_key(name: str) -> list[tuple[int, int | str]]:
     ['shard-2', 'shard-10']
     """
     # Not isdigit(): it accepts characters such as ², which int() does not.
-    return [(0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"(\d+)", name)]
+    parts: list[tuple[int, int | str]] = [(0, int(x)) if x.isdecimal() else (1, x) for x in re.split(r"(\d+)", name)]
+    return parts, name  # the name itself orders 1 and 01
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text.
+
+    Parameters
+    ----------
+    text
+        The text; bytes are UTF-8.
+
+    Raises
+    ------
+    ValueError
+        It is not JSON, or nested so deeply that the parser gives up.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def require_regular(path: Path) -> Path:
+    """The path, unless it is a pipe, a socket or a device: reading one may never end, and can be done once at most.
+
+    Parameters
+    ----------
+    path
+        An existing file or folder.
+
+    Raises
+    ------
+    ValueError
+        It is neither a file nor a folder.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ValueError(f"{path} is a pipe or a device, which cannot be read twice; write its content to a file first")
+    return path
 
 
 def require_free(path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:

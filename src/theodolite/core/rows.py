@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar
 
-from theodolite.core.files import require_free, whole_file, write_json, write_text
+from theodolite.core.files import parse_json, require_free, require_regular, whole_file, write_json, write_text
 
 ROW_ENDINGS = (".parquet", ".json", ".jsonl")  # of files that rows can be written to
 HASH = "sha256"  # the field, or key of a file's metadata, that has the hash of the rest
@@ -83,10 +83,23 @@ class Row:
         values
             Fields by name; a value of None is nan.
         """
+        if not isinstance(values, dict):
+            raise ValueError(f"{values!r:.40} is not a row; it must be an object with the fields {', '.join(cls.FIELDS)}")
         unknown = set(values) - set(cls.FIELDS)
         if unknown:
             raise ValueError(f"a row has no field {min(unknown)!r}; it has {', '.join(cls.FIELDS)}")
-        return cls(**{**values, "value": math.nan if values.get("value") is None else values["value"]})
+        known: dict[str, Any] = {"value": math.nan}
+        for entry in fields(cls):
+            value, kind = values.get(entry.name), str(entry.type).split(" ")[0]
+            types: Any = {"str": str, "int": int, "float": (int, float)}[kind]
+            if value is None:
+                continue
+            if not isinstance(value, types) or isinstance(value, bool):
+                raise ValueError(f"the {entry.name} of a row is {value!r:.40}; it must be of type {kind}")
+            known[entry.name] = float(value) if kind == "float" else value
+        if "metric" not in known:
+            raise ValueError("a row has no metric; every row names what was measured")
+        return cls(**known)
 
 
 # Only after the decorator ran does the class know its fields.
@@ -194,20 +207,29 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
     ValueError
         The file does not hold rows, or is not as it was written.
     """
-    path = _rows_file(path)
-    if path.suffix == ".parquet":
-        import pyarrow.parquet as parquet
+    path = require_regular(_rows_file(path))
+    try:
+        if path.suffix == ".parquet":
+            import pyarrow.parquet as parquet
 
-        table = parquet.read_table(path)
-        records = table.to_pylist()
-        digest = (table.schema.metadata or {}).get(HASH.encode())
-        if digest is not None and digest.decode(errors="replace") != _hash(records):
-            raise ValueError("it was changed after it was written: the SHA-256 of its rows differs")
-    elif path.suffix == ".json":
-        records = json.loads(path.read_text(encoding="utf-8"))
-    else:  # not splitlines(): a label may contain other line separators of Unicode
-        records = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
-    return [row_of_record(record) for record in records]
+            table = parquet.read_table(path)
+            records = table.to_pylist()
+            digest = (table.schema.metadata or {}).get(HASH.encode())
+            if digest is not None and digest.decode(errors="replace") != _hash(records):
+                raise ValueError("it was changed after it was written: the SHA-256 of its rows differs")
+        elif path.suffix == ".json":
+            records = parse_json(path.read_bytes())
+        else:  # not splitlines(): a label may contain other line separators of Unicode
+            records = [parse_json(line) for line in path.read_bytes().split(b"\n") if line]
+        if not isinstance(records, list):
+            raise ValueError("it does not hold a list of rows")
+        return [row_of_record(record) for record in records]
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file {path} of rows; check the path") from None
+    # Arrow reports damage by errors of several kinds, and damaged text and JSON are ValueErrors.
+    except (ValueError, OSError, TypeError, NotImplementedError, LookupError, OverflowError) as error:
+        fault = " ".join(str(error).split())
+        raise ValueError(f"{path} does not hold whole rows ({fault}); write them again, or copy the file again") from error
 
 
 def installed_version(package: str) -> str:

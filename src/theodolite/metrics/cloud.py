@@ -216,7 +216,8 @@ def moments_with_spread(X: Vectors | Moments | Cloud) -> Moments:
 
 def _unit_rows(X: Floats, index: Indices) -> UnitRows:
     """Rows scaled to unit length, in float64 but stored in X's precision; `index` are their numbers in the cloud."""
-    norms = row_norms(X)
+    # In float64: if all rows point nearly the same way, an error along that way would be larger than what distinguishes them.
+    norms = np.concatenate([row_norms(X[start : start + CHUNK].astype(np.float64)) for start in range(0, len(X), CHUNK)])
     directed = np.flatnonzero(norms > 0)
     chunks = [directed[start : start + CHUNK] for start in range(0, len(directed), CHUNK)]
 

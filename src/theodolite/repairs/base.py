@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from theodolite.core.frames import is_frame, is_plain_frame
 from theodolite.core.moments import Doubles
 from theodolite.core.parallel import map_blocks
 from theodolite.core.vectors import Floats, Source, Vectors, array, source
@@ -245,7 +246,7 @@ def _is_table(X: Any) -> bool:
     """Whether scikit-learn's own checks apply to X: an array, a frame, nested lists; not a path, a source or chunks."""
     if isinstance(X, (Source, str, os.PathLike)):
         return False
-    if hasattr(X, "__array__") or hasattr(X, "toarray"):
+    if hasattr(X, "__array__") or hasattr(X, "toarray") or is_frame(X):
         return True
     if isinstance(X, (list, tuple)):
         return not (X and np.ndim(X[0]) == 2)
@@ -253,5 +254,6 @@ def _is_table(X: Any) -> bool:
 
 
 def _needs_unpacking(X: Any) -> bool:
-    """Tensors, and frames with one column, which may hold lists."""
-    return type(X).__module__.partition(".")[0] == "torch" or len(getattr(X, "columns", ())) == 1
+    """Tensors, masked arrays, which scikit-learn would unmask, and frames in which the vectors have to be found."""
+    is_special = type(X).__module__.partition(".")[0] == "torch" or isinstance(X, np.ma.MaskedArray)
+    return is_special or (is_frame(X) and not is_plain_frame(X))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from theodolite.core.files import Marker, recover_folder, require_free_folder, whole_folder
+from theodolite.core.files import Marker, parse_json, recover_folder, require_free_folder, whole_folder
 from theodolite.core.options import suggestion
 from theodolite.core.rows import installed_version
 from theodolite.repairs.base import Repair, learned, repair_settings
@@ -191,7 +191,7 @@ def load_repair(folder: str | os.PathLike[str]) -> Repair:
 def _read_about(folder: Path) -> dict[str, Any]:
     path = folder / ABOUT
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+        about = parse_json(path.read_bytes())
     except FileNotFoundError:
         raise FileNotFoundError(f"{folder} does not hold a saved repair: there is no {ABOUT} in it") from None
     except ValueError as error:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from theodolite.core.files import BusyError, Lock, whole_file
 from theodolite.core.moments import FORMAT, Moments
@@ -55,7 +56,13 @@ def clean() -> int:
 
 
 def cached_moments(
-    path: AnyPath, *, key: str | None = None, columns: str | Sequence[str] | None = None, data: Source | None = None
+    path: AnyPath,
+    *,
+    key: str | None = None,
+    columns: str | Sequence[str] | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    data: Source | None = None,
 ) -> Moments:
     """Moments of a file of vectors: from the cache if the file has not changed since, otherwise computed and stored.
 
@@ -64,32 +71,31 @@ def cached_moments(
 
     Parameters
     ----------
-    path, key, columns
+    path, key, columns, delimiter, header
         What to read, as in `read`.
     data
         The file, if it is open already.
     """
-    fingerprint = _fingerprint(path, key, columns)
-    source = data if data is not None else read(path, key=key, columns=columns)
+    options = (key, columns.split(",") if isinstance(columns, str) else columns, delimiter, header)
+    fingerprint = _fingerprint(path, options)
+    source = data if data is not None else read(path, key=key, columns=columns, delimiter=delimiter, header=header)
     entry = where() / "moments" / f"{fingerprint}.npz" if fingerprint else None
     moments = _load(entry, source) if entry else None
     if moments is None:
         moments = Moments.of(source)
-        if entry is not None and fingerprint == _fingerprint(path, key, columns):  # unchanged while it was read
+        if entry is not None and fingerprint == _fingerprint(path, options):  # unchanged while it was read
             _store(moments, entry, sum(file.size for file in files_of(locate(path))))
     return moments
 
 
-def _fingerprint(path: AnyPath, key: str | None, columns: str | Sequence[str] | None) -> str | None:
+def _fingerprint(path: AnyPath, options: Sequence[Any]) -> str | None:
     """A name for the file as it is now: path, what the file system knows of every part, both its ends, and how it is read."""
     file = locate(path)
     if file.local is None:
         return None
     parts = [part.local for part in files_of(file) if part.local]
     state = [_state(part) for part in parts]
-    if columns is not None:
-        columns = columns.split(",") if isinstance(columns, str) else list(columns)
-    return hashlib.sha256(json.dumps([FORMAT, state, key, columns]).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps([FORMAT, state, *options], default=list).encode()).hexdigest()[:32]
 
 
 def _state(path: Path) -> tuple[object, ...]:

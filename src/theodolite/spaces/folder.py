@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from theodolite.core.files import Marker, recover_folder, sha256_of, whole_folder, write_json
+from theodolite.core.files import Marker, parse_json, recover_folder, sha256_of, whole_folder, write_json
 from theodolite.core.options import option
 from theodolite.core.parallel import in_threads
 from theodolite.core.rows import current_versions
@@ -134,7 +134,7 @@ def read_about(folder: Path, *, verify: bool) -> About:
     """
     path = folder / ABOUT
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(f"{folder} holds no space: there is no {ABOUT} in it") from None
     except ValueError as error:
@@ -156,7 +156,7 @@ def read_about(folder: Path, *, verify: bool) -> About:
         if not layers or not names <= set(files) <= names | {ROWS}:
             raise ValueError(f"layers {list(layers)} do not go with the files {sorted(files)}")
         return About(layers, int(content["n"]), int(content["d"]), str(content["dtype"]), dict(content["origin"]), files)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise StoredSpaceError(f"{path} is not as it was written ({type(error).__name__}: {error}); {_AGAIN}") from None
 
 
@@ -253,7 +253,7 @@ def _open_rows(folder: Path, about: About) -> Rows:
 
     try:
         rows = StoredRows(folder / ROWS)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise StoredSpaceError(f"{folder / ROWS} is not a whole Parquet file ({error}); {_AGAIN}") from None
     if rows.n != about.n:
         raise StoredSpaceError(f"{folder / ROWS} has {rows.n} rows, the layers have n={about.n}; {_AGAIN}")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from theodolite.core.files import (
     UNFINISHED,
     Lock,
+    parse_json,
     replace_folder,
     require_free_folder,
     sha256_of,
@@ -293,7 +294,7 @@ def _recover_records(path: Path) -> list[dict[str, Any]]:
     end = 0
     for line in content.splitlines(keepends=True):
         try:
-            record = json.loads(line)
+            record = parse_json(line)
         except ValueError:
             break
         # A line without its end was being written when the process died, even if it happens to be complete JSON.

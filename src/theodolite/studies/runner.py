@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from theodolite.core.numbers import duration_text
+from theodolite.core.text import visible
 from theodolite.studies.steps import Progress, Sources, Step, Store, in_order
 from theodolite.verbs.progress import LogDisplay
 
@@ -64,7 +65,7 @@ class StepReport(AbstractContextManager["StepReport"]):
         if self._log is not None:
             log, task = self._log, self._log.add_task(step.title, total=None)
             return lambda done, total: log.update(task, completed=done, total=total)
-        self._bars.reset(self._step, description=step.title, total=None, visible=True)
+        self._bars.reset(self._step, description=visible(step.title), total=None, visible=True)
         return lambda done, total: self._bars.update(self._step, completed=done, total=total)
 
     def ends(self, step: Step, remaining: int, seconds: float, /) -> None:
@@ -81,7 +82,7 @@ class StepReport(AbstractContextManager["StepReport"]):
 
     def _print(self, line: str, style: str = "") -> None:
         # Without soft_wrap, lines of a log would be broken at 80 characters.
-        self._bars.console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+        self._bars.console.print(visible(line), style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,8 +73,9 @@ class Layout:
         Name of the column for each of text, text_b, label and score.
     encoding
         Encoding of the files.
-    delimiter, quoting
-        What separates the cells of a table, and whether quotes around a cell are marks.
+    delimiter, quoting, header
+        What separates the cells of a table (None finds it), whether quotes around a cell are marks, and whether the first line
+        names the columns.
     sentences
         The sentences of each split, if a treebank has one file for all.
     empty_nodes
@@ -85,8 +86,9 @@ class Layout:
     folders: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     encoding: str = "utf-8"
-    delimiter: str = "\t"
+    delimiter: str | None = "\t"
     quoting: bool = False
+    header: bool = True
     sentences: Mapping[str, slice] = field(default_factory=dict)
     empty_nodes: bool = False
 

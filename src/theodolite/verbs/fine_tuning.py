@@ -30,6 +30,8 @@ def tune(
     kind: str | None = None,
     column: Mapping[str, str] | None = None,
     score_range: tuple[float, float] | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
     encoding: str | None = None,
     preset: Literal["rp21", "il23", "zs22", "isobn"] | None = None,
     epochs: int | None = None,
@@ -75,7 +77,7 @@ def tune(
         Folder for the fine-tuned encoder and all numbers; `theodolite-tuned/MODEL-TASK` (and the method) by default.
     data
         Folder with the task's own release files; the Hugging Face Hub without it.
-    own, kind, column, score_range, encoding
+    own, kind, column, score_range, delimiter, header, encoding
         The user's own files instead of a task, as `theodolite.verbs.inputs.Reading` describes them.
     preset
         Hyper-parameters of a paper; one that fits the task by default.
@@ -135,7 +137,8 @@ def tune(
     """
     from theodolite.tuning import LayerSettings, plan_runs, tune_runs
 
-    reading = Reading(own=own, kind=kind, column=column, score_range=score_range, encoding=encoding, task=task)
+    table: dict[str, Any] = {"delimiter": delimiter, "header": header, "encoding": encoding}
+    reading = Reading(own=own, kind=kind, column=column, score_range=score_range, task=task, **table)
     declared = task if own is None else reading.declared_task()
     reading.declared_task()
     if from_run is None:

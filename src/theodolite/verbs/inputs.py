@@ -33,6 +33,8 @@ class ReadingOptions(TypedDict, total=False):
 
     key: str | None
     columns: Sequence[str] | None
+    delimiter: str | None
+    header: bool | None
     texts: str | os.PathLike[str] | Sequence[str] | None
     task: str | Task | None
     split: str | None
@@ -64,7 +66,13 @@ class Reading:
     key
         Array to read from an `.npz` or `.safetensors` file that holds several.
     columns
-        Vector columns of a table: names, `first:last`, patterns such as `dim_*`, or one list column.
+        Vector columns of a table or frame: names, `first:last`, patterns such as `dim_*`, or one list column. By default the only
+        list column, or the columns of numbers.
+    delimiter
+        What separates the cells of a `.csv`, `.tsv` or `.txt` table of vectors or of the own files; found by default.
+    header
+        Whether the first line of such a table names the columns; decided by its cells by default. Without one they are called
+        0, 1, 2, …
     texts
         Texts for the encoder: a sequence, or a file with one text per line.
     task
@@ -110,6 +118,8 @@ class Reading:
 
     key: str | None = None
     columns: Sequence[str] | None = None
+    delimiter: str | None = None
+    header: bool | None = None
     texts: str | os.PathLike[str] | Sequence[str] | None = None
     task: str | Task | None = None
     split: str | None = None
@@ -151,6 +161,10 @@ class Reading:
                 text = "" if value is True else str(value) if isinstance(value, (str, int, float)) else "X"
                 raise ValueError(f"{option(each.name, text)} does not apply to {what}; leave it out")
 
+    def of_file(self) -> dict[str, Any]:
+        """The options that `theodolite.read` takes."""
+        return {name: getattr(self, name) for name in FILE_OPTIONS}
+
     def only(self, names: Sequence[str]) -> Reading:
         """The same with every other option at its default."""
         return Reading(**{name: getattr(self, name) for name in names})
@@ -161,8 +175,8 @@ class Reading:
         from theodolite.tasks.own import own_task
 
         if not self.own:
-            for name in ("kind", "column", "score_range"):
-                if getattr(self, name):
+            for name in ("kind", "column", "score_range", "delimiter", "header"):
+                if getattr(self, name) not in (None, {}):
                     raise ValueError(
                         f"{option(name, 'X')} describes your own files; name them with {option('own', 'train=FILE')}"
                     )
@@ -177,6 +191,8 @@ class Reading:
             self.kind,  # type: ignore[arg-type]  # own_task checks it, with a message
             columns=self.column or {},
             score_range=self.score_range,
+            delimiter=self.delimiter,
+            header=self.header is not False,
             encoding=self.encoding or "utf-8",
         )
 
@@ -238,11 +254,12 @@ DESCRIPTIONS: dict[Kind, str] = {
     "file": "a file of vectors",
     "memory": "vectors in memory",
 }
+FILE_OPTIONS = ("key", "columns", "delimiter", "header")
 APPLICABLE: dict[Kind, tuple[str, ...]] = {
     "space": ("layers",),
     "encoder": tuple(each.name for each in fields(Reading) if each.name not in ("key", "columns")),
-    "file": ("key", "columns"),
-    "memory": (),
+    "file": FILE_OPTIONS,
+    "memory": ("columns",),
 }
 
 
@@ -368,6 +385,17 @@ class VectorsInput:
     vectors: Source | Cloud
     path: str | None
     reading: Reading
+    frame: Any = None
+    """The frame that the vectors are from, with its other columns."""
+
+    def labels(self, name: str, *, n: int) -> list[str]:
+        """The labels of a file, or of a column of the table or frame that the n vectors are from."""
+        from theodolite.core.frames import column_names, frame_column
+        from theodolite.spaces.readers.labels import checked_label, labels_for
+
+        if self.frame is not None and name in column_names(self.frame):
+            return [checked_label(f"row {row}", value) for row, value in enumerate(frame_column(self.frame, name))]
+        return labels_for(self.path or "", name, n=n, delimiter=self.reading.delimiter, header=self.reading.header)
 
     def cloud(self, progress: Progress, *, sample: int, seed: int, cache: bool) -> Cloud:
         """The vectors as a cloud; a file's moments come from the cache if they are there."""
@@ -380,8 +408,7 @@ class VectorsInput:
         if cache and self.path is not None:
             from theodolite.spaces.cache import cached_moments
 
-            key, columns = self.reading.key, self.reading.columns
-            cloud.moments = cached_moments(self.path, key=key, columns=columns, data=cloud.source)
+            cloud.moments = cached_moments(self.path, data=cloud.source, **self.reading.of_file())
         return cloud
 
 
@@ -399,6 +426,7 @@ def open_input(source: Any, reading: Reading) -> Input:
     reading
         The options that say how to read it.
     """
+    from theodolite.core.frames import frame_vectors, is_frame
     from theodolite.core.vectors import source as open_vectors
     from theodolite.metrics.cloud import Cloud
     from theodolite.spaces import Space, read
@@ -414,8 +442,12 @@ def open_input(source: Any, reading: Reading) -> Input:
         reading.require_texts()
         return EncoderInput(source, reading)
     if kind == "file":
-        vectors = read(source, key=reading.key, columns=reading.columns)
+        vectors = read(source, **reading.of_file())
         return VectorsInput(os.fspath(source), vectors, os.fspath(source), reading)
+    if is_frame(source):
+        vectors = open_vectors(frame_vectors(source, reading.columns))
+        return VectorsInput(input_name(source), vectors, None, reading, frame=source)
+    reading.refuse(f"{DESCRIPTIONS[kind]} without columns")
     return VectorsInput(input_name(source), source if isinstance(source, Cloud) else open_vectors(source), None, reading)
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from theodolite.core.numbers import duration_text
 from theodolite.core.options import ON_COMMAND_LINE
+from theodolite.core.text import visible
 
 # Seconds between two lines of a log.
 LOG_EVERY = 30.0
@@ -33,7 +34,7 @@ class Progress:
         """A function that takes the number of rows just read; the bar starts over when a further pass begins."""
         if self._display is None:
             return lambda _: None
-        task = self._display.add_task(label, total=total)
+        task = self._display.add_task(visible(label), total=total)
         count = 0
 
         def advance(rows: int) -> None:
@@ -47,7 +48,7 @@ class Progress:
         """A function that takes (done, total)."""
         if self._display is None:
             return lambda _, __: None
-        task = self._display.add_task(label, total=None, visible=False)
+        task = self._display.add_task(visible(label), total=None, visible=False)
         return lambda done, total: self._display.update(task, completed=done, total=total, visible=True)
 
     def stages(self, suffix: str = "") -> Callable[[str, int, int], None]:

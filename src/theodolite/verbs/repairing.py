@@ -15,7 +15,7 @@ from theodolite.core.numbers import number_text
 from theodolite.core.options import command, option
 from theodolite.core.result import Result
 from theodolite.core.states import AFTER, BEFORE
-from theodolite.verbs.inputs import Reading, VectorsInput, open_input
+from theodolite.verbs.inputs import Reading, VectorsInput, input_name, open_input
 from theodolite.verbs.progress import Progress, progress_bars
 from theodolite.verbs.surveying import provenance
 
@@ -53,6 +53,8 @@ def fit(
     seed: int = 0,
     key: str | None = None,
     columns: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
     layers: str | int | Sequence[int] = "last",
     overwrite: bool = False,
     progress: bool | Progress | None = None,
@@ -75,8 +77,8 @@ def fit(
         For `weighted`: the other side of scored pairs, row by row with `source`, and one score per pair (array or file).
     seed
         Seed of k-means, if the repair uses it.
-    key, columns
-        Where in a file the vectors are.
+    key, columns, delimiter, header
+        Where in a file the vectors are, as `theodolite.verbs.inputs.Reading` describes them.
     layers
         Which layer of a space; the last by default.
     overwrite
@@ -101,12 +103,13 @@ def fit(
         )
     if to is not None:
         require_free_folder(to, overwrite=overwrite, marker=MARKER)
-    vectors = _vectors(source, key, columns, layers)
+    reading = Reading(key=key, columns=columns, delimiter=delimiter, header=header)
+    vectors = _vectors(source, reading, layers)
     with progress_bars(progress) as bars:
         watched = vectors.watched(bars.rows("fitting", vectors.n))
         if pairs is not None:
             values = read_scores(scores) if isinstance(scores, (str, os.PathLike)) else scores
-            repair.fit_pairs(watched, array(_vectors(pairs, key, columns, layers)), values)
+            repair.fit_pairs(watched, array(_vectors(pairs, reading, layers)), values)
         else:
             repair.fit(watched)
     space = _space(source)
@@ -125,6 +128,8 @@ def apply(
     to: str | os.PathLike[str],
     key: str | None = None,
     columns: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
     layers: str | int | Sequence[int] = "last",
     overwrite: bool = False,
     progress: bool | Progress | None = None,
@@ -143,8 +148,8 @@ def apply(
     to
         File to write: `.parquet`, `.csv`, `.tsv` or `.jsonl`, which keep other columns, or `.npy` or `.safetensors`, which hold
         vectors alone.
-    key, columns
-        Where in a file the vectors are.
+    key, columns, delimiter, header
+        Where in a file the vectors are, as `theodolite.verbs.inputs.Reading` describes them.
     layers
         Which layer of a space; the last by default.
     overwrite
@@ -163,13 +168,17 @@ def apply(
 
     target = require_vectors_file(to, overwrite=overwrite)
     fitted = load_repair(repair) if isinstance(repair, (str, os.PathLike)) else repair
-    vectors = _vectors(source, key, columns, layers)
+    reading = Reading(key=key, columns=columns, delimiter=delimiter, header=header)
+    vectors = _vectors(source, reading, layers)
+    if vectors.d != fitted.n_features_in_:
+        fault = f"{input_name(source)} has {vectors.d} dimensions, the repair was fitted on {fitted.n_features_in_}"
+        raise ValueError(f"{fault}; apply it to vectors of the model and layer that it was fitted on")
     beside = _beside(source, columns)
     with progress_bars(progress) as bars:
         repaired = _Repaired(fitted)
         blocks = repaired.watch(fitted.transform_blocks(vectors.watched(bars.rows("repairing", vectors.n))))
         rows = write_vectors(blocks, to, n=vectors.n, dtype=None, beside=beside, overwrite=overwrite)
-        before = _moments(source, vectors, key, columns)
+        before = _moments(source, vectors, reading)
     notes = []
     if beside is not None and beside.others and target.suffix.lower() not in TABLES:
         ways = f"a table keeps them: {', '.join(TABLES)}"
@@ -393,12 +402,12 @@ class _Repaired:
         return [int(row) for row in np.flatnonzero(lengths <= max(NEARLY_ZERO * lengths.max(), rounding))]
 
 
-def _vectors(source: Any, key: str | None, columns: Sequence[str] | None, layers: str | int | Sequence[int]) -> Source:
+def _vectors(source: Any, reading: Reading, layers: str | int | Sequence[int]) -> Source:
     from theodolite.core.vectors import source as open_vectors
     from theodolite.metrics.cloud import Cloud
     from theodolite.spaces.space import Space
 
-    opened = open_input(source, Reading(key=key, columns=columns))
+    opened = open_input(source, reading)
     if isinstance(opened, VectorsInput):
         return opened.vectors.source if isinstance(opened.vectors, Cloud) else opened.vectors
     assert isinstance(opened, Space)
@@ -414,12 +423,12 @@ def _one_layer(space: Space, layers: str | int | Sequence[int]) -> int:
     return chosen[0]
 
 
-def _moments(source: Any, vectors: Source, key: str | None, columns: Sequence[str] | None) -> Moments:
+def _moments(source: Any, vectors: Source, reading: Reading) -> Moments:
     from theodolite.core.moments import Moments
     from theodolite.spaces.cache import cached_moments
 
     if isinstance(source, (str, os.PathLike)) and Path(source).is_file():
-        return cached_moments(source, key=key, columns=columns, data=vectors)
+        return cached_moments(source, data=vectors, **reading.of_file())
     return Moments.of(vectors)
 
 
