@@ -44,6 +44,7 @@ class Writer:
     def read(self, folder: Path) -> int:
         raise NotImplementedError
 
+
 def rows(version: int) -> list[Any]:
     from theodolite.core.rows import Row
 
@@ -184,6 +185,7 @@ class Cache(Writer):
         assert not stored, "an entry of no file"
         return 2
 
+
 class Study(Writer):
     def write(self, folder: Path, version: int) -> None:
         from theodolite.core.result import Result
@@ -310,7 +312,7 @@ def install(folder: Path, at: int, mode: str) -> Callable[[], int]:
             return
         # A number is an open file, and a name that is not a whole path is one in an open folder, as in rmtree.
         place = arguments[0]
-        if isinstance(place, int) or not os.path.isabs(place) or os.fsdecode(place).startswith(str(folder)):
+        if isinstance(place, int) or not Path(os.fsdecode(place)).is_absolute() or os.fsdecode(place).startswith(str(folder)):
             point()
 
     fsync = os.fsync
@@ -357,7 +359,7 @@ def collect(child: int, reading: int) -> tuple[int, Any]:
 def leftovers(folder: Path) -> list[str]:
     """What is not complete. The file of a lock may stay after a kill: the kernel has the lock itself."""
     names = (str(path.relative_to(folder)) for path in folder.rglob("*"))
-    return sorted(name for name in names if "/." in f"/{name}" and not name.endswith(".lock") or name.endswith(".partial"))
+    return sorted(name for name in names if ("/." in f"/{name}" and not name.endswith(".lock")) or name.endswith(".partial"))
 
 
 def crash(writer: Writer, folder: Path, mode: str, at: int) -> tuple[bool, list[str]]:
@@ -430,7 +432,7 @@ def both_at_once(writer: Writer, folder: Path, versions: tuple[int, int]) -> tup
 
 
 def main() -> None:
-    """Arguments: name of the writer, mode (or `both`), folder to work in, and which share of the cases, such as 5 for every 5th."""
+    """Arguments: name of the writer, mode (or `both`), folder to work in, and 5 for every 5th point (or 5 repetitions)."""
     name, mode, home, every = sys.argv[1], sys.argv[2], Path(sys.argv[3]).resolve(), int(sys.argv[4])
     (home / "shared").mkdir(parents=True)
     writer = WRITERS[name](home / "shared")
@@ -439,12 +441,12 @@ def main() -> None:
     import pyarrow.parquet  # noqa: F401
 
     import theodolite.core.result
-    import theodolite.reports.drawing
     import theodolite.repairs
-    import theodolite.spaces  # noqa: F401
+    import theodolite.reports.drawing
+    import theodolite.spaces
 
     if name == "tune":
-        import theodolite.tuning  # noqa: F401
+        import theodolite.tuning
         import theodolite.tuning.training  # noqa: F401
     code, answer = fork(writer.prepare)
     assert code == 0 and "error" not in answer, answer.get("traceback")

@@ -1,4 +1,4 @@
-"""Every writer, ended at every point where it touches the disk, leaves the old content or the new; two at once leave one whole."""
+"""Every writer, ended wherever it touches the disk, leaves the old content or the new; two at once leave one of them whole."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEWEST = {"rows": 7, "jsonl": 7, "report": 7, "cache": 7}
 @pytest.fixture
 def place() -> Iterator[str]:
     # In memory if possible: thousands of syncs take minutes on a disk, and prove no more there.
-    with TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
+    with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         yield folder
 
 

@@ -196,10 +196,19 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
     """
     path = _rows_file(path)
     if path.suffix == ".parquet":
+        import pyarrow
         import pyarrow.parquet as parquet
 
-        table = parquet.read_table(path)
-        records = table.to_pylist()
+        try:
+            table = parquet.read_table(path)
+            records = table.to_pylist()
+        except (
+            pyarrow.ArrowException,
+            KeyError,
+            OverflowError,
+            MemoryError,
+        ) as error:  # of a damaged file
+            raise ValueError(f"it is not a whole Parquet file of rows ({error})") from error
         digest = (table.schema.metadata or {}).get(HASH.encode())
         if digest is not None and digest.decode(errors="replace") != _hash(records):
             raise ValueError("it was changed after it was written: the SHA-256 of its rows differs")
