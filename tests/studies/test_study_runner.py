@@ -132,13 +132,12 @@ def test_a_killed_run_continues_where_it_was(tmp_path):
 
 
 def test_two_runs_at_once_share_their_steps(tmp_path):
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "store"), "1"]
-    first = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert first.stdout.readline().strip() == "begins first"
-    assert first.stdout.readline().strip() == "begins second"  # and is asleep in it
-    second = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert second.stdout == "done 1 reused 1\n"  # it waited for the second step, and did not begin it
-    assert first.communicate()[0] == "done 2 reused 0\n"
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "store"), "3"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
+        assert [first.stdout.readline().strip() for _ in range(2)] == ["begins first", "begins second"]  # and sleeps in it
+        second = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert first.stdout.read() == "done 2 reused 0\n"
+    assert "begins" not in second.stdout and second.stdout.startswith("done")  # it waited for the second step
 
 
 @pytest.mark.parametrize("file", ["made", "rows.parquet", "step.json"])

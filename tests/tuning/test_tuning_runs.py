@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch", reason="the extra models is not installed")
 pytest.importorskip("transformers", reason="the extra models is not installed")
 pytest.importorskip("accelerate", reason="the extra models is not installed")
 
+from theodolite.core.files import BusyError, Lock  # noqa: E402
 from theodolite.core.result import Result  # noqa: E402
 from theodolite.core.rows import read_rows  # noqa: E402
 from theodolite.spaces.readers.data_files import DataError  # noqa: E402
@@ -71,6 +72,46 @@ def test_a_folder_with_files_of_others_is_left_alone(quick: Quick, moods: Any, t
     with pytest.raises(FileExistsError, match="not of a run"):
         fine_tune(quick(moods), overwrite=True)
     assert (tmp_path / "run" / "thesis.tex").read_text() == "mine"
+
+
+def test_a_folder_with_settings_of_others_is_left_alone(quick: Quick, moods: Any, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    for content in ("{}", '{"model": "bert", "epochs": 1}', "not JSON", '{"format": 1, "verb": "extract"}'):
+        (tmp_path / "run" / "settings.json").write_text(content)
+        (tmp_path / "run" / "thesis.tex").write_text("mine")
+        with pytest.raises(FileExistsError, match="not of a run"):
+            fine_tune(quick(moods), overwrite=True)
+        assert {path.name for path in (tmp_path / "run").iterdir()} == {"settings.json", "thesis.tex"}
+
+
+def test_a_finished_run_stays_until_the_one_that_replaces_it_is_finished(
+    quick: Quick, moods: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished = fine_tune(quick(moods, epochs=1))
+    few = task_of(tmp_path, ["the dog,a", "the cat,b"] * 2, ["the dog,a"])
+    with pytest.raises(DataError):
+        fine_tune(quick(few), overwrite=True)  # a mistyped file costs nothing
+    with pytest.raises(ValueError, match=r"is replaced, but .* in it is needed to make it"):
+        fine_tune(quick(moods, model=str(finished.model_folder)), overwrite=True)
+
+    def interrupt(done: int, total: int) -> None:
+        if done == total:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fine_tune(quick(moods, epochs=2), overwrite=True, progress=interrupt)
+    assert Result.load(finished.run_folder).rows == finished.rows and finished.model_folder.is_dir()
+    replaced = fine_tune(quick(moods, epochs=2), overwrite=True)
+    assert replaced.steps == 12 and Result.load(finished.run_folder).rows == replaced.rows
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_run_that_another_process_makes_is_left_to_it(quick: Quick, moods: Any) -> None:
+    settings = quick(moods, epochs=1)
+    Path(settings.output).parent.mkdir(parents=True, exist_ok=True)
+    with Lock(Path(settings.output)), pytest.raises(BusyError, match=r"is writing to .*; wait until it ends"):
+        fine_tune(settings)
+    assert fine_tune(settings).steps == 6
 
 
 def task_of(folder: Path, train: list[str], dev: list[str]) -> Any:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
 
-from theodolite.core.files import Marker, recover_files, sha256_of, whole_files, write_json
+from theodolite.core.files import Marker, recover_files, recover_folder, sha256_of, whole_files, write_json
 from theodolite.core.pictures import Picture, read_picture, write_picture
 from theodolite.core.rows import ROW_ENDINGS, Row, read_rows, write_rows
 
@@ -329,6 +329,7 @@ class Result(Sequence[Row]):
             The folder does not hold a result as it was saved; the message names the file and what is wrong with it.
         """
         path = Path(path)
+        recover_folder(path)
         if path.is_file():
             return cls(verb="rows", title=f"Rows of {path.name}", rows=_rows(path))
         if not path.is_dir():

@@ -110,7 +110,8 @@ class LogDisplay:
         line += f", {duration_text(now - start)} so far"
         if total and 0 < completed < total:
             line += f", about {duration_text((now - start) * (total - completed) / completed)} to go"
-        print(line, file=sys.stderr, flush=True)  # noqa: T201  # a log has no bar to redraw
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 def _terminal_display() -> Any:
