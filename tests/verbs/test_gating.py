@@ -115,7 +115,7 @@ def test_other_texts_are_refused_and_absolute_bounds_need_no_baseline(here: Path
     Path("theodolite.toml").write_text("baseline = 'b'\n[bounds]\niso_score = { drop = 0.1 }\n")
     result(texts="abc").save("b")
     assert th.gate(result(texts="abc")).findings[0].verdict == "good"
-    with pytest.raises(ValueError, match="measured on other texts; .* update=True"):
+    with pytest.raises(ValueError, match=r"measured on other texts; .* update=True"):
         th.gate(result(texts="abd"))
     Path("theodolite.toml").write_text("[bounds]\niso_score = { min = 0.6 }\n")
     assert th.gate(result(replace(ROW, n=7))).findings[0].verdict == "bad"
@@ -147,7 +147,10 @@ def test_the_last_layer_is_judged_unless_another_is_named(here: Path) -> None:
         ("[bound]\niso_score = { min = 0 }", "no use for 'bound'; did you mean 'bounds'"),
         ("[bounds]\niso_score = { drop = 0.1 }", r"names none: baseline = 'baseline'"),
         ("[survey]\nmetrics = ['iso_score']\n[bounds]\niso_score = { min = 0 }", r"\[survey\] must say what is measured"),
-        ("[survey]\nsource = 'vectors.npy'\nsede = 1\n[bounds]\niso_score = { min = 0 }", r"no option 'sede'; did you mean 'seed'"),
+        (
+            "[survey]\nsource = 'vectors.npy'\nsede = 1\n[bounds]\niso_score = { min = 0 }",
+            r"no option 'sede'; did you mean 'seed'",
+        ),
         ("[bounds]\niso_score = { min = 0 }", "does not say what to measure"),
         ("[score]\nsource = 'vectors.npy'\nlayers = 'all'\n[bounds]\nspearman = { min = 0 }", "needs pairs of texts with scores"),
     ],
