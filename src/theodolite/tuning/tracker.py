@@ -253,8 +253,8 @@ class GeometryCallback(TrainerCallback):
     """A tracker in a trainer.
 
     `GeometryCallback(tracker).attach(trainer)` logs through the trainer, so that all of its `report_to`, such as TensorBoard and
-    W&B, show each layer's metrics. Passed as `callbacks=[...]` instead, it measures and writes the same, but reaches the trainer's
-    own history only, and warns if there is a `report_to`: a callback does not know its trainer.
+    W&B, show each layer's metrics. Passed as `callbacks=[...]` instead, it measures and writes the same, but reaches the
+    trainer's own history only, and warns if there is a `report_to`: a callback does not know its trainer.
 
     Parameters
     ----------
