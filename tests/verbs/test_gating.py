@@ -146,10 +146,7 @@ def test_the_last_layer_is_judged_unless_another_is_named(here: Path) -> None:
         ("bounds = 3", r"needs a table \[bounds\]"),
         ("[bound]\niso_score = { min = 0 }", "no use for 'bound'; did you mean 'bounds'"),
         ("[bounds]\niso_score = { drop = 0.1 }", r"names none: baseline = 'baseline'"),
-        (
-            "[survey]\nmetrics = ['iso_score']\n[bounds]\niso_score = { min = 0 }",
-            r"\[survey\] must say what is measured",
-        ),
+        ("[survey]\nmetrics = ['iso_score']\n[bounds]\niso_score = { min = 0 }", r"\[survey\] must say what is measured"),
         (
             "[survey]\nsource = 'vectors.npy'\nsede = 1\n[bounds]\niso_score = { min = 0 }",
             r"no option 'sede'; did you mean 'seed'",

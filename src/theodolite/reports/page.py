@@ -185,8 +185,6 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Iterator[str]:
         claim = f"{verdict.claim}, {verdict.model}" if several else verdict.claim
         yield f"### {outcome_look(measured.outcome)[0]} {_text(f'{claim}: {verdict.title} – {measured.outcome}')}"
         yield _sentence(measured.why)
-        if measured.command:
-            yield f"To decide it:\n\n```text\n{measured.command.replace('```', '')}\n```"
         if measured.effects:
             values, low, high, how = ([getattr(effect, name) for effect in measured.effects] for name in EFFECT_FIELDS)
             names = Column("effect", [with_labels(effect.name) for effect in measured.effects])
@@ -217,7 +215,7 @@ def _findings(findings: Sequence[Finding]) -> Iterator[str]:
 def _bounds(findings: Sequence[Finding]) -> Iterator[str]:
     """The bounds of a gate, broken ones first, as a table for a pull request."""
     ordered = sorted(findings, key=lambda finding: -finding.severity)
-    texts: dict[str, list[Any]] = {
+    columns: dict[str, list[Any]] = {
         "": [SEVERITY_LOOKS[finding.verdict][0] for finding in ordered],
         "bound": [finding.topic for finding in ordered],
         "layer": ["" if finding.layer is None else str(finding.layer) for finding in ordered],
@@ -225,7 +223,7 @@ def _bounds(findings: Sequence[Finding]) -> Iterator[str]:
         "allowed": [finding.healthy for finding in ordered],
         "broken because": [finding.meaning if finding.severity else "" for finding in ordered],
     }
-    yield from _table(Table("", tuple(Column(name, values) for name, values in texts.items() if any(map(str, values)))))
+    yield from _table(Table("", tuple(Column(name, values) for name, values in columns.items() if any(map(str, values)))))
 
 
 def _printed_row(cell: Mapping[str, Any]) -> Row:

@@ -264,8 +264,9 @@ def read_complete_lines(path: Path) -> list[Row]:
 class GeometryCallback(TrainerCallback):
     """A tracker in a trainer.
 
-    `GeometryCallback(tracker).attach(trainer)` logs through the trainer, so that TensorBoard and W&B show each layer's metrics.
-    Passed as `callbacks=[...]` instead, it measures and writes the same, but logs to the trainer's own history only.
+    `GeometryCallback(tracker).attach(trainer)` logs through the trainer, so that all of its `report_to`, such as TensorBoard and
+    W&B, show each layer's metrics. Passed as `callbacks=[...]` instead, it measures and writes the same, but reaches the
+    trainer's own history only, and warns if there is a `report_to`: a callback does not know its trainer.
 
     Parameters
     ----------
@@ -289,8 +290,14 @@ class GeometryCallback(TrainerCallback):
         trainer.add_callback(self)
         return self
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:  # noqa: ARG002
+    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         """Measure before the first step, or drop what an interrupted run measured later than where it continues."""
+        if self._trainer is None and args.report_to not in ([], "none", ["none"]):
+            where = args.report_to if isinstance(args.report_to, str) else ", ".join(args.report_to)
+            warnings.warn(
+                f"GeometryCallback cannot log to {where} from callbacks=[...]; use GeometryCallback(tracker).attach(trainer)",
+                stacklevel=2,
+            )
         if state.is_world_process_zero:
             self.tracker.resume(state.global_step)
         if state.global_step == 0:
