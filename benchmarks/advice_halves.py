@@ -7,15 +7,17 @@ kept in --folder, and so is the encoder that it tunes first, unless --tuned name
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import theodolite as th
 from theodolite.advice.folds import grouped_folds
-from theodolite.advice.nested_validation import TOLERATED, Advice, Scored, effect_elsewhere, search
+from theodolite.advice.nested_validation import TOLERATED, Scored, effect_elsewhere, search
 from theodolite.advice.signals import JudgedQueries, LabelledRows, ScoredPairs, Signal
 from theodolite.core.vectors import Floats
 from theodolite.metrics.registry import label_of
@@ -63,18 +65,16 @@ def main() -> None:
     asked.folder.mkdir(parents=True, exist_ok=True)
     tuned = asked.tuned or tune(asked.folder / "tuned")
     encoders = {"minilm-mlm": str(MODELS / "minilm-mlm"), "tuned": str(tuned), "demo": "demo"}
-    repairs, compressions = [], []
+    cells = []
     for name, model in encoders.items():
         for data, signal in signals(Vectors(name, model, asked.folder)):
-            half = grouped_folds(signal.groups, 2, strata=signal.strata, seed=0)
-            here, there = (signal.take(np.flatnonzero(half == side)) for side in (0, 1))
-            advice = search(here)
-            repairs.append(repair_line(name, data, advice, effect_elsewhere(advice.choice, here, there)))
-            small = advice.compression
-            elsewhere = effect_elsewhere(small.change, here, there) if small else None
-            compressions.append(compression_line(name, data, advice, elsewhere))
-            print(repairs[-1], compressions[-1], sep="\n", flush=True)
-    PAGE.write_text(HEAD + REPAIRS + "\n".join(repairs) + "\n" + COMPRESSION + "\n".join(compressions) + "\n", encoding="utf-8")
+            kept = asked.folder / f"{name}-{data}.json"  # a run that was stopped goes on with the next cell
+            if not kept.exists():
+                kept.write_text(json.dumps({"encoder": name, "data": data, **measured(signal)}), encoding="utf-8")
+            cells.append(json.loads(kept.read_text(encoding="utf-8")))
+            print(repair_line(cells[-1]), compression_line(cells[-1]), sep="\n", flush=True)
+    repairs, compressions = ("\n".join(map(line, cells)) for line in (repair_line, compression_line))
+    PAGE.write_text(f"{HEAD}{REPAIRS}{repairs}\n{COMPRESSION}{compressions}\n", encoding="utf-8")
 
 
 def tune(folder: Path) -> Path:
@@ -115,31 +115,57 @@ def signals(vectors: Vectors) -> Iterator[tuple[str, Signal]]:
         yield data, JudgedQueries(documents, queries, collection.judgements)
 
 
-def repair_line(name: str, data: str, advice: Advice, there: Scored) -> str:
-    if advice.is_recommended:
-        says = f"**{advice.choice}**"
-        verdict = "right" if (there.low or 0) > 0 else "right in sign, not significant" if there.gain > 0 else "wrong"
-    else:
-        says = f"leave it alone (best: {advice.choice})"
-        verdict = "right" if (there.low or 0) <= 0 else f"missed: {advice.n} {advice.noun} are too few to show it"
-    cells = [name, data, label_of(advice.metric), f"{advice.base:.3f}", says, number(advice.gain), number(there), verdict]
-    return f"| {' | '.join(cells)} |"
-
-
-def compression_line(name: str, data: str, advice: Advice, there: Scored | None) -> str:
+def measured(signal: Signal) -> dict[str, Any]:
+    """What the advice on one half is, and what it does to the other."""
+    half = grouped_folds(signal.groups, 2, strata=signal.strata, seed=0)
+    here, there = (signal.take(np.flatnonzero(half == side)) for side in (0, 1))
+    advice = search(here)
     small = advice.compression
-    if small is None or there is None:
-        cells = [name, data, label_of(advice.metric), "none", "—", "—", "—", f"{advice.n} {advice.noun} are too few to show one"]
+    return {
+        "metric": advice.metric,
+        "items": f"{advice.n:,} {advice.noun}",
+        "base": advice.base,
+        "is_recommended": advice.is_recommended,
+        "choice": str(advice.choice),
+        "gain": numbers(advice.gain),
+        "elsewhere": numbers(effect_elsewhere(advice.choice, here, there)),
+        "compression": None if small is None else str(small.change),
+        "size": None if small is None else small.change.size(advice.d),
+        "cost": None if small is None else numbers(small),
+        "cost_elsewhere": None if small is None else numbers(effect_elsewhere(small.change, here, there)),
+    }
+
+
+def numbers(scored: Scored) -> list[float]:
+    assert scored.low is not None
+    assert scored.high is not None
+    return [scored.gain, scored.low, scored.high]
+
+
+def repair_line(cell: dict[str, Any]) -> str:
+    gain, low, _ = cell["elsewhere"]
+    if cell["is_recommended"]:
+        says = f"**{cell['choice']}**"
+        few = f"right in sign; {cell['items']} are too few to show a gain of {gain:.3f}"
+        verdict = "right" if low > 0 else few if gain > 0 else "wrong"
     else:
-        verdict = "right" if (there.high or 0) > -TOLERATED else "wrong"
-        size = f"{small.change.size(advice.d):.0%}"
-        cells = [name, data, label_of(advice.metric), str(small.change), size, number(small), number(there), verdict]
-    return f"| {' | '.join(cells)} |"
+        says = f"leave it alone (best: {cell['choice']})"
+        verdict = "right" if low <= 0 else f"missed: {cell['items']} were too few to be sure of it"
+    cells = [f"{cell['base']:.3f}", says, text(cell["gain"]), text(cell["elsewhere"]), verdict]
+    return f"| {' | '.join([cell['encoder'], cell['data'], label_of(cell['metric']), *cells])} |"
 
 
-def number(scored: Scored) -> str:
-    bounds = "" if scored.low is None or scored.high is None else f" [{scored.low:+.3f}, {scored.high:+.3f}]"
-    return f"{scored.gain:+.3f}{bounds}"
+def compression_line(cell: dict[str, Any]) -> str:
+    if cell["compression"] is None:
+        cells = ["none", "—", "—", "—", f"{cell['items']} are too few to be sure of one"]
+    else:
+        verdict = "right" if cell["cost_elsewhere"][2] > -TOLERATED else "wrong"
+        cells = [cell["compression"], f"{cell['size']:.0%}", text(cell["cost"]), text(cell["cost_elsewhere"]), verdict]
+    return f"| {' | '.join([cell['encoder'], cell['data'], label_of(cell['metric']), *cells])} |"
+
+
+def text(values: list[float]) -> str:
+    return "{:+.3f} [{:+.3f}, {:+.3f}]".format(*values)
 
 
 if __name__ == "__main__":

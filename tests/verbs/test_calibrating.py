@@ -26,16 +26,16 @@ def test_each_line_has_its_cutoff_and_the_canonical_one_is_the_answer() -> None:
     units = CANONICAL / np.linalg.norm(CANONICAL, axis=1, keepdims=True)
     domain = np.array(canonical_sentences()[1])
     apart = np.triu(domain[:, None] != domain[None, :], 1)
-    cutoff = result.value("cutoff", label="canonical sentences")
+    cutoff = result.value("cutoff", setting="canonical sentences")
     assert ((units @ units.T)[apart] > cutoff).mean() == pytest.approx(0.05, abs=1e-3)
     assert result.notes[0].startswith("Cutoff ") and "5 % of unrelated pairs of the canonical sentences" in result.notes[0]
     cosines = (X * Y).sum(axis=1) / np.linalg.norm(X, axis=1) / np.linalg.norm(Y, axis=1)
     for metric, side in (("matches_above", 1), ("non_matches_above", 0)):
         share = (cosines[side == MATCHES] > cutoff).mean()
-        assert result.value(metric, label="canonical sentences") == pytest.approx(share)
-    assert result.value("cutoff", label="own texts") > cutoff  # they share a mean, as texts of one domain do
+        assert result.value(metric, setting="canonical sentences") == pytest.approx(share)
+    assert result.value("cutoff", setting="own texts") > cutoff  # they share a mean, as texts of one domain do
     assert "rejects genuine matches" in result.notes[-1]
-    assert result.value("non_matches_above", label="own non-matches") <= 0.05
+    assert result.value("non_matches_above", setting="own non-matches") <= 0.05
 
 
 def test_the_map_is_in_the_records_and_survives_saving(tmp_path: Path) -> None:
@@ -88,10 +88,10 @@ def test_mistakes_are_named(options: dict[str, Any], fault: str) -> None:
 @pytest.mark.slow
 def test_an_encoder_reads_the_sentences_alone_or_with_pairs(models: Path) -> None:
     alone = th.calibrate(models / "tiny-mlm")
-    assert {row.label for row in alone.rows} == {"canonical sentences"}
+    assert {row.setting for row in alone.rows} == {"canonical sentences"}
     assert 0 < alone.value("cutoff") < 1
     result = th.calibrate(models / "tiny-mlm", task="demo-pairs", match=4)
-    assert result.value("cutoff", label="canonical sentences") == pytest.approx(alone.value("cutoff"), abs=1e-5)
+    assert result.value("cutoff", setting="canonical sentences") == pytest.approx(alone.value("cutoff"), abs=1e-5)
     assert result.value("separation") > 0.6
     with pytest.raises(ValueError, match=r"scores run from 0 to 5"):
         th.calibrate(models / "tiny-mlm", task="demo-pairs")

@@ -398,7 +398,7 @@ def _advise(result: Result) -> Iterator[Block]:
 def _calibrate(result: Result) -> Iterator[Block]:
     yield Paragraph(result.title, "bold")
     yield from (Paragraph(note, "bold") for note in result.notes[:1])
-    lines = grouped((row for row in result.rows if row.metric != "separation"), lambda row: row.label)
+    lines = grouped((row for row in result.rows if row.metric != "separation"), lambda row: row.setting)
     metrics = dict.fromkeys(row.metric for rows in lines.values() for row in rows)
     columns = [Column("pairs", list(lines))]
     for metric in sorted(metrics, key=lambda name: (not name.startswith("unrelated"), name != "cutoff")):

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from theodolite.core.numbers import interval_text
 from theodolite.core.options import command, option
 from theodolite.core.result import Result
 from theodolite.verbs.inputs import (
@@ -383,7 +382,7 @@ def _explanations(advice: Advice, folds: int) -> list[str]:
 
 
 def _interval(scored: Scored) -> str:
-    return interval_text(*(None if bound is None else round(bound, 3) for bound in (scored.low, scored.high)))
+    return "" if scored.low is None or scored.high is None else f"[{scored.low:+.3f}, {scored.high:+.3f}]"
 
 
 def _plain(change: Change | None) -> dict[str, Any] | None:

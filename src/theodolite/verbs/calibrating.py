@@ -88,14 +88,14 @@ def calibrate(  # type: ignore[misc]  # `layers` is a reading option with a defa
     Returns
     -------
     Result
-        Quantiles of unrelated cosines and cutoffs, one line for each kind of pairs (the rows' `label`); with matches also the
+        Quantiles of unrelated cosines and cutoffs, one line for each kind of pairs (the rows' `setting`); with matches also the
         separation (AUC), the shares above each cutoff, and `records["probability"]`, the map. The first note is the answer.
 
     Examples
     --------
     >>> import numpy as np
     >>> X = np.random.default_rng(0).standard_normal((200, 16))
-    >>> 0.4 < calibrate(X).value("cutoff", label="own texts") < 0.7
+    >>> 0.4 < calibrate(X).value("cutoff", setting="own texts") < 0.7
     True
     """
     from theodolite.advice.thresholds import UnrelatedPairs
@@ -259,24 +259,23 @@ def _result(data: _Data, lines: dict[str, UnrelatedPairs], rate: float, seed: in
     rows: list[Row] = []
     cutoffs: dict[str, Row] = {}
     for label, pairs in lines.items():
-        where = {**about, "label": label, "n": len(pairs.cosines)}
+        where = {**about, "setting": label, "n": len(pairs.cosines)}
         rows += [Row(metric=f"unrelated_cosine_{share:.0%}", value=pairs.quantile(share), **where) for share in QUANTILES]
         value, (low, high) = pairs.cutoff(rate, seed=seed)
-        setting = f"false-positive rate {rate:g}"
-        cutoffs[label] = Row(metric="cutoff", value=value, low=low, high=high, setting=setting, **where)
+        cutoffs[label] = Row(metric="cutoff", value=value, low=low, high=high, **where)
     labelled, notes, records = data.labelled, [], {}
     if labelled is not None:
         from theodolite.core.intervals import quantile_interval
 
         auc, (low, high) = labelled.separation(seed=seed)
-        rows.append(Row(metric="separation", value=auc, low=low, high=high, label="own pairs", n=len(labelled.cosines), **about))
+        rows.append(
+            Row(metric="separation", value=auc, low=low, high=high, setting="own pairs", n=len(labelled.cosines), **about)
+        )
         others = np.sort(labelled.cosines[~labelled.matches])
         value = float(np.quantile(others, 1 - rate, method="higher"))
         low, high = quantile_interval(others, 1 - rate)
-        setting = f"false-positive rate {rate:g}"
-        cutoffs[NON_MATCHES] = Row(
-            metric="cutoff", value=value, low=low, high=high, setting=setting, label=NON_MATCHES, n=len(others), **about
-        )
+        where = {**about, "setting": NON_MATCHES, "n": len(others)}
+        cutoffs[NON_MATCHES] = Row(metric="cutoff", value=value, low=low, high=high, **where)
         rows += [row for cutoff in cutoffs.values() for row in _shares_above(labelled, cutoff, about)]
         records["probability"] = table_of(labelled.probabilities(seed=seed))
         notes.append(_separation_note(labelled, rows))
@@ -287,7 +286,10 @@ def _result(data: _Data, lines: dict[str, UnrelatedPairs], rate: float, seed: in
         rows=tuple(rows),
         notes=(_answer(cutoffs, rate), *notes, *_warnings(cutoffs)),
         records=records,
-        provenance=provenance({"name": data.name, "n": sum(len(pairs.cosines) for pairs in lines.values()), "unit": "pairs"}),
+        provenance=provenance(
+            {"name": data.name, "n": sum(len(pairs.cosines) for pairs in lines.values()), "unit": "pairs"},
+            false_positive_rate=rate,
+        ),
     )
 
 
@@ -300,14 +302,14 @@ def _shares_above(labelled: LabelledPairs, cutoff: Row, about: dict[str, Any]) -
     for metric, side in (("matches_above", labelled.matches), ("non_matches_above", ~labelled.matches)):
         count, n = int((labelled.cosines[side] > cutoff.value).sum()), int(side.sum())
         low, high = share_interval(count, n)
-        rows.append(Row(metric=metric, value=count / n, low=low, high=high, n=n, label=cutoff.label, **about))
+        rows.append(Row(metric=metric, value=count / n, low=low, high=high, n=n, setting=cutoff.setting, **about))
     return rows
 
 
 def _answer(cutoffs: dict[str, Row], rate: float) -> str:
     row = cutoffs.get(CANONICAL) or next(iter(cutoffs.values()))
     text = f"{number_text(row.value)} {interval_text(row.low, row.high)}".rstrip()
-    whose = "unrelated pairs of the canonical sentences" if row.label == CANONICAL else f"pairs of {row.label}"
+    whose = "unrelated pairs of the canonical sentences" if row.setting == CANONICAL else f"pairs of {row.setting}"
     return f"Cutoff {text}: {100 * rate:.3g} % of {whose} have a larger cosine"
 
 
