@@ -39,7 +39,7 @@ def test_items_are_paired_and_seeds_have_students_t() -> None:
     assert (seeds.variance, seeds.degrees, seeds.n) == (pytest.approx(np.var(changes, ddof=1) / 3), 2, 3)
     assert items.variance == pytest.approx(own.mean(axis=0).var(), rel=1e-3)
     total = seeds.variance + items.variance
-    degrees = total**2 / (seeds.variance**2 / 2)
+    degrees = total**2 / (seeds.variance**2 / 2 + items.variance**2 / 8)
     from scipy.stats import t
 
     half = t.ppf(0.975, degrees) * np.sqrt(total)
