@@ -32,7 +32,7 @@ NOISE = {
     "frequency_r2": (0.006, 0.1, 0.0, 0.2),
     "iso_score": (0.004, 0.04, 0.0, 0.05),
     "ev_1": (0.02, 0.2, 0.0, 0.4),
-    "score": (0.01, 0.45, 0.0, 0.7),
+    "score": (0.01, 0.25, 0.0, 0.7),
     "probe_accuracy": (0.004, 0.35, 0.004, 0.8),
 }
 # Sizes of a true effect: about four standard errors at five seeds.

@@ -137,7 +137,8 @@ def estimate_of(by_seed: BySeed) -> Estimate:
     if all(items is not None for items in draws) and draws:
         # The same items are behind all seeds, so that their variance does not shrink with the number of seeds.
         items = np.mean(np.array(draws), axis=0)
-        components.append(Component(numbers[0].units or "items", float(items.var()), math.inf, numbers[0].n))
+        count = numbers[0].n
+        components.append(Component(numbers[0].units or "items", float(items.var()), max(1, count - 1), count))
     else:
         uncovered.append("items")
     repeats: dict[str, list[Component]] = {}
