@@ -50,6 +50,7 @@ def tuned(folder: Path, task: Any, output: Path, pooling: Any) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of some models' own code
 def test_the_table_of_architectures(tasks: dict[str, Any], tmp_path: Path) -> None:
     lines = ["| architecture | extract | tune, classification | tune, similarity |", "|---|---|---|---|"]
     for number, (name, (*_, tokenizer)) in enumerate(ARCHITECTURES.items()):

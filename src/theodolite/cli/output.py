@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -34,6 +35,7 @@ def guarded(command: Callable[Arguments, Returned]) -> Callable[Arguments, Retur
     @functools.wraps(command)
     def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
         token = ON_COMMAND_LINE.set(True)
+        usual, warnings.formatwarning = warnings.formatwarning, _warning_line
         try:
             return command(*args, **kwargs)
         except BrokenPipeError:
@@ -48,6 +50,7 @@ def guarded(command: Callable[Arguments, Returned]) -> Callable[Arguments, Retur
             raise typer.Exit(exit_code(interruption)) from None
         finally:
             ON_COMMAND_LINE.reset(token)
+            warnings.formatwarning = usual
 
     return run
 
@@ -84,6 +87,12 @@ def end_on_sigterm() -> None:
 def say(text: str, *, to_stderr: bool = False) -> None:
     """Print lines in which no name from outside can steer the terminal."""
     print("\n".join(map(visible, text.split("\n"))), file=sys.stderr if to_stderr else sys.stdout)
+
+
+def _warning_line(message: Any, category: type[Warning], *_: Any, **__: Any) -> str:
+    """A warning as one line without the code that gave it."""
+    kind = "warning" if category.__module__.startswith("theodolite") else category.__name__
+    return f"theodolite: {kind}: {' '.join(str(message).split())}\n"
 
 
 def _one_line(error: BaseException) -> str:

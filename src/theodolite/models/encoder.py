@@ -14,6 +14,7 @@ from theodolite.core.options import option
 from theodolite.models.location import STATIC, EncoderError, Location, find_encoder, hidden_state_numbers
 from theodolite.models.pipeline import (
     Pipeline,
+    evaluating,
     is_sentence_model,
     is_static_model,
     load_pipeline,
@@ -289,26 +290,6 @@ def layer_states(module: Any, **inputs: torch.Tensor) -> tuple[torch.Tensor, ...
     last = getattr(output, "last_hidden_state", None)
     # Some families, as CLIP, normalise the last layer once more; a model with a head returns its hidden states only.
     return (*(states[number] for number in numbers[:-1]), states[numbers[-1]] if last is None else last)
-
-
-@contextmanager
-def evaluating(module: Any) -> Iterator[None]:
-    """Put a module into evaluation mode, and every part of it back into its own mode afterwards.
-
-    Parameters
-    ----------
-    module
-        A torch module.
-    """
-    # Part by part: some may be in evaluation mode already, because they are frozen, and must stay so.
-    training = [part for part in module.modules() if part.training]
-    for part in training:
-        part.training = False
-    try:
-        yield
-    finally:
-        for part in training:
-            part.training = True
 
 
 @contextmanager

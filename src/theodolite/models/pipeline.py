@@ -72,7 +72,6 @@ def sentence_pipeline(model: Any, max_length: int | None = None) -> Pipeline:
     max_length
         Texts are cut to this number of tokens; by default as the model does.
     """
-    from theodolite.models.encoder import evaluating
 
     def encode(texts: list[str]) -> Floats:
         with evaluating(model), _limited(model, max_length):
@@ -202,6 +201,26 @@ def refuse_length(max_length: int | None) -> None:
     """
     if max_length is not None:
         raise EncoderError(f"static vectors have no length limit; leave {option('max_length', str(max_length))} out")
+
+
+@contextmanager
+def evaluating(module: Any) -> Iterator[None]:
+    """Put a module into evaluation mode, and every part of it back into its own mode afterwards.
+
+    Parameters
+    ----------
+    module
+        A torch module.
+    """
+    # Part by part: some may be in evaluation mode already, because they are frozen, and must stay so.
+    training = [part for part in module.modules() if part.training]
+    for part in training:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
 
 
 @contextmanager

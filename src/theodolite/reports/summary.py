@@ -353,7 +353,7 @@ def _steps(rows: Sequence[Row]) -> Iterator[Block]:
     yield from _pivoted(sorted(ends.values(), key=lambda row: row.step or 0), "layer", "metric", _change)
     if is_small:
         ceiling = iso_score_ceiling(n, d)
-        fault = f"cannot exceed {short_number(ceiling)}" if ceiling < 1 else "is too low"
+        fault = f"cannot exceed {ceiling:.3g}" if ceiling < 1 else "is too low"
         yield Paragraph(f"the plain IsoScore of {n:,} vectors in {d:,} dimensions {fault}; the corrected one is shown", "dim")
 
 

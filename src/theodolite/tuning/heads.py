@@ -17,7 +17,8 @@ from torch import nn
 
 from theodolite.models.alignment import RowPlan, plan_rows, warn_dropped
 from theodolite.models.batches import Progress, padded
-from theodolite.models.encoder import Encoder, evaluating, text_part
+from theodolite.models.encoder import Encoder, text_part
+from theodolite.models.pipeline import evaluating
 from theodolite.models.tokens import Ints, TextInputs
 from theodolite.tasks.task import Unit
 

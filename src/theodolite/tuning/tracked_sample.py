@@ -18,7 +18,8 @@ from torch import nn
 from theodolite.core.files import whole_file
 from theodolite.core.rows import Row, current_versions
 from theodolite.core.sampling import sample_by_label, sample_rows
-from theodolite.models.encoder import Encoder, evaluating, layer_states
+from theodolite.models.encoder import Encoder, layer_states
+from theodolite.models.pipeline import evaluating
 from theodolite.models.tokens import text_inputs
 from theodolite.spaces.space import choose_layers
 from theodolite.tasks.examples import Examples

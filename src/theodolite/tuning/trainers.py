@@ -24,6 +24,7 @@ from theodolite.core.files import changed_file, hashes_in, sync, sync_all, write
 from theodolite.core.options import option
 from theodolite.models.batches import Progress
 from theodolite.models.encoder import Encoder
+from theodolite.models.location import EncoderError
 from theodolite.models.token_counts import count_tokens
 from theodolite.models.tokens import text_inputs, tokenize
 from theodolite.tasks.task import Unit
@@ -109,13 +110,16 @@ def load_encoder(settings: TuneSettings) -> Encoder:
     settings
         The run's settings.
     """
-    return Encoder.load(
+    encoder = Encoder.load(
         settings.model,
         revision=settings.revision,
         device="cpu",
         trust_remote_code=settings.trust_remote_code,
         max_length=settings.max_length,
     )
+    if encoder.is_static:
+        raise EncoderError(f"{encoder.name} is a table of static vectors, which has no layers to fine-tune; use a transformer")
+    return encoder
 
 
 def apply_strategy(encoder: nn.Module, strategy: str) -> Callable[[], Any]:

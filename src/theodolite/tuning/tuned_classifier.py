@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from theodolite.core.files import write_json
-from theodolite.models.encoder import Encoder, evaluating, quiet_loading
+from theodolite.models.encoder import Encoder, quiet_loading
 from theodolite.models.location import local_folder
+from theodolite.models.pipeline import evaluating
 from theodolite.models.tokens import text_inputs
 from theodolite.tasks.examples import Examples
 from theodolite.tuning.heads import LinearHead, TextDataset, embed

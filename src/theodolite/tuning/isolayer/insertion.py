@@ -19,7 +19,8 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from theodolite.core.files import Marker, whole_folder, write_json
-from theodolite.models.encoder import evaluating, quiet_loading
+from theodolite.models.encoder import quiet_loading
+from theodolite.models.pipeline import evaluating
 from theodolite.tuning.isolayer.layer import IsotropyLayer
 from theodolite.tuning.regularisers import IsoBN
 
