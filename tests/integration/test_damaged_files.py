@@ -30,7 +30,7 @@ from theodolite.spaces.readers.text import read_clusters, read_directprobe, read
 from theodolite.studies.spec import load_spec
 from theodolite.tasks import load_task, own_task
 
-CASES = int(os.environ.get("THEODOLITE_FUZZ_CASES", "600"))
+CASES = int(os.environ.get("THEODOLITE_FUZZ_CASES", "400"))
 SOURCE = str(Path(theodolite.__file__).parent)
 
 X = np.random.default_rng(0).standard_normal((7, 3)).astype(np.float32)

@@ -384,10 +384,11 @@ def _regroup(chunks: Iterable[NDArray[Any]], rows: int, d: int, dtype: np.dtype[
             fault = f"the chunk at row {start} holds {chunk.dtype}, which loses digits as the {dtype} of the first one"
             raise ValueError(f"{fault}; give all chunks one type")
         start += len(chunk)
+        # What waits of the chunk before is copied if it is mapped: it would keep its file open.
+        waiting = [np.array(piece) if isinstance(piece, np.memmap) else piece for piece in waiting]
         for low in range(0, len(chunk), rows):
             piece = chunk[low : low + rows]
-            # A piece of a mapped file that waits for others is copied: it would keep its file open.
-            waiting.append(np.array(piece) if isinstance(piece, np.memmap) and len(piece) < rows else piece)
+            waiting.append(piece)
             count += len(piece)
             if count >= rows:
                 joined = waiting[0] if len(waiting) == 1 else np.concatenate(waiting)

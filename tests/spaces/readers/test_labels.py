@@ -114,3 +114,11 @@ def test_scores_are_one_number_per_pair() -> None:
     for path in ("wide.npy", "text.npy"):
         with pytest.raises(DataError, match="scores are one number per pair"):
             read_scores(path)
+
+
+def test_a_column_of_labels_without_a_header_is_read_by_its_number() -> None:
+    Path("y.csv").write_text("A;x\nB;y\n")
+    with pytest.raises(ValueError, match=r"no column '0'.*The first line was taken as the names.*header=False"):
+        read_labels("y.csv:0")
+    assert read_labels("y.csv:0", header=False) == ["A", "B"]
+    assert read_labels("y.csv:1", header=False, delimiter=";") == ["x", "y"]

@@ -116,8 +116,12 @@ def _column_values(file: File, column: str, delimiter: str | None, header: bool 
         for row, value in read_parquet_column(file, column):
             yield f"{file}, row {row}", value
         return
-    table = JsonTable(file) if file.ending == ".jsonl" else DelimitedTable(file, delimiter=delimiter, has_header=header)
-    name = only_column(file, table.names, column)
+    if file.ending == ".jsonl":
+        table: JsonTable | DelimitedTable = JsonTable(file)
+        name = only_column(file, table.names, column)
+    else:
+        table = DelimitedTable(file, delimiter=delimiter, has_header=header)
+        name = only_column(file, table.names, column, table.header_hint)
     for line, values in table.select({LABEL: name}):
         yield f"{file}, line {line}", values[LABEL]
 

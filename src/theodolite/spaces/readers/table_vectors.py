@@ -56,7 +56,7 @@ def read_delimited(
     kinds = [_text_kind([cells[i] for cells in sample]) for i in range(len(table.names))]
     if columns is not None:  # what is named is read as numbers, so that an error can name the cell
         kinds = ["floats" if kind == "other" else kind for kind in kinds]
-    places = vector_columns(file, table.names, kinds, columns)
+    places = vector_columns(file, table.names, kinds, columns, table.header_hint)
     parse = _list_cell if kinds[places[0]] == "vectors" else _number_cells
     source = _source_of_lists(file, lambda: ((line, parse(table, places, line, cells)) for line, cells in table.rows()))
     source.columns = tuple(table.names[i] for i in places)

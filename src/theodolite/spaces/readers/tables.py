@@ -60,6 +60,13 @@ class DelimitedTable:
         self.has_header = _is_header(cells) if has_header is None else has_header
         self.names = cells if self.has_header else [str(i) for i in range(len(cells))]
 
+    @property
+    def header_hint(self) -> str:
+        """What an error about a missing column ends with: that the first line was taken as the names, and what to do about it."""
+        off = switched_off("header")
+        hint = f". The first line was taken as the names; if it is data, use {off}, and call the columns 0, 1, 2, …"
+        return hint if self.has_header else ""
+
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """(line number from 1, cells) of every row after the header; all have as many cells as the first row."""
         first = "header" if self.has_header else "first line"
@@ -82,10 +89,7 @@ class DelimitedTable:
         hint
             How to choose another column: the end of the error if one is missing, with `ROLE` for your own name.
         """
-        if self.has_header:
-            off = switched_off("header")
-            hint += f". The first line was taken as the names; if it is data, use {off}, and call the columns 0, 1, 2, …"
-        _require_columns(self.file, self.line, self.names, columns, hint)
+        _require_columns(self.file, self.line, self.names, columns, hint + self.header_hint)
         places = {role: self.names.index(name) for role, name in columns.items()}
         for line, cells in self.rows():
             yield line, {role: cells[place] for role, place in places.items()}
@@ -189,7 +193,9 @@ class JsonTable:
             yield line, {role: record[name] for role, name in columns.items()}
 
 
-def vector_columns(file: File, names: Sequence[str], kinds: Sequence[ColumnKind], columns: Sequence[str] | None) -> list[int]:
+def vector_columns(
+    file: File, names: Sequence[str], kinds: Sequence[ColumnKind], columns: Sequence[str] | None, hint: str = ""
+) -> list[int]:
     """The columns that hold the vectors, as `core.columns.vector_columns` finds them, with errors that name the file.
 
     Parameters
@@ -200,19 +206,21 @@ def vector_columns(file: File, names: Sequence[str], kinds: Sequence[ColumnKind]
         Names of all columns, and what they hold.
     columns
         What the user names; None if nothing.
+    hint
+        What the error ends with if there is no such column.
     """
     try:
         return columns_of_vectors(names, kinds, columns)
     except ValueError as error:
-        raise DataError(str(error), file) from None
+        raise DataError(f"{error}{hint if columns is not None else ''}", file) from None
 
 
-def only_column(file: File, names: Sequence[str], column: str) -> str:
-    """The name of the one column that a name or pattern fits; an error if it fits none or several."""
+def only_column(file: File, names: Sequence[str], column: str, hint: str = "") -> str:
+    """The name of the one column that a name or pattern fits; an error, which ends with the hint, if it fits none or several."""
     try:
         places = choose_columns(names, [column])
     except ValueError as error:
-        raise DataError(str(error), file) from None
+        raise DataError(f"{error}{hint}", file) from None
     if len(places) > 1:
         raise DataError(f"{column!r} names {len(places)} columns; name one of them", file)
     return names[places[0]]
