@@ -13,8 +13,8 @@ import numpy as np
 
 sys.path[:0] = ["tests", "tests/contract"]
 
-from rule_simulation import simulate  # noqa: E402
-from test_rules_contract import SPECS, small  # noqa: E402
+from rule_simulation import simulate  # type: ignore[import-not-found]  # in the tests folder  # noqa: E402
+from test_rules_contract import SPECS, small  # type: ignore[import-not-found]  # noqa: E402
 
 from theodolite.studies.claims.rules import judge  # noqa: E402
 

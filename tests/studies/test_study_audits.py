@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from theodolite.studies.claims.score_rules import largest_iso_score
 
 from theodolite.metrics.isoscore import iso_score
 from theodolite.metrics.spectral import explained_variance_curve
