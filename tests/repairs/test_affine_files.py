@@ -55,7 +55,7 @@ def test_nothing_is_replaced_unasked_or_half_written(tmp_path: Path, name: str) 
 def test_a_folder_of_something_else_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("keep")
-    with pytest.raises(FileExistsError, match=r"does not contain matrix\.npy"):
+    with pytest.raises(FileExistsError, match=r"does not contain a map\.json"):
         write_affine(np.eye(2), np.zeros(2), tmp_path / "mine", overwrite=True)
     assert (tmp_path / "mine" / "notes.txt").read_text() == "keep"
 

@@ -72,7 +72,7 @@ def test_the_inode_and_both_ends_of_a_file_are_part_of_its_key(file: Path, chang
         same = os.stat_result((0o100644, inode, 1, 1, 0, 0, file.stat().st_size, 5, 5, 5))
         with monkeypatch.context() as patch:
             patch.setattr(cache.os, "fstat", lambda _: same)
-            return cache._fingerprint(file, None, None)
+            return cache._fingerprint(file, ())
 
     before = key()
     assert key() == before

@@ -18,6 +18,8 @@ from theodolite.cli.output import guarded, print_json, show
     "kind",
     "column",
     "score_range",
+    "delimiter",
+    "header",
     "encoding",
     "max_length",
     "revision",

@@ -168,6 +168,8 @@ def row_of_record(record: dict[str, Any]) -> Row:
     ValueError
         The record is not as it was written, or does not describe a row.
     """
+    if not isinstance(record, dict):
+        raise ValueError(f"{record!r} is not a row")
     values = {name: value for name, value in record.items() if name != HASH}
     if HASH in record and record[HASH] != _hash(values)[:16]:
         raise ValueError(f"the row of {values.get('metric')!r} was changed after it was written: its hash differs")

@@ -352,8 +352,8 @@ def _encode(opened: EncoderInput, *, hold_out: float | None, seed: int, progress
     reading = opened.reading
     task = reading.declared_task()
     assert task is not None
-    unit = reading.unit_for(opened.model)
     parts = _splits(task, reading, hold_out=hold_out, seed=seed)
+    unit = reading.unit_for(opened.model)
     encoder = reading.load_encoder(opened.model)
     sides = []
     for name, examples in parts.items():
