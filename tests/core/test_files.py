@@ -259,10 +259,11 @@ def test_several_files_are_all_new_or_all_old(tmp_path: Path, moved: int) -> Non
 
 
 def test_what_is_read_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "run" / "model").mkdir(parents=True)
     for source in (tmp_path / "run", tmp_path / "run" / "model"):
         with pytest.raises(ValueError, match=r"is replaced, but .* in it is needed to make it"):
             require_outside(tmp_path / "run", source)
-    for source in (tmp_path / "model", tmp_path, "bert-base-uncased", None):
+    for source in (tmp_path, tmp_path / "run" / "on-the-hub", "bert-base-uncased", None):
         require_outside(tmp_path / "run", source)
 
 

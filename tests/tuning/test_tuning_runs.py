@@ -106,6 +106,32 @@ def test_a_finished_run_stays_until_the_one_that_replaces_it_is_finished(
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
+def test_a_run_that_was_cut_off_before_a_setting_existed_is_continued(quick: Quick, moods: Any) -> None:
+    settings = quick(moods, epochs=2)
+
+    def interrupt(done: int, total: int) -> None:
+        if done == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fine_tune(settings, progress=interrupt)
+    path = Path(settings.output) / "settings.json"
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps({name: value for name, value in values.items() if name != "published"}))
+    reports: list[int] = []
+    fine_tune(settings, progress=lambda done, total: reports.append(done))
+    assert reports == list(range(7, 13))  # from the checkpoint at the end of the first epoch
+
+
+def test_a_link_to_a_run_stays_a_link(quick: Quick, moods: Any, tmp_path: Path) -> None:
+    (tmp_path / "disk" / "run").mkdir(parents=True)
+    (tmp_path / "run").symlink_to(tmp_path / "disk" / "run")
+    fine_tune(quick(moods, epochs=1))
+    assert fine_tune(quick(moods, epochs=2), overwrite=True).steps == 12
+    assert (tmp_path / "run").is_symlink() and (tmp_path / "disk" / "run" / "result.json").is_file()
+    assert [path.name for path in (tmp_path / "disk").iterdir()] == ["run"]
+
+
 def test_a_run_that_another_process_makes_is_left_to_it(quick: Quick, moods: Any) -> None:
     settings = quick(moods, epochs=1)
     Path(settings.output).parent.mkdir(parents=True, exist_ok=True)

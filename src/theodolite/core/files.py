@@ -260,10 +260,10 @@ def require_outside(target: Path, source: str | os.PathLike[str] | None) -> None
     target
         The folder that is going to be replaced.
     source
-        A file or folder that is read to make it; a name that is not a path on this disk, and None, are never inside.
+        A file or folder that is read to make it; what does not exist, such as a Hub id, and None are never inside.
     """
     written, read = target.resolve(), Path(source or "/").resolve()
-    if written == read or written in read.parents:
+    if read.exists() and (written == read or written in read.parents):
         raise ValueError(f"{target} is replaced, but {source} in it is needed to make it; write it somewhere else")
 
 

@@ -162,7 +162,8 @@ class Run:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.target = Path(folder)
+        # What a link leads to: renaming works on the folder, not on the link.
+        self.target = Path(os.path.realpath(folder)) if Path(folder).is_symlink() else Path(folder)
         self.folder = self.target  # where the run is made
         self._resume = self._overwrite = False
         self._unlock: weakref.finalize[Any, Run] | None = None
@@ -254,16 +255,16 @@ class Run:
         self._unlock = weakref.finalize(self, Lock(self.target).release)
         values, new = _as_json(settings), hidden(self.target, "new")
         self._choose_folder(values)  # again: another process may have been here before the lock was ours
-        if self.folder == new and self.finished and self._resume and read_settings(new) == values:
-            self._take_place()  # of a process that was killed at the very end
-        elif not (self._resume and MARKER.is_in(self.folder) and read_settings(self.folder) == values):
-            # A run that is cut off in the hidden folder is continued if the settings are the same, and thrown away otherwise.
+        if self.folder == new or not MARKER.is_in(self.target):  # otherwise the run in the folder is continued
+            # What is in the hidden folder is continued if it is the same run, and thrown away otherwise.
             if not (self._resume and MARKER.is_in(new) and read_settings(new) == values):
                 shutil.rmtree(new, ignore_errors=True)
                 (new / "checkpoints").mkdir(parents=True)
                 write_json(new / MARKER.file, {**MARKER.about, **values})
             if self.folder != new:
                 replace_folder(new, self.target)
+            elif self.finished:
+                self._take_place()  # of a process that was killed at the very end
         if not self.finished:
             UNFINISHED.add(self.folder)
 
