@@ -126,6 +126,9 @@ def export_command(
         str | None,
         typer.Option(help="The texts of the fit, one per line, to check the model with.", metavar="FILE"),
     ] = None,
+    prompt: Annotated[
+        str | None, typer.Option(help="What was put before every text, if not the model's default.", metavar="TEXT")
+    ] = None,
     overwrite: opt.Overwrite = False,
     **_reading: Any,
 ) -> None:

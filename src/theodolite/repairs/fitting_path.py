@@ -30,8 +30,8 @@ class FittingPath:
         The model that made them.
     unit
         What one vector stood for: `text` (what the model's own `encode` returns), `mean`, `cls`, `tokens`, ...
-    pooling
-        How the model itself pools, if the unit is `text`.
+    description
+        What the unit is made of, in words: pooling, prompt, whether the model normalises.
     layer
         The layer they came from; None if it is not known.
     prompt
@@ -44,7 +44,7 @@ class FittingPath:
     model: str = ""
     revision: str = ""
     unit: str = ""
-    pooling: str = ""
+    description: str = ""
     layer: int | None = None
     prompt: str = ""
     texts: tuple[str, ...] = ()

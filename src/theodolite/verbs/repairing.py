@@ -193,6 +193,7 @@ def export(
     *,
     to: str | os.PathLike[str],
     texts: str | os.PathLike[str] | Sequence[str] | None = None,
+    prompt: str | None = None,
     revision: str | None = None,
     overwrite: bool = False,
 ) -> Result:
@@ -215,6 +216,8 @@ def export(
     texts
         The texts that the repair was fitted on, row by row with its vectors: a sequence, or a file with one text per line. The
         first of them are encoded, and must give the vectors of the fit. A repair fitted on a space of texts knows its own.
+    prompt
+        The text that was put before every text of the fit, if it was not the model's default prompt.
     revision
         Revision of the model on the Hub.
     overwrite
@@ -243,8 +246,9 @@ def export(
         )
     matrix, bias = fold_affine(fitted)
     if model is not None:
-        return _export_model(fitted, matrix, bias, model, to=to, texts=texts, revision=revision, overwrite=overwrite)
-    for name, value in (("texts", texts), ("revision", revision)):
+        about = {"texts": texts, "prompt": prompt, "revision": revision}
+        return _export_model(fitted, matrix, bias, model, to=to, overwrite=overwrite, **about)
+    for name, value in (("texts", texts), ("prompt", prompt), ("revision", revision)):
         if value is not None:
             raise ValueError(f"{option(name, 'X')} is about a model; name the model, or leave it out")
     require_target(to, overwrite=overwrite)
@@ -289,7 +293,7 @@ def check(folder: str | os.PathLike[str], /) -> Result:
 
 
 def _export_model(
-    fitted: Any, matrix: Any, bias: Any, model: Any, *, to: Any, texts: Any, revision: str | None, overwrite: bool
+    fitted: Any, matrix: Any, bias: Any, model: Any, *, to: Any, texts: Any, prompt: Any, revision: Any, overwrite: bool
 ) -> Result:
     from contextlib import nullcontext
     from tempfile import TemporaryDirectory
@@ -308,6 +312,7 @@ def _export_model(
                 f"there are {len(known)} texts for a repair that was fitted on more; give the texts of the fit, in order"
             )
         path = replace(path, texts=tuple(known[: len(rows)]))
+    path = replace(path, prompt=prompt or path.prompt)
     examples = (path.texts, rows[: len(path.texts)]) if path.texts else None
     in_memory = not isinstance(model, (str, os.PathLike))
     with TemporaryDirectory() if in_memory else nullcontext("") as temporary:
@@ -360,9 +365,7 @@ def _fitting_path(space: Space, layer: int, repair: Repair) -> Any:
         revision=space.origin.revision,
         unit=space.unit,
         layer=layer,
-        # Not in every space: only what a model's own `encode` returns has them.
-        pooling=str(getattr(space.origin, "text_pooling", "")),
-        prompt=str(getattr(space.origin, "prompt", "")),
+        description=str(getattr(space.origin, "description", "")),
         texts=tuple(map(str, sentences[: len(repair.examples_)])),
     )
 
