@@ -33,11 +33,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def run() -> Run:
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs a command line that must end with an exit code, 0 by default."""
 
     def invoke(*arguments: object, code: int = 0) -> Result:
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        words = [str(argument) for argument in arguments]
+        monkeypatch.setattr("sys.argv", ["theodolite", *words])  # what provenance names as the command
+        result = CliRunner().invoke(app, words)
         assert result.exit_code == code, result.output
         return result
 

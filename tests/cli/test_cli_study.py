@@ -81,7 +81,7 @@ def test_a_study_runs_is_resumed_and_checked(run: Run, tiny: Any, files: Path) -
     assert "RP21-a" in text and "report: rp21/report.html" in text
     result = Result.load("rp21")
     assert {verdict.claim for verdict in result.verdicts} >= {"RP21-a", "PD22-1"}
-    assert result.provenance["command"].startswith("theodolite ")
+    assert result.provenance["command"].startswith("theodolite study run rp21 -m ")
     assert "RP21-a" in Path("rp21/report.html").read_text(encoding="utf-8")
     assert run(*words, "--dry-run").stdout.endswith(" steps, 0 missing\n")
     document = json.loads(run(*words, "--json").stdout)

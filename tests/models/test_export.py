@@ -83,7 +83,7 @@ def test_a_map_fitted_on_normalised_vectors_goes_after_normalize(pipeline: Any, 
 
 
 def test_after_normalize_needs_a_normalize(pipeline: Any, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="does not end with a Normalize; leave after_normalize=True out"):
+    with pytest.raises(ValueError, match="does not end with a Normalize, so the map cannot come after one"):
         write_dense(pipeline(normalize=False), *map_of(), tmp_path / "out", after_normalize=True)
 
 

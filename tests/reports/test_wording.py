@@ -5,12 +5,13 @@ from __future__ import annotations
 import html
 import re
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from theodolite.core.result import Result
+from theodolite.core.result import Finding, Result
 from theodolite.core.rows import Row
 from theodolite.reports.wording import (
     END,
@@ -19,6 +20,7 @@ from theodolite.reports.wording import (
     command_of,
     facts_of,
     file_name,
+    finding_numbers,
     name_of,
     plain,
     plain_lines,
@@ -148,3 +150,11 @@ def test_sentences_have_the_labels_of_metrics() -> None:
 )
 def test_two_labels_are_cut_where_both_are_labels(setting: str, labels: set[str], pair: tuple[str, str]) -> None:
     assert two_labels(setting, labels) == pair
+
+
+def test_a_flagged_value_never_looks_like_its_bound() -> None:
+    about = {"topic": "cone", "metric": "mean_cosine", "source": "", "meaning": "", "action": ""}
+    flagged = Finding(verdict="watch", value=0.20001, healthy="at most 0.2", **about)
+    assert finding_numbers(flagged) == "mean cosine 0.20001, healthy at most 0.2"
+    assert finding_numbers(replace(flagged, value=0.30004)) == "mean cosine 0.3, healthy at most 0.2"
+    assert finding_numbers(replace(flagged, verdict="good", value=0.19999)) == "mean cosine 0.2, healthy at most 0.2"

@@ -144,7 +144,7 @@ def test_labels_are_a_column_as_text() -> None:
     assert space.labels() == [str(i) for i in range(10)]
     with pytest.raises(ValueError, match="row 9 of the space has no 'gap'; every row needs a label"):
         space.labels("gap")
-    with pytest.raises(ValueError, match="no column 'pos' of labels; name one of label, gap with labels=NAME"):
+    with pytest.raises(ValueError, match="no column 'pos' of labels; it has label, gap: name one with labels=COLUMN"):
         space.labels("pos")
 
 

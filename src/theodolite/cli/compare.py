@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from theodolite.cli.output import Output, guarded
 
 
 @guarded
+@opt.reading_options(without=("revision",))
 def compare_command(
     context: typer.Context,
     before: Annotated[str, typer.Argument(metavar="A", help="File of vectors, space, or encoder.")],
@@ -31,29 +32,11 @@ def compare_command(
         typer.Option(help="Half-samples for 95 % intervals; 200 for vectors, 0 for layers by default.", min=0, metavar="N"),
     ] = None,
     cache: opt.Cache = True,
-    key: opt.Key = None,
-    columns: opt.Columns = None,
-    task: opt.TaskName = None,
-    split: opt.Split = None,
-    data: opt.Data = None,
-    texts: opt.Texts = None,
-    own: opt.Own = None,
-    kind: opt.Kind = None,
-    column: opt.Column = None,
-    score_range: opt.ScoreRange = None,
-    encoding: opt.Encoding = None,
-    unit: opt.Unit = None,
-    layers: opt.Layers = "all",
-    specials: opt.Specials = False,
-    batch_size: opt.BatchSize = None,
-    device: opt.Device = "auto",
-    dtype: opt.Dtype = "float32",
-    max_length: opt.MaxLength = None,
-    trust_remote_code: opt.Trust = False,
     as_json: opt.AsJson = False,
     output: opt.Output = None,
     report: opt.Report = None,
     text: opt.Text = True,
+    **_reading: Any,
 ) -> None:
     """Show how the metrics differ between two spaces.
 

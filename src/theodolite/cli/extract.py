@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,30 +11,19 @@ from theodolite.cli.output import guarded
 
 
 @guarded
+@opt.reading_options(
+    without=(
+        "key",
+        "columns",
+    )
+)
 def extract_command(
     context: typer.Context,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Hub id or folder of an encoder; demo for the one of [demo].")],
     to: Annotated[str, typer.Option("--to", metavar="FOLDER", help="Folder that gets the space.")],
-    task: opt.TaskName = None,
-    split: opt.Split = None,
-    data: opt.Data = None,
-    texts: opt.Texts = None,
-    own: opt.Own = None,
-    kind: opt.Kind = None,
-    column: opt.Column = None,
-    score_range: opt.ScoreRange = None,
-    encoding: opt.Encoding = None,
-    unit: opt.Unit = None,
-    layers: opt.Layers = "all",
-    specials: opt.Specials = False,
     frequencies: Annotated[bool, typer.Option("--frequencies", help="Keep each token's or word's frequency in English.")] = False,
-    batch_size: opt.BatchSize = None,
-    device: opt.Device = "auto",
-    dtype: opt.Dtype = "float32",
-    max_length: opt.MaxLength = None,
-    revision: opt.Revision = None,
-    trust_remote_code: opt.Trust = False,
     overwrite: opt.Overwrite = False,
+    **_reading: Any,
 ) -> None:
     """Write the vectors of every layer of an encoder to a folder, from one pass over the texts.
 

@@ -5,24 +5,16 @@ A verb gets only what the user typed, so that every default is the verb's own; a
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Annotated, Any
 
 import typer
 
 UNITS = "tokens, cls, mean, max, last, words, pairs"
 
-Key = Annotated[
-    str | None, typer.Option(help="Array to read from an .npz or .safetensors file that holds several.", metavar="NAME")
-]
-Columns = Annotated[
-    str | None,
-    typer.Option(
-        help="Vector columns of a table, separated by commas: names, first:last, patterns (dim_*), or one list column.",
-        metavar="LIST",
-    ),
-]
 Metrics = Annotated[
     str | None, typer.Option(help="Metrics to measure, separated by commas; see survey --list-metrics.", metavar="LIST")
 ]
@@ -34,42 +26,47 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what exist
 Model = Annotated[
     str | None, typer.Option("--model", "-m", help="An encoder, by Hub id or folder, instead of files.", metavar="MODEL")
 ]
-TaskName = Annotated[str | None, typer.Option("--task", help="A task by name, such as stsb, cola or pos.", metavar="NAME")]
-Split = Annotated[str | None, typer.Option(help="Split of the task; the scored one (dev or test) by default.", metavar="NAME")]
-Data = Annotated[
-    str | None, typer.Option(help="Folder with the task's own release files; the Hugging Face Hub without it.", metavar="FOLDER")
-]
-Texts = Annotated[str | None, typer.Option(help="A file with one text per line, instead of a task.", metavar="FILE")]
-Own = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Your own file of a split (.csv, .tsv, .jsonl, .conllu, .conll), instead of a task; may be repeated.",
-        metavar="SPLIT=FILE",
+
+
+def _option(kind: Any, metavar: str, text: str, *names: str, **limits: Any) -> Any:
+    return Annotated[kind, typer.Option(*names, help=text, metavar=metavar or None, **limits)]
+
+
+# The options that say how vectors and texts are read, by the verbs' names for them; their defaults are the verbs' own.
+READING: dict[str, Any] = {
+    "key": _option(str | None, "NAME", "Array to read from an .npz or .safetensors file that holds several."),
+    "columns": _option(
+        str | None,
+        "LIST",
+        "Vector columns of a table, separated by commas: names, first:last, patterns (dim_*), or one list column.",
     ),
-]
-Kind = Annotated[
-    str | None,
-    typer.Option(
-        help="Kind of your own files: similarity, classification, pair_classification, tagging or word_pairs.", metavar="KIND"
+    "task": _option(str | None, "NAME", "A task by name, such as stsb, cola or pos."),
+    "split": _option(str | None, "NAME", "Split of the task; the scored one (dev or test) by default."),
+    "data": _option(str | None, "FOLDER", "Folder with the task's own release files; the Hugging Face Hub without it."),
+    "texts": _option(str | None, "FILE", "A file with one text per line, instead of a task."),
+    "own": _option(
+        list[str] | None,
+        "SPLIT=FILE",
+        "Your own file of a split (.csv, .tsv, .jsonl, .conllu, .conll), instead of a task; may be repeated.",
     ),
-]
-Column = Annotated[
-    list[str] | None,
-    typer.Option(help="Column of your own files for text, text_b, label or score; may be repeated.", metavar="ROLE=NAME"),
-]
-ScoreRange = Annotated[
-    str | None, typer.Option(help="Lowest and highest score of your own pairs, such as 0,5.", metavar="LOW,HIGH")
-]
-Encoding = Annotated[str | None, typer.Option(help="Encoding of the files, if it is not the usual one.", metavar="NAME")]
-Unit = Annotated[str | None, typer.Option(help=f"What gets a vector: {UNITS}; the task's own by default.", metavar="UNIT")]
-Layers = Annotated[str, typer.Option(help="all, last, or numbers separated by commas; 0 is the embeddings.", metavar="LIST")]
-Specials = Annotated[bool, typer.Option("--specials", help="Count special tokens among the tokens.")]
-BatchSize = Annotated[int | None, typer.Option(help="Texts per batch; chosen by length by default.", min=1, metavar="N")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.", metavar="NAME")]
-Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.", metavar="NAME")]
-MaxLength = Annotated[int | None, typer.Option(help="Number of tokens that a text is cut to.", min=1, metavar="N")]
-Revision = Annotated[str | None, typer.Option(help="Revision of the model on the Hub.", metavar="NAME")]
-Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
+    "kind": _option(
+        str | None, "KIND", "Kind of your own files: similarity, classification, pair_classification, tagging or word_pairs."
+    ),
+    "column": _option(
+        list[str] | None, "ROLE=NAME", "Column of your own files for text, text_b, label or score; may be repeated."
+    ),
+    "score_range": _option(str | None, "LOW,HIGH", "Lowest and highest score of your own pairs, such as 0,5."),
+    "encoding": _option(str | None, "NAME", "Encoding of the files, if it is not the usual one."),
+    "unit": _option(str | None, "UNIT", f"What gets a vector: {UNITS}; the task's own by default."),
+    "layers": _option(str, "LIST", "all, last, or numbers separated by commas; 0 is the embeddings."),
+    "specials": _option(bool, "", "Count special tokens among the tokens.", "--specials"),
+    "batch_size": _option(int | None, "N", "Texts per batch; chosen by length by default.", min=1),
+    "device": _option(str, "NAME", "auto, cpu, cuda, cuda:1, mps."),
+    "dtype": _option(str, "NAME", "float32, bfloat16 or float16."),
+    "max_length": _option(int | None, "N", "Number of tokens that a text is cut to.", min=1),
+    "revision": _option(str | None, "NAME", "Revision of the model on the Hub."),
+    "trust_remote_code": _option(bool, "", "Run code that comes with the model.", "--trust-remote-code"),
+}
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Output = Annotated[
@@ -80,6 +77,35 @@ Text = Annotated[bool, typer.Option("--text/--no-text", help="Show sentences and
 
 # Options that say what happens to a result; no verb takes them.
 PRINTING = ("as_json", "output", "report", "text")
+
+
+def reading_options(*names: str, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of `READING`, before those that say what happens to the result.
+
+    Parameters
+    ----------
+    names
+        The options to give it; all of them by default.
+    without
+        Options to leave out, besides those that the command has itself.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        from theodolite.verbs.inputs import Reading
+
+        signature = inspect.signature(command, eval_str=True)
+        own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        added = [
+            inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=READING[each.name])
+            for each in fields(Reading)
+            if each.name in (names or READING) and each.name not in (*without, *signature.parameters)
+        ]
+        place = next((number for number, each in enumerate(own) if each.name in ("overwrite", *PRINTING)), len(own))
+        parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in (*own[:place], *added, *own[place:])]
+        command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return command
+
+    return decorate
 
 
 def typed_options(context: typer.Context, *without: str) -> dict[str, Any]:

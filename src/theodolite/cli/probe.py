@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +11,13 @@ from theodolite.cli.output import Output, guarded
 
 
 @guarded
+@opt.reading_options(
+    without=(
+        "texts",
+        "score_range",
+        "specials",
+    )
+)
 def probe_command(
     context: typer.Context,
     path: Annotated[
@@ -68,27 +75,12 @@ def probe_command(
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Number of threads; all cores by default.", metavar="N")] = None,
     seed: opt.Seed = 0,
-    key: opt.Key = None,
-    columns: opt.Columns = None,
-    task: opt.TaskName = None,
     split: Annotated[str | None, typer.Option(help="Split to fit on; train by default.", metavar="NAME")] = None,
-    data: opt.Data = None,
-    own: opt.Own = None,
-    kind: opt.Kind = None,
-    column: opt.Column = None,
-    encoding: opt.Encoding = None,
-    unit: opt.Unit = None,
-    layers: opt.Layers = "all",
-    batch_size: opt.BatchSize = None,
-    device: opt.Device = "auto",
-    dtype: opt.Dtype = "float32",
-    max_length: opt.MaxLength = None,
-    revision: opt.Revision = None,
-    trust_remote_code: opt.Trust = False,
     as_json: opt.AsJson = False,
     output: opt.Output = None,
     report: opt.Report = None,
     text: opt.Text = True,
+    **_reading: Any,
 ) -> None:
     """Measure how labels are arranged: linear separability, distances between labels, and the closest pairs.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -40,6 +40,7 @@ def list_command() -> None:
 
 @app.command("fit")
 @guarded
+@opt.reading_options("key", "columns")
 def fit_command(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Which repair; see repair list.")],
@@ -58,10 +59,9 @@ def fit_command(
         str | None, typer.Option(help="For weighted: one score per pair, one per line or .npy.", metavar="FILE")
     ] = None,
     seed: opt.Seed = 0,
-    key: opt.Key = None,
-    columns: opt.Columns = None,
     layers: Layers = "last",
     overwrite: opt.Overwrite = False,
+    **_reading: Any,
 ) -> None:
     """Learn a repair from vectors, and save it to a folder.
 
@@ -84,15 +84,15 @@ def fit_command(
 
 @app.command("apply")
 @guarded
+@opt.reading_options("key", "columns")
 def apply_command(
     context: typer.Context,
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder a repair was saved to.")],
     path: Vectors,
     to: Annotated[str, typer.Option("--to", metavar="FILE", help="File to write: .npy, .safetensors or .parquet.")],
-    key: opt.Key = None,
-    columns: opt.Columns = None,
     layers: Layers = "last",
     overwrite: opt.Overwrite = False,
+    **_reading: Any,
 ) -> None:
     """Apply a fitted repair to vectors, and write the result to a new file.
 

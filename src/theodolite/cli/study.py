@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -67,6 +67,7 @@ def show_command(name: Name) -> None:
 
 @app.command("run")
 @guarded
+@opt.reading_options("data", "own", "kind", "column", "score_range", "encoding")
 def run_command(
     context: typer.Context,
     name: Name,
@@ -76,12 +77,6 @@ def run_command(
     tasks: Annotated[
         list[str] | None, typer.Option("--task", help="Only these tasks of the study; may be repeated.", metavar="NAME")
     ] = None,
-    data: opt.Data = None,
-    own: opt.Own = None,
-    kind: opt.Kind = None,
-    column: opt.Column = None,
-    score_range: opt.ScoreRange = None,
-    encoding: opt.Encoding = None,
     seeds: Annotated[
         str | None, typer.Option(help="Seeds separated by commas; the study's own by default.", metavar="LIST")
     ] = None,
@@ -102,6 +97,7 @@ def run_command(
     ] = False,
     text: opt.Text = True,
     as_json: opt.AsJson = False,
+    **_reading: Any,
 ) -> None:
     """Run what is missing of a study, judge its claims, and write the report.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from theodolite.cli.output import Output, console, guarded
 
 
 @guarded
+@opt.reading_options()
 def survey_command(
     context: typer.Context,
     paths: Annotated[
@@ -27,31 +28,12 @@ def survey_command(
         typer.Option("--store/--no-store", help="Keep an encoder's vectors (--no-store streams, and encodes twice for I(W))."),
     ] = True,
     cache: opt.Cache = True,
-    key: opt.Key = None,
-    columns: opt.Columns = None,
-    task: opt.TaskName = None,
-    split: opt.Split = None,
-    data: opt.Data = None,
-    texts: opt.Texts = None,
-    own: opt.Own = None,
-    kind: opt.Kind = None,
-    column: opt.Column = None,
-    score_range: opt.ScoreRange = None,
-    encoding: opt.Encoding = None,
-    unit: opt.Unit = None,
-    layers: opt.Layers = "all",
-    specials: opt.Specials = False,
-    batch_size: opt.BatchSize = None,
-    device: opt.Device = "auto",
-    dtype: opt.Dtype = "float32",
-    max_length: opt.MaxLength = None,
-    revision: opt.Revision = None,
-    trust_remote_code: opt.Trust = False,
     as_json: opt.AsJson = False,
     output: opt.Output = None,
     report: opt.Report = None,
     text: opt.Text = True,
     list_metrics: Annotated[bool, typer.Option("--list-metrics", help="List all metrics and exit.")] = False,
+    **_reading: Any,
 ) -> None:
     """Measure how a space is shaped, and say what is wrong with it.
 

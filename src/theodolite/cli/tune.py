@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from theodolite.cli.output import guarded, print_json, show
 
 
 @guarded
+@opt.reading_options(
+    "task", "data", "own", "kind", "column", "score_range", "encoding", "max_length", "revision", "trust_remote_code"
+)
 def tune_command(
     context: typer.Context,
     model: Annotated[
@@ -21,13 +24,6 @@ def tune_command(
         str | None,
         typer.Option("--to", metavar="FOLDER", help="Folder for the encoder and all numbers; theodolite-tuned/... by default."),
     ] = None,
-    task: opt.TaskName = None,
-    data: opt.Data = None,
-    own: opt.Own = None,
-    kind: opt.Kind = None,
-    column: opt.Column = None,
-    score_range: opt.ScoreRange = None,
-    encoding: opt.Encoding = None,
     preset: Annotated[
         str | None,
         typer.Option(help="Hyper-parameters of a paper: rp21, il23 or zs22; one that fits the task by default.", metavar="NAME"),
@@ -74,7 +70,6 @@ def tune_command(
         int | None, typer.Option(help="Epochs without a better score before stopping.", min=1, metavar="N")
     ] = None,
     train_rows: Annotated[int | None, typer.Option(help="Use at most N training examples.", min=1, metavar="N")] = None,
-    max_length: opt.MaxLength = None,
     seed: opt.Seed = 0,
     seeds: Annotated[
         str | None, typer.Option(help="Several seeds separated by commas, one run each in FOLDER/seed-N.", metavar="LIST")
@@ -93,10 +88,9 @@ def tune_command(
     resume: Annotated[bool, typer.Option("--resume/--no-resume", help="Continue a run that was cut off.")] = True,
     report_to: Annotated[str | None, typer.Option(help="Dashboards: tensorboard, wandb.", metavar="LIST")] = None,
     device: Annotated[str, typer.Option(help="auto or cpu.", metavar="NAME")] = "auto",
-    revision: opt.Revision = None,
-    trust_remote_code: opt.Trust = False,
     overwrite: opt.Overwrite = False,
     as_json: opt.AsJson = False,
+    **_reading: Any,
 ) -> None:
     """Fine-tune an encoder on a task, and measure what that does to its space.
 

@@ -115,7 +115,7 @@ def add_dense(
     modules = _modules(folder, pooling)
     ends_normalized = str(modules[-1]["type"]).rpartition(".")[2] == "Normalize"
     if after_normalize and not ends_normalized:
-        raise ValueError("the model does not end with a Normalize; so the map cannot come after one")
+        raise ValueError("the model does not end with a Normalize, so the map cannot come after one")
     X = _vectors(folder, texts, without_last=ends_normalized and not after_normalize)
     if X.shape[1] != len(M):
         raise ValueError(f"the map takes {len(M)} dimensions and the model gives {X.shape[1]}; fit it on this model's vectors")

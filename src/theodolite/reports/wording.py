@@ -217,7 +217,11 @@ def finding_numbers(finding: Finding) -> str:
     finding
         A finding of a survey.
     """
-    return f"{label_of(finding.metric)} {number_text(finding.value)}, healthy {finding.healthy}"
+    value = number_text(finding.value)
+    # A value just outside its range that rounds to the bound is shown with all its digits.
+    if finding.severity and value in finding.healthy.split():
+        value = f"{finding.value:.10g}"
+    return f"{label_of(finding.metric)} {value}, healthy {finding.healthy}"
 
 
 def name_of(result: Result) -> str:
