@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from theodolite.cli.output import Output, guarded
 
 
 @guarded
+@opt.reading_options()
 def calibrate_command(
     context: typer.Context,
     path: Annotated[
@@ -30,25 +31,6 @@ def calibrate_command(
     ] = 0.01,
     seed: opt.Seed = 0,
     layers: Annotated[str, typer.Option(help="Which layer: last, or a number.", metavar="LAYER")] = "last",
-    key: opt.Key = None,
-    columns: opt.Columns = None,
-    task: opt.TaskName = None,
-    split: opt.Split = None,
-    data: opt.Data = None,
-    texts: opt.Texts = None,
-    own: opt.Own = None,
-    kind: opt.Kind = None,
-    column: opt.Column = None,
-    score_range: opt.ScoreRange = None,
-    encoding: opt.Encoding = None,
-    unit: opt.Unit = None,
-    specials: opt.Specials = False,
-    batch_size: opt.BatchSize = None,
-    device: opt.Device = "auto",
-    dtype: opt.Dtype = "float32",
-    max_length: opt.MaxLength = None,
-    revision: opt.Revision = None,
-    trust_remote_code: opt.Trust = False,
     as_json: opt.AsJson = False,
     output: opt.Output = None,
     report: opt.Report = None,
@@ -56,6 +38,7 @@ def calibrate_command(
     list_sentences: Annotated[
         bool, typer.Option("--list-sentences", help="Print the package's sentences, one per line, and exit.")
     ] = False,
+    **_reading: Any,
 ) -> None:
     """Find a similarity threshold that holds: how unrelated texts score, and how probable a match is.
 

@@ -107,6 +107,7 @@ def apply_command(
 
 @app.command("advise")
 @guarded
+@opt.reading_options()
 def advise_command(
     context: typer.Context,
     path: Annotated[str | None, typer.Argument(metavar="PATH", help="File of vectors, or space.", show_default=False)] = None,
@@ -137,29 +138,11 @@ def advise_command(
     sample: Annotated[int, typer.Option(help="Most pairs, texts or queries to look at.", min=2, metavar="N")] = 10_000,
     seed: opt.Seed = 0,
     layers: Layers = "last",
-    key: opt.Key = None,
-    columns: opt.Columns = None,
-    task: opt.TaskName = None,
-    split: opt.Split = None,
-    data: opt.Data = None,
-    texts: opt.Texts = None,
-    own: opt.Own = None,
-    kind: opt.Kind = None,
-    column: opt.Column = None,
-    score_range: opt.ScoreRange = None,
-    encoding: opt.Encoding = None,
-    unit: opt.Unit = None,
-    specials: opt.Specials = False,
-    batch_size: opt.BatchSize = None,
-    device: opt.Device = "auto",
-    dtype: opt.Dtype = "float32",
-    max_length: opt.MaxLength = None,
-    revision: opt.Revision = None,
-    trust_remote_code: opt.Trust = False,
     as_json: opt.AsJson = False,
     output: opt.Output = None,
     report: opt.Report = None,
     text: opt.Text = True,
+    **_reading: Any,
 ) -> None:
     """Find the repair that helps on your own data, or learn that none does.
 
