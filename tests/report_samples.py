@@ -123,7 +123,12 @@ def verdicts_of(model: str = "minilm") -> tuple[Verdict, ...]:
             title="RoBERTa is less isotropic than BERT",
             rule="Needs both families.",
             model=model,
-            measured=Judged(source="measured", outcome="not measured", why="There is one family of models here."),
+            measured=Judged(
+                source="measured",
+                outcome="not measured",
+                why="There is one family of models here.",
+                command="theodolite study run rp21 --model x",
+            ),
         ),
     )
 

@@ -40,9 +40,9 @@ VERDICT = Verdict(
     rule="gain",
     model="m",
     measured=Judged(
-        source="measured", outcome="holds", why="it rose", effects=(EFFECT, Effect(name="undefined", value=math.nan))
+        source="measured", outcome="supported", why="it rose", effects=(EFFECT, Effect(name="undefined", value=math.nan))
     ),
-    printed=(Judged(source="table 2", outcome="not decidable here", why="no rows"),),
+    printed=(Judged(source="table 2", outcome="not printed", why="no rows"),),
 )
 
 

@@ -78,7 +78,7 @@ def test_the_four_outcomes(side: str, boundary: float, outcome: str) -> None:
     assert verdict.outcome == outcome
     assert (verdict.command != "") == (outcome == "inconclusive")
     if outcome == "inconclusive":
-        assert "would decide it" in verdict.why or "not worth more units" in verdict.why
+        assert "would decide it" in verdict.why or "too small an effect" in verdict.why
     absent = ClaimedEffect(name="other", rule="difference", parameters={**parameters, "metric": "none"})
     assert judge(source, [effect, absent]).outcome == ("contradicted" if outcome == "contradicted" else "not measured")
     assert judge(source, [effect], [absent]).outcome == outcome  # a secondary effect decides nothing
@@ -99,7 +99,7 @@ def test_an_effect_of_scale_alone_is_inconclusive() -> None:
 def test_more_units_are_counted_up_to_ten_times() -> None:
     rng = np.random.default_rng(2)
     spread = rng.normal(0, 0.1, 500)
-    for value, words in ((0.17, "more pairs would decide it"), (0.001, "not worth more units")):
+    for value, words in ((0.17, "more pairs would decide it"), (0.001, "too small an effect")):
         numbers = {("pre-trained", 0): (0.5, [0.5] * 500), ("fine-tuned", 0): (0.5 + value, (0.5 + value + spread).tolist())}
         effect = ClaimedEffect(name="change", rule="difference", parameters={"metric": "m", "of": TUNED, "minus": PRE})
         verdict = judge(evidence(numbers), [effect])

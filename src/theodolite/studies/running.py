@@ -369,7 +369,9 @@ def _options(request: Request) -> str:
     own = request.own_files
     options: list[tuple[str, Any]] = [("--data", request.sources.data)]
     options += [("--set", f"{name}={json.dumps(value)}") for name, value in (request.changes or {}).items()]
-    options += [("--own", f"{split}={paths}") for split, paths in (own.own or {}).items()]
+    for split, paths in (own.own or {}).items():
+        files = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+        options += [("--own", f"{split}={path}") for path in files]
     options += [("--kind", own.kind)]
     return " ".join(f"{name} {shlex.quote(str(value))}" for name, value in options if value is not None)
 

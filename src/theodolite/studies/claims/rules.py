@@ -230,5 +230,5 @@ def _phrase(effect: ClaimedEffect, estimate: Estimate, place: Place) -> str:
         return text
     more = units_needed(effect.distance(estimate), estimate.components, level=effect.level)
     if more is None:
-        return f"{text}: not worth more units at this size of effect"
+        return f"{text}: too small an effect to be decided by more units"
     return f"{text}: about {more[1]:,} more {more[0]} would decide it"
