@@ -48,15 +48,17 @@ def test_il23_tunes_each_seed_by_each_method_and_puts_the_layer_into_the_plain_r
     assert kinds(plan("il23", releases, tasks=["cola"], changes={"methods": [ISOLAYER]}, seeds=[0])) == {"tune": 2}
 
 
-def test_zs22_probes_both_states_of_a_task_in_the_layers_that_the_study_names(releases):
+def test_zs22_probes_every_layer_of_both_states_and_classifies_in_the_last(releases):
     steps = plan("zs22", releases, tasks=["trec-50"])
-    assert kinds(steps) == {"tune": 1, "vectors": 4, "probe": 2, "movement": 1, "picture": 2}
+    assert kinds(steps) == {"tune": 1, "vectors": 4, "probe": 6, "movement": 1, "picture": 2}
     probes = [step for step in steps if step.action.kind == "probe"]
-    assert [step.title.split(", ")[-1] for step in probes] == [f"{PRE_TRAINED}: labels", f"{FINE_TUNED}: labels"]
-    assert {tuple(step.settings["layers"]) for step in probes} == {(0, 1, 2)}
-    assert {step.settings["layers"] for step in steps if step.action.kind == "vectors"} == {None}
-    last = plan("zs22", releases, tasks=["trec-50"], changes={"all_layers": {"trec-50": "last"}})
-    assert [step.settings["layers"] for step in last if step.action.kind in ("probe", "vectors")] == [[2]] * 6
+    assert [step.title.split(", ")[-1] for step in probes] == [
+        f"{state}: labels in layer {layer}" for state in (PRE_TRAINED, FINE_TUNED) for layer in range(3)
+    ]
+    assert [step.settings["classifier"] for step in probes] == ["none", "none", "mlp"] * 2
+    last = plan("zs22", releases, tasks=["trec-50"], changes={"layers": "last"})
+    assert [step.settings["layer"] for step in last if step.action.kind == "probe"] == [2, 2]
+    assert [step.settings["layers"] for step in last if step.action.kind == "vectors"] == [[2]] * 4
 
 
 def test_a_pair_of_tasks_is_compared_with_the_encoder_as_it_came(releases):

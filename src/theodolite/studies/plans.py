@@ -117,41 +117,47 @@ class _Labels:
         steps = [tuned, Step(FOLLOW_LABELS, about, {"tuned": tuned}, f"{model.name}, {task}: labels while it is fine-tuned")]
         for state, run in ((PRE_TRAINED, None), (FINE_TUNED, tuned)):
             vectors = {"vectors": self._vectors(task, "train", run)}
-            steps += [self._probe(task, run), Step(PICTURE, picture, vectors, f"{model.name}, {task}, {state}: picture")]
+            steps += [self._probe(task, run, layer) for layer in self._layers]
+            steps += [Step(PICTURE, picture, vectors, f"{model.name}, {task}, {state}: picture")]
         return steps
 
     def cross_steps(self, task: str, tuned_on: str) -> list[Step]:
         """A task in an encoder tuned on another one, compared with the encoder as it came."""
         setting = f"tuned on {tuned_on}"
-        after = self._probe(task, self._tuned(tuned_on), setting=setting)
-        needs = {"before": self._probe(task, None), "after": after}
+        last = self.model.last_layer
+        after = self._probe(task, self._tuned(tuned_on), last, setting=setting)
+        needs = {"before": self._probe(task, None, last), "after": after}
         title = f"{self.model.name}, {task}, {setting}: change"
-        return [after, Step(COMPARE_TASKS, {"layer": self.model.last_layer}, needs, title)]
+        return [after, Step(COMPARE_TASKS, {"layer": last}, needs, title)]
 
     def _tuned(self, task: str) -> Step:
         return self.request.tuning_step(self.model, task, self.seed, keep_vectors=True)
 
-    def _probe(self, task: str, tuned: Step | None, *, setting: str = "") -> Step:
+    @property
+    def _layers(self) -> list[int]:
+        """Those that were asked for, and the last one, which tables and claims are of."""
+        return sorted({*self.request.choose_layers(self.model, self.request.settings["layers"]), self.model.last_layer})
+
+    def _probe(self, task: str, tuned: Step | None, layer: int, *, setting: str = "") -> Step:
         test = self.request.choose_split(task, "test")
         needs = {"train": self._vectors(task, "train", tuned), "test": self._vectors(task, test, tuned)}
         probe: Mapping[str, Any] = self.request.settings["probe"]
-        default = "last" if setting else self.request.settings["all_layers"].get(task, "last")
         settings = {
             "seed": self.seed,
             "setting": setting,
-            "layers": self.request.choose_layers(self.model, default),
-            **{name: probe[name] for name in ("rows", "classifier", "classifier_rows")},
+            "layer": layer,
+            **{name: probe[name] for name in ("rows", "classifier_rows")},
+            # A classifier of every layer would take most of a study's time: the last layer gets the only one.
+            "classifier": probe["classifier"] if layer == self.model.last_layer else "none",
             # An empty list leaves the grid that the paper searched.
             "grid": {name: probe[name] for name in ("hidden", "alphas") if probe[name]},
         }
         state = setting or (FINE_TUNED if tuned else PRE_TRAINED)
-        return Step(PROBE, settings, needs, f"{self.model.name}, {task}, {state}: labels")
+        return Step(PROBE, settings, needs, f"{self.model.name}, {task}, {state}: labels in layer {layer}")
 
     def _vectors(self, task: str, split: str, tuned: Step | None) -> Step:
-        # One extraction serves every probe of the task, so it has all layers as soon as one of them needs more than the last.
-        all_layers = self.request.layers is not None or self.request.settings["all_layers"].get(task) == "all"
-        layers = None if all_layers else [self.model.last_layer]
-        return self.request.vectors_step(self.model, task, split, tuned=tuned, layers=layers)
+        # One extraction serves the probes of every layer.
+        return self.request.vectors_step(self.model, task, split, tuned=tuned, layers=self._layers)
 
 
 # Returns the steps that a run asks for, in any order: what a step needs is found through it.

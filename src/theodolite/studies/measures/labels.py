@@ -34,50 +34,48 @@ END_METRICS = (*TRACKED_METRICS, "label_distance")
 
 
 def _probe_labels(work: Work) -> list[Row]:
-    """Probe layers of the input `train`, scored on the input `test`.
+    """Probe one layer of the input `train`, scored on the input `test`.
 
     The settings `rows` and `classifier_rows` cap how many rows the clusters and the classifier are made from; 0 is all. Test rows
     whose label is not in training cannot be predicted: accuracies are without them, and with them (`_all_rows`) counted as wrong.
     """
     train, test, settings, recorder = open_space(work, "train"), open_space(work, "test"), work.settings, Recorder()
-    layouts: list[dict[str, Any]] = []
     labels, test_labels = (np.array(space.labels()) for space in (train, test))
     trained, _ = check_label_sets(labels, test_labels, drop_unseen=True)
+    layer = settings["layer"]
+    fields = {**row_fields(train, layer), "seed": settings["seed"], "setting": settings["setting"], "d": train.d}
+    try:
+        probe = probe_layer(
+            train[layer],
+            labels,
+            test=(np.asarray(test[layer])[trained], test_labels[trained]),
+            test_split=test.origin.split,
+            max_rows=settings["rows"],
+            max_classifier_rows=settings["classifier_rows"],
+            classifier=settings["classifier"],
+            grid=settings["grid"],
+            train_test=True,
+            seed=settings["seed"],
+            about=fields,
+        )
+    except NoSpread as error:  # [CLS] in the embeddings is one point for all texts
+        return [Row(**{**fields, "metric": "clusters", "value": float("nan"), "reason": str(error)})]
+    layouts = [
+        layout_record(one, {**fields, "side": side}, np.asarray(part[layer]))
+        for side, one, part in (("train", probe.probe, train), ("test", probe.test_probe, test))
+        if one is not None
+    ]
     rows: list[Row] = []
-    about = {"seed": settings["seed"], "setting": settings["setting"], "d": train.d}
-    for layer in work.watched(settings["layers"]):
-        fields = {**row_fields(train, layer), **about}
-        try:
-            probe = probe_layer(
-                train[layer],
-                labels,
-                test=(np.asarray(test[layer])[trained], test_labels[trained]),
-                test_split=test.origin.split,
-                max_rows=settings["rows"],
-                max_classifier_rows=settings["classifier_rows"],
-                # A classifier of every layer would take most of a study's time: the last layer gets the only one.
-                classifier=settings["classifier"] if layer == settings["layers"][-1] else "none",
-                grid=settings["grid"],
-                train_test=True,
-                seed=settings["seed"],
-                about=fields,
-            )
-        except NoSpread as error:  # [CLS] in the embeddings is one point for all texts
-            rows.append(Row(**{**fields, "metric": "clusters", "value": float("nan"), "reason": str(error)}))
-            continue
-        for side, one, part in (("train", probe.probe, train), ("test", probe.test_probe, test)):
-            if one is not None:
-                layouts.append(layout_record(one, {**fields, "side": side}, np.asarray(part[layer])))
-        for row in probe.rows:
-            if row.metric == "probe_accuracy" and probe.score is not None:
-                row = recorder.add(row, _accuracy_draws(probe.score))
-                _keep_correct(work, row, probe.score.correct)
-            # The setting of a pair's row names the pair, so that it cannot say what the encoder was tuned on.
-            if not (settings["setting"] and row.metric == "label_distance"):
-                rows.append(row)
-            if row.metric in ("probe_accuracy", "hull_accuracy"):
-                value = row.value * int(trained.sum()) / len(trained)
-                rows.append(replace(row, metric=f"{row.metric}_all_rows", value=value, low=None, high=None, n=len(trained)))
+    for row in probe.rows:
+        if row.metric == "probe_accuracy" and probe.score is not None:
+            row = recorder.add(row, _accuracy_draws(probe.score))
+            _keep_correct(work, row, probe.score.correct)
+        # The setting of a pair's row names the pair, so that it cannot say what the encoder was tuned on.
+        if not (settings["setting"] and row.metric == "label_distance"):
+            rows.append(row)
+        if row.metric in ("probe_accuracy", "hull_accuracy"):
+            value = row.value * int(trained.sum()) / len(trained)
+            rows.append(replace(row, metric=f"{row.metric}_all_rows", value=value, low=None, high=None, n=len(trained)))
     recorder.write(work)
     _write_layouts(work, layouts)
     return rows
@@ -263,6 +261,6 @@ def _paths(
             yield {**fields, "label": str(label), "step": tracked.step, **position}
 
 
-PROBE = Action("probe", _probe_labels, version=2)
+PROBE = Action("probe", _probe_labels, version=3)
 COMPARE_TASKS = Action("cross", _compare_tasks)
 FOLLOW_LABELS = Action("movement", _follow_labels, version=2)
