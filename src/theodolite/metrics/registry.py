@@ -132,6 +132,7 @@ MEASURES: dict[str, Measure] = {
     "mrr": Measure("MRR", "mean reciprocal rank"),
     "between_share": Measure("variance between clusters"),
     "clustering_gain": Measure("gain from clustering"),
+    "gain": Measure("gain"),
     "silhouette": Measure("silhouette"),
     "frequency_r2": Measure("R² of log frequency"),
     "norm_frequency_correlation": Measure("norm–frequency correlation"),

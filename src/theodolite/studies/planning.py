@@ -15,6 +15,7 @@ from theodolite.core.files import sha256_of
 from theodolite.core.states import ISOLAYER
 from theodolite.spaces.space import choose_layers
 from theodolite.studies.measures.encoders import TUNE, VECTORS
+from theodolite.studies.measures.held_out import read_collection
 from theodolite.studies.spec import StudySpec
 from theodolite.studies.steps import Sources, Step
 from theodolite.tasks.declarations import TASKS
@@ -191,27 +192,30 @@ class Request:
             _put(settings, name, value, own_tasks=self.sources.tasks)
         return settings
 
-    def choose_tasks(self, names: Sequence[str], *, kinds: Sequence[str]) -> list[str]:
+    def choose_tasks(self, tasks: Sequence[str], *, kinds: Sequence[str], collections: Sequence[str] = ()) -> list[str]:
         """The tasks to run: those of the study that were asked for, in its order, then the user's own.
 
         Parameters
         ----------
-        names
+        tasks
             The tasks of the study.
         kinds
             The kinds of task that the study can measure.
+        collections
+            Collections of judged documents that the study has next to its tasks.
         """
+        names = [*tasks, *collections]
         requested = [task.name if isinstance(task, Task) else task for task in self.requested_tasks]
         unknown = next((task for task in requested if task not in names and task not in self.sources.tasks), None)
         if unknown is not None:
             raise ValueError(f"the study has no task {unknown!r}; it has {', '.join(names)}")
-        tasks = [name for name in names if not requested or name in requested]
-        tasks += [name for name in requested if name not in names]
-        for name in tasks:
+        chosen = [name for name in names if not requested or name in requested]
+        chosen += [name for name in requested if name not in names]
+        for name in (name for name in chosen if name not in collections):
             kind = self.sources.task(name).kind
             if kind not in kinds:
                 raise ValueError(f"task {name!r} is a {kind} task; this study measures {' or '.join(kinds)} tasks")
-        return tasks
+        return chosen
 
     def choose_seeds(self) -> list[int]:
         """The seeds asked for, or the study's."""
@@ -300,6 +304,17 @@ class Request:
         quick = self.spec.settings.get("quick", {}).get("tuning", {}) if self.quick else {}
         own = {*quick, *(name.removeprefix("tuning.") for name in self.changes or ())}
         return {} if paper is None else {name: value for name, value in paper.tuning.items() if name not in own}
+
+    def part_identity(self, name: str, collections: Sequence[str]) -> dict[str, Any]:
+        """What decides a result on the training and test part of a task, or on a collection of judged documents."""
+        if name not in collections:
+            splits = [self.sources.task(name).train_split, self.choose_split(name, "test")]
+            return {**self._identity(name, *splits), "splits": splits, "is_collection": False}
+        collection = read_collection(self.sources.data, name)
+        digest = hashlib.sha256(repr((collection.documents, collection.queries)).encode())
+        for part in (collection.judgements.query, collection.judgements.document, collection.judgements.grade):
+            digest.update(part.tobytes())
+        return {"task": name, "data": [digest.hexdigest()], "splits": [], "is_collection": True}
 
     def _identity(self, task: str, *splits: str) -> dict[str, Any]:
         """What decides a result of a task: its name, the hashes of its splits, and how the user declared it if it is theirs."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from theodolite.core.states import FINE_TUNED, PRE_TRAINED
+from theodolite.studies.measures.held_out import HELD_OUT
 from theodolite.studies.measures.labels import COMPARE_TASKS, FOLLOW_LABELS, PROBE
 from theodolite.studies.measures.layers import CLUSTERS, FREQUENCY, LAYERS, PICTURE, REPAIR_SCORES, SPECTRUM, SWEEP
 from theodolite.studies.planning import Request, StudyModel
@@ -160,6 +161,26 @@ class _Labels:
         return self.request.vectors_step(self.model, task, split, tuned=tuned, layers=self._layers)
 
 
+def _plan_do_no_harm(request: Request) -> list[Step]:
+    """Repairs fitted on one part of a data set and scored on another, before and after fine-tuning."""
+    settings = request.settings
+    collections = settings["collections"]
+    names = request.choose_tasks(settings["tasks"], kinds=["similarity", "classification"], collections=collections)
+    parts = {name: request.part_identity(name, collections) for name in names}
+    about = {key: settings[key] for key in ("repairs", "bootstrap", "sample", "examples")} | {
+        "metrics": settings["metrics"]["space"]
+    }
+    steps: list[Step] = []
+    for model in request.models:
+        tunings = [request.tuning_step(model, settings["tuned_on"], seed) for seed in request.choose_seeds()]
+        steps += tunings
+        for tuned, name in ((tuned, name) for tuned in (None, *tunings) for name in names):
+            own = {"model": model.identity, "layer": model.last_layer, "seed": tuned.settings["seed"] if tuned else 0}
+            title = f"{model.name}, {FINE_TUNED if tuned else PRE_TRAINED}: repairs on {name}"
+            steps.append(Step(HELD_OUT, {**about, **own, **parts[name]}, {"tuned": tuned} if tuned else {}, title))
+    return steps
+
+
 # Returns the steps that a run asks for, in any order: what a step needs is found through it.
 Plan = Callable[[Request], list[Step]]
-PLANS: Mapping[str, Plan] = {"rp21": _plan_rp21, "il23": _plan_il23, "zs22": _plan_zs22}
+PLANS: Mapping[str, Plan] = {"rp21": _plan_rp21, "il23": _plan_il23, "zs22": _plan_zs22, "do-no-harm": _plan_do_no_harm}

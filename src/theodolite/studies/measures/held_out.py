@@ -1,0 +1,107 @@
+"""What repairs do to data that they were not fitted on: scored pairs, labelled texts, and queries with judged documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from theodolite.advice.changes import Change
+from theodolite.advice.nested_validation import effect_elsewhere
+from theodolite.advice.signals import JudgedQueries, LabelledRows, ScoredPairs, Signal
+from theodolite.core.options import option
+from theodolite.core.rows import Row, current_versions
+from theodolite.core.sampling import sample_rows
+from theodolite.core.states import FINE_TUNED, PRE_TRAINED
+from theodolite.core.vectors import Floats
+from theodolite.metrics.registry import METRICS
+from theodolite.studies.measures.encoders import RUN
+from theodolite.studies.steps import Action, Work
+from theodolite.tasks.examples import Examples
+from theodolite.tasks.retrieval import Collection, read_beir
+
+Encode = Callable[[Sequence[str]], Floats]
+# The setting of the rows of vectors that nothing was done to.
+AS_IT_IS = "as it is"
+
+
+def read_collection(data: str | None, name: str) -> Collection:
+    """A collection of judged documents from the data folder.
+
+    Parameters
+    ----------
+    data
+        The data folder of the run, or None.
+    name
+        The folder of the collection inside it, in BEIR's layout.
+
+    Raises
+    ------
+    ValueError
+        There is no data folder: collections are not read from the Hub.
+    """
+    if data is None:
+        way = f"give {option('data', 'FOLDER')}, a folder that holds {name}/ in BEIR's layout"
+        raise ValueError(f"the collection {name!r} is not on the Hub; {way}")
+    return read_beir(Path(data) / name)
+
+
+def _held_out_gains(work: Work) -> list[Row]:
+    """The shape of a space, and the gain of each repair, fitted on the training part and scored on the test part.
+
+    In retrieval, repairs are fitted on the documents and scored on the queries.
+    """
+    from theodolite.models.encoder import Encoder
+    from theodolite.models.extraction import extract_space
+
+    settings, tuned, name = work.settings, work.inputs.get("tuned"), work.settings["model"]["name"]
+    encoder = Encoder.load(work.sources.models[name] if tuned is None else str(tuned / RUN / "model"), name=name)
+
+    def encode(texts: Sequence[str]) -> Floats:
+        return extract_space(encoder, list(texts), unit="mean", layers="last", progress=work.progress)[-1]
+
+    fitted, scored = _signals(work, encode)
+    about = {
+        "model": name, "state": PRE_TRAINED if tuned is None else FINE_TUNED, "task": settings["task"], "split": "test",
+        "layer": settings["layer"], "seed": settings["seed"], "d": fitted.rows.shape[1], "versions": current_versions(),
+    }  # fmt: skip
+    X = fitted.rows[sample_rows(len(fitted.rows), settings["sample"], seed=0)]
+    rows = [Row(metric=metric, value=float(METRICS[metric].function(X)), n=len(X), **about) for metric in settings["metrics"]]
+    for title, options in settings["repairs"].items():
+        change = Change(options["repair"], tuple((key, value) for key, value in options.items() if key != "repair"))
+        effect = effect_elsewhere(change, fitted, scored, draws=settings["bootstrap"])
+        items = {**about, "n": len(scored)}
+        if title == next(iter(settings["repairs"])):
+            rows.append(Row(metric=scored.metric, value=effect.value - effect.gain, setting=AS_IT_IS, **items))
+        rows.append(Row(metric=scored.metric, value=effect.value, setting=title, **items))
+        rows.append(Row(metric="gain", value=effect.gain, low=effect.low, high=effect.high, setting=title, **items))
+    return rows
+
+
+def _signals(work: Work, encode: Encode) -> tuple[Signal, Signal]:
+    """What repairs are fitted on, and what they are scored on."""
+    settings, task = work.settings, work.settings["task"]
+    if settings["is_collection"]:
+        collection = read_collection(work.sources.data, task)
+        judged = JudgedQueries(encode(collection.documents), encode(collection.queries), collection.judgements)
+        return judged, judged
+    known, asked = (
+        _examples_signal(_capped(work.sources.examples(task, split), settings["examples"]), encode)
+        for split in settings["splits"]
+    )
+    return known, asked
+
+
+def _capped(examples: Examples, most: int | None) -> Examples:
+    return examples if most is None or most >= len(examples) else examples.take(range(most))
+
+
+def _examples_signal(examples: Examples, encode: Encode) -> Signal:
+    if examples.second is None:
+        return LabelledRows(encode(examples.texts), np.array(examples.labels), names=examples.texts)
+    first, second = encode(examples.texts), encode(examples.second)
+    return ScoredPairs(first, second, examples.scores, names=(examples.texts, examples.second))
+
+
+HELD_OUT = Action("held-out", _held_out_gains)
