@@ -113,8 +113,8 @@ def test_verdicts_say_outcome_why_interval_and_what_the_paper_shows(parsed: Pars
     text = " ".join(" ".join(parsed.texts).split())
     assert "All three repairs lower the tuned score." in text
     assert "[−0.03, −0.012]" in text
-    assert "On the paper’s own rows (RP21, table 1):" in text
-    assert "the table ✗ disagrees" in text
+    assert "What the papers’ own tables say: ✗ 1 disagrees" in text
+    assert "RP21, table 1: ✗ disagrees" in text
     assert "theodolite study run rp21 --model minilm" in text
 
 

@@ -84,8 +84,8 @@ class Effect:
         The number of units behind it, and what the interval covers.
     primary
         Whether it decides the verdict; otherwise it is only shown.
-    claimed
-        Where the claim expects it, such as "above 0".
+    claimed, boundary
+        Where the claim expects it, such as "above 0", and the number in that.
     """
 
     name: str
@@ -96,6 +96,7 @@ class Effect:
     how: str = ""
     primary: bool = True
     claimed: str = ""
+    boundary: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

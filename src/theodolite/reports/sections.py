@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from theodolite.core.numbers import interval_text, number_text
-from theodolite.core.result import OUTCOMES, Effect, Judged, Verdict
+from theodolite.reports.cards import card, outcome_counts
 from theodolite.reports.cloud_display import CloudDisplay
 from theodolite.reports.clouds import clouds_document
 from theodolite.reports.displays import Display
@@ -26,9 +23,7 @@ from theodolite.reports.wording import (
     facts_of,
     finding_numbers,
     name_of,
-    outcome_look,
     unique_names,
-    with_labels,
 )
 
 if TYPE_CHECKING:
@@ -46,10 +41,6 @@ VERBS = {
     "study": "A study", "survey": "A survey", "compare": "A comparison", "probe": "A probe", "tune": "A fine-tuning run",
     "rows": "Rows",
 }  # fmt: skip
-# Length of the line that an effect is drawn on, and what is left free at both ends.
-WIDTH, MARGIN = 200.0, 6.0
-# Effects share one scale if the largest reaches at most this many times as far as the smallest.
-SAME_SCALE = 20.0
 
 
 @dataclass
@@ -118,103 +109,6 @@ def page_content(results: Sequence[Result], *, text: bool) -> PageContent:
         "templates": {"light": template("light").to_plotly_json(), "dark": template("dark").to_plotly_json()},
     }
     return page
-
-
-def card(verdict: Verdict, number: int) -> dict[str, Any]:
-    """What the page's template shows of one verdict: the outcome as a word, a sign and a colour, why, and its effects as bars.
-
-    Parameters
-    ----------
-    verdict
-        The verdict.
-    number
-        Its number on the page, from 1.
-    """
-    return {
-        "id": f"claim-{number}",
-        "claim": clean(verdict.claim, 60),
-        "title": clean(verdict.title, 300),
-        "rule": clean(verdict.rule, 1000),
-        "model": clean(verdict.model, 120),
-        "measured": _judged(verdict.measured),
-        # A paper's own table that does not support its claim is opened, so that nobody misses it.
-        "printed": [{**_judged(judged), "disagrees": outcome_look(judged.outcome)[1] == "fails"} for judged in verdict.printed],
-    }
-
-
-def outcome_counts(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """How many claims had each outcome, in words.
-
-    Parameters
-    ----------
-    verdicts
-        The verdicts of all runs.
-    """
-    counts: Counter[str] = Counter(verdict.measured.outcome for verdict in verdicts)
-    # A file may hold an outcome that this version does not know: it is shown last, as undecided.
-    lines = []
-    for outcome in (outcome for outcome in dict.fromkeys((*OUTCOMES, *counts)) if counts[outcome]):
-        sign, kind = outcome_look(outcome)
-        lines.append({"n": counts[outcome], "word": outcome, "sign": sign, "kind": kind})
-    return lines
-
-
-def bars(effects: Sequence[Effect]) -> list[dict[str, Any]]:
-    """Effects drawn from left to right: positions of 0, of the value and of the ends of its interval on a line of `WIDTH`.
-
-    Effects of similar size share one scale. `side` is `above` or `below` if the interval leaves out 0, and empty otherwise.
-
-    Parameters
-    ----------
-    effects
-        The effects behind a verdict; one that is not finite has no bar.
-    """
-    finite = [effect for effect in effects if math.isfinite(effect.value)]
-    bounds = [_bounds(effect) for effect in finite]
-    reaches = [max(map(abs, (effect.value, *interval))) for effect, interval in zip(finite, bounds, strict=True)]
-    positive = [reach for reach in reaches if reach > 0]
-    shared = max(positive) if positive and max(positive) <= SAME_SCALE * min(positive) else None
-    parts = zip(finite, bounds, reaches, strict=True)
-    return [_bar(effect, interval, shared or reach or 1.0) for effect, interval, reach in parts]
-
-
-def _bounds(effect: Effect) -> tuple[float, ...]:
-    """Both ends of the interval, or nothing if there is none."""
-    low, high = effect.low, effect.high
-    return (low, high) if low is not None and high is not None and math.isfinite(low) and math.isfinite(high) else ()
-
-
-def _bar(effect: Effect, bounds: Sequence[float], reach: float) -> dict[str, Any]:
-    def place(value: float) -> float:
-        return round(WIDTH / 2 + max(-1.0, min(1.0, value / reach)) * (WIDTH / 2 - MARGIN), 2)
-
-    low, high = bounds or (effect.value, effect.value)
-    return {
-        "name": clean(with_labels(effect.name), 160),
-        # With the true minus sign that the page's tables have.
-        "value": number_text(effect.value).replace("-", "−"),
-        "interval": interval_text(*bounds).replace("-", "−") if bounds else "",
-        "how": clean(", ".join(filter(None, (effect.claimed and f"claimed {effect.claimed}", effect.how))), 300),
-        "shown_only": not effect.primary,
-        "zero": WIDTH / 2,
-        "at": place(effect.value),
-        "low": place(low),
-        "high": place(high),
-        "side": "" if not bounds else "above" if low > 0 else "below" if high < 0 else "",
-    }
-
-
-def _judged(judged: Judged) -> dict[str, Any]:
-    sign, kind = outcome_look(judged.outcome)
-    return {
-        "source": clean(judged.source, 200),
-        "outcome": clean(judged.outcome, 60),
-        "why": clean(with_labels(judged.why), 1500),
-        "sign": sign,
-        "kind": kind,
-        "command": clean(judged.command, 1500),
-        "bars": bars(judged.effects),
-    }
 
 
 def _findings(run: str, result: Result) -> list[dict[str, str]]:

@@ -150,8 +150,9 @@ class ClaimedEffect:
         low, high = (None, None) if printed else estimate.interval(self.level)
         n = max((part.n for part in estimate.components), default=None)
         how = "as printed" if printed else estimate.how
-        about = {"name": self.name, "primary": primary, "claimed": self.claimed if primary else ""}
-        return Effect(value=estimate.value, low=low, high=high, n=n, how=how, **about)  # type: ignore[arg-type]
+        about: dict[str, Any] = {"name": self.name, "primary": primary}
+        about |= {"claimed": self.claimed, "boundary": self.boundary} if primary else {}
+        return Effect(value=estimate.value, low=low, high=high, n=n, how=how, **about)
 
 
 def _with_metric(parameters: Mapping[str, Any], metric: str) -> dict[str, Any]:
