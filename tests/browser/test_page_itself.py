@@ -143,9 +143,9 @@ def test_the_command_is_copied(visit: Any, study_page: Path) -> None:
 def test_rules_and_printed_rows_open(visit: Any, study_page: Path) -> None:
     page = visit(study_page)
     rule = page.locator(".card details.rule").first
-    assert not rule.locator("p").is_visible()
+    assert not rule.locator("p").first.is_visible()
     rule.locator("summary").click()
-    assert rule.locator("p").is_visible()
+    assert rule.locator("p").first.is_visible()
 
 
 @pytest.mark.parametrize("width", [360, 390, 768])

@@ -1,0 +1,61 @@
+"""Records of real runs that are kept with the documentation: a claim's interval, recomputed plainly from its items."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+from scipy.stats import rankdata, t
+
+from theodolite.studies import study
+
+RECORDS = Path(__file__).parents[2] / "docs" / "studies" / "records"
+REPAIRS = ("clustering+zero-mean", "global", "cluster-based")
+DRAWS = 400
+
+
+def spearman(scores: Any, cosines: Any) -> float:
+    return float(np.corrcoef(rankdata(scores), rankdata(cosines))[0, 1])
+
+
+@pytest.mark.slow
+def test_the_interval_of_a_repair_on_tuned_spaces_is_that_of_a_plain_loop() -> None:
+    folder = RECORDS / "rp21-tiny-mlm"
+    verdicts = {verdict.claim: verdict for verdict in study("rp21").check(folder).verdicts}
+    effect = verdicts["PD22-1"].measured.effects[0]
+    assert effect.name == "Spearman change, mean of three repairs, fine-tuned"
+
+    cosines: dict[tuple[int, str, int], Any] = {}
+    scores: Any = None
+    for pair in pyarrow.parquet.read_table(folder / "records" / "pairs.parquet").to_pylist():
+        if pair["state"] == "fine-tuned" and pair["layer"] == 2 and pair["setting"] in ("baseline", *REPAIRS):
+            cosines[pair["seed"], pair["setting"], pair["start"]] = np.array(pair["cosines"])
+            scores = np.array(pair["scores"])
+    seeds = sorted({seed for seed, _, _ in cosines})
+    starts = {name: sorted({start for _, setting, start in cosines if setting == name}) for name in REPAIRS}
+
+    def change(seed: int, name: str, start: int, items: Any) -> float:
+        after, before = cosines[seed, name, start], cosines[seed, "baseline", 0]
+        return spearman(scores[items], after[items]) - spearman(scores[items], before[items])
+
+    everything = np.arange(len(scores))
+    effects = [np.mean([np.mean([change(s, r, k, everything) for k in starts[r]]) for r in REPAIRS]) for s in seeds]
+    assert effect.value == pytest.approx(np.mean(effects), abs=1e-6)
+
+    # Variance of the mean over seeds, of the items that all seeds share, and of the starts of k-means.
+    rng = np.random.default_rng(0)
+    draws = []
+    for _ in range(DRAWS):
+        items = rng.integers(0, len(scores), len(scores))
+        draws.append(np.mean([change(s, r, starts[r][0], items) for s in seeds for r in REPAIRS]))
+    of_seeds, of_items = np.var(effects, ddof=1) / len(seeds), np.var(draws, ddof=1)
+    by_start = [[change(s, r, k, everything) for k in starts[r]] for s in seeds for r in REPAIRS]
+    of_starts = sum(np.var(each, ddof=1) / len(each) for each in by_start if len(each) > 1) / len(by_start) ** 2
+    variance = of_seeds + of_items + of_starts
+    df = variance**2 / (of_seeds**2 / (len(seeds) - 1) + of_items**2 / (len(scores) - 1))
+    half = t.ppf(0.975, df) * np.sqrt(variance)
+    assert effect.low is not None and effect.high is not None
+    assert (effect.high - effect.low) / 2 == pytest.approx(half, rel=0.12)
