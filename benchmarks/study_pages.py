@@ -1,7 +1,7 @@
-"""Write docs/study-NAME.md of every study from the records of its runs in docs/studies/records: `python benchmarks/study_pages.py`.
+"""Write docs/study-NAME.md of every study from the records in docs/studies/records: `python benchmarks/study_pages.py`.
 
-A run is added by `theodolite study export NAME docs/studies/records/NAME-MODEL --to RUN`. Neither models nor data are needed here: claims
-are judged again from rows and item-level records.
+A run is added by `theodolite study export NAME docs/studies/records/NAME-MODEL --to RUN`. Neither models nor data are needed
+here: claims are judged again from rows and item-level records.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from theodolite.studies import study, study_names
 DOCS = Path(__file__).parents[1] / "docs"
 RECORDS = DOCS / "studies" / "records"
 ENCODERS = {
-    "tiny-mlm": "two layers, d = 128, trained from new weights as a masked language model on 10 million tokens of public English text, with "
-    "minilm-mlm as its teacher",
-    "minilm-mlm": "all-MiniLM-L6-v2 re-trained as a masked language model on the same text (six layers, d = 384), which brings back the "
-    "shape of a pre-trained space; it is not a model that never saw contrastive training",
-    "all-MiniLM-L6-v2": "the demo's encoder, contrastively fine-tuned (six layers, d = 384): its state called pre-trained is the encoder "
-    "as it comes",
+    "tiny-mlm": "two layers, d = 128, trained from new weights as a masked language model on 10 million tokens of public English "
+    "text, with minilm-mlm as its teacher",
+    "minilm-mlm": "all-MiniLM-L6-v2 re-trained as a masked language model on the same text (six layers, d = 384), which brings "
+    "back the shape of a pre-trained space; it is not a model that never saw contrastive training",
+    "all-MiniLM-L6-v2": "the demo's encoder, contrastively fine-tuned (six layers, d = 384): its state called pre-trained is the "
+    "encoder as it comes",
 }
 HEAD = """# {title}
 
 {citation}. [The paper]({link}); [what a study is](studies.md).
 
 The encoders are none of the paper's: nothing here reproduces a printed number, and a claim that needs the paper's models is *not
-measured*. The same command with Hub ids runs them. `$THEODOLITE_DATA` is a folder with the tasks' releases, `$THEODOLITE_MODELS` one with the encoders.
+measured*. The same command with Hub ids runs them. `$THEODOLITE_DATA` is a folder with the tasks' releases, `$THEODOLITE_MODELS`
+one with the encoders.
 Written by `benchmarks/study_pages.py` from the rows and item-level records in `docs/studies/records`.
 
 {encoders}
