@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import json
 import os
 import re
 import socket
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from theodolite.core.files import sha256_of
+from theodolite.core.files import parse_json, reading, sha256_of
 from theodolite.core.options import option
 
 # The name that stands for the demo encoder wherever a model is named. A folder called demo is `./demo`.
@@ -239,8 +238,8 @@ def last_layer(location: Location) -> int:
 
     try:
         config = AutoConfig.from_pretrained(location.place, **location.loading_options())
-    except (OSError, ValueError) as error:
-        raise location.loading_error(error) from None
+    except Exception as error:
+        raise location.loading_error(error) from error
     return len(hidden_state_numbers(config)) - 1
 
 
@@ -273,6 +272,8 @@ def _transformer_part(location: Location) -> Location:
         if location.is_folder and not (Path(location.place) / "config.json").is_file():
             raise EncoderError(f"{location.place} has no config.json, so it is not the folder of an encoder; name one with it")
         return location
+    if not isinstance(modules, list) or not all(isinstance(entry, dict) for entry in modules):
+        raise EncoderError(f"modules.json of {location.name!r} is not a list of modules; it must be what save_pretrained wrote")
     kinds = tuple(str(entry.get("type", "")).rpartition(".")[2] for entry in modules)
     location = replace(location, modules=kinds)
     if kinds[0] == STATIC:
@@ -283,10 +284,13 @@ def _transformer_part(location: Location) -> Location:
         raise EncoderError(f"{location.name!r} has no transformer among its modules ({names}), so it has no layers to read")
     subfolder = str(part.get("path", ""))
     settings = _read_json(location, f"{subfolder}/sentence_bert_config.json".lstrip("/")) or {}
+    length = settings.get("max_seq_length") if isinstance(settings, dict) else "settings"
+    if not (length is None or (type(length) is int and length > 0)):
+        raise EncoderError(f"sentence_bert_config.json of {location.name!r} has no whole max_seq_length; correct it there")
     return replace(
         location,
         subfolder=subfolder,
-        max_length=settings.get("max_seq_length"),
+        max_length=length,
         lower_case=bool(settings.get("do_lower_case")),
     )
 
@@ -331,4 +335,7 @@ def _read_json(location: Location, file: str) -> Any:
             path = _hub_file(location, file)
         except (OSError, ValueError):  # a cache without a connection lacks files that the entry does not have
             path = None
-    return json.loads(path.read_text(encoding="utf-8")) if path is not None and path.is_file() else None
+    if path is None or not path.is_file():
+        return None
+    with reading(path, "JSON"):
+        return parse_json(path.read_bytes())

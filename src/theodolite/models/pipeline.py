@@ -108,7 +108,7 @@ def load_pipeline(location: Location, module: Any, *, trust_remote_code: bool) -
     options: dict[str, Any] = {"revision": location.revision, "local_files_only": location.offline}
     try:
         model = Loaded(location.place, device="cpu", trust_remote_code=trust_remote_code, **options)
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except Exception as error:  # a damaged folder makes them raise errors of every kind
         raise location.loading_error(error) from error
     if type(model[0]).__name__ == "LoadedTransformer":
         model[0].__class__ = Transformer  # the name it is saved and shown under
