@@ -157,7 +157,13 @@ def save_result(path: Path) -> None:
     words = dict.fromkeys(("topic", "metric", "healthy", "source", "meaning", "action"), "word")
     folder = next(folder for folder in path.parents if folder.name == "result")
     records = {"items": table_of([{"label": label, "value": 1.0} for label in LABELS])}
-    Result(verb="survey", rows=rows, findings=(Finding(verdict="good", value=1.0, **words),), pictures=(draw_picture(X),), records=records).save(folder)
+    Result(
+        verb="survey",
+        rows=rows,
+        findings=(Finding(verdict="good", value=1.0, **words),),
+        pictures=(draw_picture(X),),
+        records=records,
+    ).save(folder)
 
 
 def read_result(path: Path) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +45,8 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     torch.save(load_file(old / "model.safetensors"), old / "pytorch_model.bin")
     (old / "model.safetensors").unlink()
     transformer = Transformer(str(plain))
-    dense = Dense(16, 8)
-    SentenceTransformer(modules=[transformer, Pooling(16), dense, Normalize()], prompts={"q": "the "}).save(str(home / "pipeline"))
+    modules = [transformer, Pooling(16), Dense(16, 8), Normalize()]
+    SentenceTransformer(modules=modules, prompts={"q": "the "}).save(str(home / "pipeline"))
     table = StaticEmbedding(transformer.tokenizer.backend_tokenizer, embedding_dim=4)
     SentenceTransformer(modules=[table]).save(str(home / "static"))
     write_dense(home / "pipeline", np.eye(8), np.ones(8), home / "exported", texts=TEXTS)
@@ -74,7 +74,7 @@ READ: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.fixture(scope="module")
-def readers(originals: dict[str, Path]) -> Iterator[dict[str, Entry]]:
+def readers(originals: dict[str, Path]) -> dict[str, Entry]:
     """Every file of every folder."""
 
     def entry(kind: str, file: Path) -> Entry:
@@ -85,7 +85,7 @@ def readers(originals: dict[str, Path]) -> Iterator[dict[str, Entry]]:
             lambda path: READ[kind](path.parents[above - 1]),
         )
 
-    yield {
+    return {
         f"{kind}, {file}": entry(kind, file)
         for kind, folder in originals.items()
         for file in sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())

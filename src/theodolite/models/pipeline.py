@@ -108,6 +108,7 @@ def load_pipeline(location: Location, module: Any, *, trust_remote_code: bool) -
     options: dict[str, Any] = {"revision": location.revision, "local_files_only": location.offline}
     try:
         model = Loaded(location.place, device="cpu", trust_remote_code=trust_remote_code, **options)
+        model.encode(["a"], show_progress_bar=False)  # modules that do not fit each other show it only now
     except Exception as error:  # a damaged folder makes them raise errors of every kind
         raise location.loading_error(error) from error
     if type(model[0]).__name__ == "LoadedTransformer":
@@ -158,8 +159,11 @@ def static_parts(table: Any, tokenizer: Any) -> tuple[Any, Any]:
             self.embedding = nn.Embedding(weight.shape[0], weight.shape[1], _weight=weight, _freeze=True)
             self.config = SimpleNamespace(num_hidden_layers=0, hidden_size=weight.shape[1], name_or_path="")
 
+        def get_input_embeddings(self) -> nn.Embedding:
+            return self.embedding
+
         def forward(self, input_ids: torch.Tensor, **_: Any) -> Any:
-            hidden = self.embedding(input_ids.clamp(max=self.embedding.num_embeddings - 1))
+            hidden = self.embedding(input_ids)
             return SimpleNamespace(hidden_states=(hidden,), last_hidden_state=hidden)
 
     content = tokenizer.to_str()

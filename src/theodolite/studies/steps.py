@@ -14,7 +14,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from theodolite.core.files import Lock, changed_file, hashes_in, parse_json, reading, replace_folder, sync_all, write_json
+from theodolite.core.files import (
+    Lock,
+    changed_file,
+    hashes_in,
+    parse_json,
+    read_json,
+    reading,
+    replace_folder,
+    sync_all,
+    write_json,
+)
 from theodolite.core.pictures import Picture, read_picture, write_picture
 from theodolite.core.result import read_records
 from theodolite.core.rows import Row, read_rows, write_rows
@@ -245,7 +255,7 @@ class Store:
         """What a finished step was: its kind, settings, needs, title, key and seconds."""
         path = self.path(step) / ABOUT
         with reading(path, "the description of a step", again="run the study again"):
-            return dict(parse_json(path.read_bytes()))
+            return dict(read_json(path))
 
     def rows(self, step: Step | str) -> list[Row]:
         """What a finished step measured."""
