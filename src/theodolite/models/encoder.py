@@ -166,8 +166,7 @@ class Encoder:
     ) -> Encoder:
         """An encoder of static vectors, which are its only layer; `table` has `embedding` and `tokenizer`."""
         refuse_length(max_length)
-        weight = getattr(table.embedding, "weight", table.embedding)
-        module, tokenizer = static_parts(weight, table.tokenizer)
+        module, tokenizer = static_parts(table)
         encoder = cls(module, tokenizer, name=name, location=location, pipeline=pipeline)
         encoder.is_static = True
         return encoder

@@ -54,6 +54,8 @@ class Location:
         Whether `place` is a folder.
     modules
         The class names of a sentence-transformers model's modules, in order; empty for any other model.
+    listed
+        Whether a `modules.json` lists the modules.
     lower_case
         Whether a sentence-transformers model reads its texts in lower case, whatever its tokenizer does.
     offline
@@ -67,6 +69,7 @@ class Location:
     max_length: int | None = None
     is_folder: bool = False
     modules: tuple[str, ...] = ()
+    listed: bool = True
     lower_case: bool = False
     offline: bool = False
 
@@ -273,6 +276,9 @@ def _transformer_part(location: Location) -> Location:
     """The location with the subfolder and length of the transformer, if it is a sentence-transformers model."""
     modules = _read_json(location, "modules.json")
     if not modules:
+        config = _read_json(location, "config.json")
+        if isinstance(config, dict) and config.get("model_type") == "model2vec":  # its first releases wrote no modules.json
+            return replace(location, modules=(STATIC, *["Normalize"] * bool(config.get("normalize"))), listed=False)
         if location.is_folder and not (Path(location.place) / "config.json").is_file():
             raise EncoderError(f"{location.place} has no config.json, so it is not the folder of an encoder; name one with it")
         return location
