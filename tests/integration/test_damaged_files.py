@@ -5,6 +5,7 @@ Each case damages a whole file of its kind and reads it to its end. THEODOLITE_F
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -21,14 +22,21 @@ import pyarrow.parquet as pq
 import pytest
 
 import theodolite
+from theodolite.advice.gate import GateFile
+from theodolite.core.files import sha256_of
+from theodolite.core.pictures import draw_picture
+from theodolite.core.result import Finding, Result, table_of
 from theodolite.core.rows import Row, read_rows, write_rows
 from theodolite.core.vectors import array
 from theodolite.repairs import Whiten, load_repair, save_repair
 from theodolite.spaces import Space, read
 from theodolite.spaces.readers.labels import read_labels, read_scores
 from theodolite.spaces.readers.text import read_clusters, read_directprobe, read_texts
+from theodolite.studies.runner import run_steps
 from theodolite.studies.spec import load_spec
+from theodolite.studies.steps import Action, Sources, Step, Store
 from theodolite.tasks import load_task, own_task
+from theodolite.tasks.retrieval import judgements_of, read_beir
 
 CASES = int(os.environ.get("THEODOLITE_FUZZ_CASES", "400"))
 SOURCE = str(Path(theodolite.__file__).parent)
@@ -63,8 +71,6 @@ def save_lines(path: Path, lines: list[str]) -> None:
 
 
 def save_jsonl(path: Path) -> None:
-    import json
-
     save_lines(path, [json.dumps({"text": t, "label": y, "v": x.tolist()}) for t, y, x in zip(TEXTS, LABELS, X, strict=True)])
 
 
@@ -114,6 +120,95 @@ def study_text(path: Path) -> None:
     path.write_bytes((Path(SOURCE) / "studies" / "rp21" / "study.toml").read_bytes())
 
 
+# The file of the train split of a task's release, and its lines.
+LEX = "{0}\t{1}\t{1}\tADP\tIN\t_\t0\tdep\t_\t_\t_\tP\t{1}\tp.Locus\tp.Goal\t_\t_\t_\tO-P"
+RELEASES: dict[str, tuple[str, list[str]]] = {
+    "stsb": ("sts-train.csv", [f"main\tfiles\t2012\t000{i}\t{i / 2}\t{text}\t{text}" for i, text in enumerate(TEXTS)]),
+    "cola": ("in_domain_train.tsv", [f"gj04\t{i % 2}\t*\t{text}" for i, text in enumerate(TEXTS)]),
+    "trec-6": ("train_5500.label", [f"NUM:dist {text}" for text in TEXTS]),
+    "rte": ("train.tsv", ["index\tsentence1\tsentence2\tlabel", *(f"1\t{text}\t{text}\tentailment" for text in TEXTS)]),
+    "mrpc": ("train.tsv", ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", *(f"1\t1\t2\t{text}\t{text}" for text in TEXTS)]),
+    "ps-role": (
+        "streusle.ud_train.conllulex",
+        [line for text in TEXTS for line in (*(LEX.format(i, w) for i, w in enumerate(text.split(), start=1)), "")],
+    ),
+}
+
+
+def release(task: str, lines: list[str]) -> tuple[Callable[[Path], Any], Callable[[Path], Any]]:
+    """How the train split of a task's release is written and read."""
+    return lambda path: save_lines(path, lines), lambda path: load_task(task, "train", path.parent)
+
+
+def save_beir(path: Path) -> None:
+    folder = path.parent if path.suffix == ".jsonl" else path.parent.parent
+    (folder / "qrels").mkdir(exist_ok=True)
+    for name in ("corpus", "queries"):
+        save_lines(folder / f"{name}.jsonl", [json.dumps({"_id": f"{i}", "title": "", "text": t}) for i, t in enumerate(TEXTS)])
+    save_lines(folder / "qrels" / "test.tsv", ["query-id\tcorpus-id\tscore", *(f"{i}\t{i}\t1" for i in range(7))])
+
+
+def judged(path: Path) -> None:
+    judgements_of(path, queries=7, documents=7)
+
+
+def save_result(path: Path) -> None:
+    rows = tuple(Row(metric="iso_score", value=0.5, n=7, d=3, label=label) for label in LABELS)
+    words = dict.fromkeys(("topic", "metric", "healthy", "source", "meaning", "action"), "word")
+    folder = next(folder for folder in path.parents if folder.name == "result")
+    records = {"items": table_of([{"label": label, "value": 1.0} for label in LABELS])}
+    Result(
+        verb="survey",
+        rows=rows,
+        findings=(Finding(verdict="good", value=1.0, **words),),
+        pictures=(draw_picture(X),),
+        records=records,
+    ).save(folder)
+
+
+def read_result(path: Path) -> None:
+    """As it is, and with the hash that the damaged file has, so that its reader sees it."""
+    folder = next(folder for folder in path.parents if folder.name == "result")
+    if path.parent != folder or path.suffix == ".parquet":
+        about = json.loads((folder / "result.json").read_bytes())
+        about["files"][path.relative_to(folder).as_posix()] = sha256_of(path)
+        (folder / "result.json").write_text(json.dumps(about))
+    Result.load(folder)
+
+
+def read_arrays(path: Path) -> None:
+    """A repair whose arrays have the hash that is stored."""
+    about = json.loads((path.parent / "repair.json").read_bytes())
+    (path.parent / "repair.json").write_text(json.dumps({**about, "sha256": sha256_of(path)}))
+    load_repair(path.parent)
+
+
+STEP = Step(Action("measure", lambda _: [Row(metric="m", value=1.0)]), {"seed": 1}, title="a step")
+
+
+def save_step(path: Path) -> None:
+    run_steps([STEP], Store(path.parent.parent), Sources())
+
+
+def read_step(path: Path) -> None:
+    store = Store(path.parent.parent)
+    for step in (STEP, STEP.folder):
+        store.rows(step)
+        store.about(step)
+
+
+GATE = """baseline = "baseline"
+
+[survey]
+source = "vectors.npy"
+metrics = ["iso_score", "mean_cosine"]
+
+[bounds]
+iso_score = { min = 0.1, drop = 0.05 }
+mean_cosine = { max = 0.5, layer = 6 }
+"""
+
+
 # A name for each reader: the file's name, how it is written, and how it is read.
 Entry = tuple[str, Callable[[Path], Any], Callable[[Path], Any]]
 READERS: dict[str, Entry] = {
@@ -157,7 +252,22 @@ READERS: dict[str, Entry] = {
     "space, rows": ("space/rows.parquet", lambda path: save_space(path.parent), lambda path: read_space(path.parent)),
     "space, layer": ("space/layer-01.npy", lambda path: save_space(path.parent), lambda path: read_space(path.parent)),
     "repair": ("r/repair.json", lambda path: save_repair(Whiten().fit(X), path.parent), lambda path: load_repair(path.parent)),
+    "repair, arrays": ("r/repair.safetensors", lambda path: save_repair(Whiten().fit(X), path.parent), read_arrays),
     "study": ("study.toml", study_text, load_spec),
+    "study, step": (f"steps/{STEP.folder}/step.json", save_step, read_step),
+    "study, rows of a step": (f"steps/{STEP.folder}/rows.parquet", save_step, read_step),
+    "result": ("result/result.json", save_result, read_result),
+    "result, rows": ("result/rows.parquet", save_result, read_result),
+    "result, picture": ("result/pictures/01.parquet", save_result, read_result),
+    "result, records": ("result/records/items.parquet", save_result, read_result),
+    "gate": ("theodolite.toml", lambda path: path.write_text(GATE), GateFile.read),
+    "beir, corpus": ("corpus.jsonl", save_beir, lambda path: read_beir(path.parent)),
+    "beir, queries": ("queries.jsonl", save_beir, lambda path: read_beir(path.parent)),
+    "beir, judgements": ("qrels/test.tsv", save_beir, lambda path: read_beir(path.parent.parent)),
+    "judgements, csv": ("j.csv", lambda path: save_lines(path, ["query,document", *(f"{i},{i}" for i in range(7))]), judged),
+    "judgements, jsonl": ("j.jsonl", lambda path: save_lines(path, [f'{{"q": {i}, "d": {i}}}' for i in range(7)]), judged),
+    "judgements, parquet": ("j.parquet", lambda path: pq.write_table(pa.table({"q": range(7), "d": range(7)}), path), judged),
+    **{task: (name, *release(task, lines)) for task, (name, lines) in RELEASES.items()},
 }  # fmt: skip
 
 # What a file may hold by accident or on purpose: long numbers, deep nesting, other types, control characters.
@@ -226,17 +336,17 @@ def fault(read: Callable[[Path], Any], path: Path) -> str | None:
     return None
 
 
-def run_cases(folder: Path, cases: int, seed: int = 0) -> tuple[list[str], Counter[str]]:
+def run_cases(folder: Path, cases: int, seed: int = 0, *, readers: dict[str, Entry]) -> tuple[list[str], Counter[str]]:
     """The faults of damaged files, and how many cases every reader got."""
     rng = random.Random(seed)
     originals = {}
-    for number, (name, write, _) in enumerate(READERS.values()):
+    for number, (name, write, _) in enumerate(readers.values()):
         (folder / str(number)).mkdir()
         path = folder / str(number) / name
         write(path)
         originals[path] = path.read_bytes()
     faults, counts = [], Counter[str]()
-    entries = list(zip(READERS.items(), originals.items(), strict=True))
+    entries = list(zip(readers.items(), originals.items(), strict=True))
     for case in range(cases):
         (reader, (_, _, read)), (path, content) = entries[case % len(entries)]
         path.write_bytes(damaged(content, rng))
@@ -249,7 +359,7 @@ def run_cases(folder: Path, cases: int, seed: int = 0) -> tuple[list[str], Count
 
 
 def test_a_damaged_file_gives_one_sentence(tmp_path: Path) -> None:
-    faults, counts = run_cases(tmp_path, CASES)
+    faults, counts = run_cases(tmp_path, CASES, readers=READERS)
     assert not faults, f"{len(faults)} of {CASES} cases:\n" + "\n".join(faults[:20])
     assert sum(counts.values()) == CASES
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,47 @@ def test_static_vectors_are_one_layer(static_folder: Path, tmp_path: Path) -> No
     assert Space.open(tmp_path / "space").unit == "text"
     with pytest.raises(EncoderError, match="no length limit"):
         Encoder.load(static_folder, max_length=3)
+
+
+def test_a_model2vec_folder_of_its_first_releases_has_no_list_of_modules(static_folder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(static_folder, tmp_path / "first"))
+    (folder / "modules.json").unlink()
+    want = library.SentenceTransformer(str(static_folder), device="cpu").encode(TEXTS)
+    space = extract(folder, TEXTS, device="cpu", progress=False)
+    assert (space.unit, space.layers) == ("text", (0,)) and np.abs(space[0] - want).max() <= 1e-6
+
+
+def test_model2vec_in_memory_with_shared_and_weighed_vectors() -> None:
+    from tiny_encoders import word_piece
+
+    rng = np.random.default_rng(0)
+
+    class StaticModel:
+        """As model2vec has it after its vocabulary was quantised: three vectors for all tokens, and a weight for each token."""
+
+        tokenizer = word_piece("bert").backend_tokenizer
+        embedding = rng.standard_normal((3, 6)).astype(np.float32)
+        token_mapping = rng.integers(0, 3, tokenizer.get_vocab_size())
+        weights = rng.random(tokenizer.get_vocab_size())
+
+        def encode(self, texts: list[str]) -> Any:
+            ids = [encoding.ids for encoding in self.tokenizer.encode_batch(texts, add_special_tokens=False)]
+            return np.stack([(self.embedding[self.token_mapping[i]] * self.weights[i][:, None]).mean(axis=0) for i in ids])
+
+    model = StaticModel()
+    for unit in ("text", "mean"):
+        space = extract(model, TEXTS, unit=unit, progress=False)
+        assert space.layers == (0,) and space[0] == pytest.approx(model.encode(TEXTS), abs=1e-6)
+
+
+def test_a_token_that_the_encoder_does_not_have_is_refused(tiny: Tiny) -> None:
+    from transformers import AutoModel, AutoTokenizer
+
+    model, tokenizer = AutoModel.from_pretrained(tiny("bert")), AutoTokenizer.from_pretrained(tiny("bert"))
+    size = len(tokenizer)
+    tokenizer.add_tokens(["theodolite"])
+    with pytest.raises(EncoderError, match=f"token number {size}, and the encoder has {size} tokens"):
+        extract(model, ["the theodolite"], tokenizer=tokenizer, progress=False)
 
 
 def test_wordllama_in_memory() -> None:

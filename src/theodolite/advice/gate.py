@@ -70,7 +70,7 @@ class GateFile:
             )
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:  # numbers of too many digits are plain ValueErrors
             raise ValueError(f"{path} is not valid TOML: {error}") from None
         known = ("baseline", "bounds", *MEASURING)
         unknown = next((name for name in values if name not in known), None)

@@ -174,6 +174,50 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
+@contextmanager
+def reading(path: Path, what: str, *, again: str = "copy it again, or write it again") -> Iterator[None]:
+    """Turn whatever another library raises about a damaged file into one sentence.
+
+    Parameters
+    ----------
+    path
+        The file or folder that is read inside the block.
+    what
+        What it should be, such as "a Parquet file".
+    again
+        The way out.
+
+    Raises
+    ------
+    ValueError
+        The block raised an error; a file that is missing stays a FileNotFoundError.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # libraries report damage by errors of every kind, of their own too
+        fault = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ValueError(f"{path} is not {what} as it was written ({fault}); {again}") from error
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    ValueError
+        It is not JSON; the message names it.
+    """
+    with reading(path, "JSON"):
+        return parse_json(path.read_bytes())
+
+
 def require_regular(path: Path) -> Path:
     """The path, unless it is a pipe, a socket or a device: reading one may never end, and can be done once at most.
 

@@ -6,12 +6,13 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theodolite.core.files import whole_file
+from theodolite.core.files import parse_json, reading, whole_file
 from theodolite.core.moments import Moments
 from theodolite.core.sampling import sample_rows
 from theodolite.core.spectrum import fixed_signs
@@ -131,12 +132,13 @@ def read_picture(path: str | os.PathLike[str]) -> Picture:
     """
     import pyarrow.parquet as parquet
 
-    table = parquet.read_table(path)
-    metadata = (table.schema.metadata or {}).get(b"theodolite")
-    if metadata is None or not set(table.column_names) >= _OWN_COLUMNS:
-        raise ValueError(f"{os.fspath(path)} is not a picture of a cloud: it lacks the columns x, y, z, row or a description")
-    description = json.loads(metadata)
-    points = np.stack([table[name].to_numpy() for name in AXES], axis=1).astype(np.float32, copy=False)
-    columns = {name: table[name].to_pylist() for name in table.column_names if name not in _OWN_COLUMNS}
-    rows = table["row"].to_numpy().astype(np.intp)
-    return Picture(points, tuple(description["explained"]), rows, description["about"], columns)
+    with reading(Path(path), "a picture of a cloud"):
+        table = parquet.read_table(path)
+        metadata = (table.schema.metadata or {}).get(b"theodolite")
+        if metadata is None or not set(table.column_names) >= _OWN_COLUMNS:
+            raise ValueError("it lacks the columns x, y, z, row or a description")
+        description = parse_json(metadata)
+        points = np.stack([table[name].to_numpy() for name in AXES], axis=1).astype(np.float32, copy=False)
+        columns = {name: table[name].to_pylist() for name in table.column_names if name not in _OWN_COLUMNS}
+        rows = table["row"].to_numpy().astype(np.intp)
+        return Picture(points, tuple(description["explained"]), rows, dict(description["about"]), columns)

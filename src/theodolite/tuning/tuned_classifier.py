@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from theodolite.core.files import write_json
+from theodolite.core.files import read_json, reading, write_json
 from theodolite.models.encoder import Encoder, quiet_loading
 from theodolite.models.location import local_folder
 from theodolite.models.pipeline import evaluating
@@ -79,17 +78,25 @@ class TunedClassifier:
         for name in (HEAD, HEAD_WEIGHTS):
             if not (place / name).is_file():
                 raise FileNotFoundError(f"{place} has no {name}, so it is not a classifier saved by a run; name RUN/model")
-        about = json.loads((place / HEAD).read_text(encoding="utf-8"))
+        with reading(place / HEAD, "the head of a run"):
+            about = dict(read_json(place / HEAD))
+            weights = load_file(place / HEAD_WEIGHTS)
+            outputs, width = weights["weight"].shape
+            if missing := {"kind", "pooling", "labels"} - about.keys():
+                raise ValueError(f"it lacks {min(missing)!r}")
+            if not isinstance(about.get("max_length"), (int, type(None))):
+                raise ValueError(f"max_length is {about['max_length']!r}")
+            if len(about["labels"]) not in (0, outputs):
+                raise ValueError(f"it has {len(about['labels'])} labels for {outputs} outputs")
         length = max_length if max_length is not None else about.get("max_length")
         encoder = Encoder.load(place, device=device, max_length=length, trust_remote_code=trust_remote_code)
-        weights = load_file(place / HEAD_WEIGHTS)
-        outputs, width = weights["weight"].shape
-        model = LinearHead(encoder.module, outputs, slots=width // encoder.d, regression=about["kind"] == "similarity")
-        model.head.load_state_dict(weights)
-        if about.get("pooler"):
-            model.add_pooler()
-            assert model.pooler is not None
-            model.pooler.load_state_dict(load_file(place / POOLER_WEIGHTS))
+        with reading(place / HEAD_WEIGHTS, "the head of this encoder"):
+            model = LinearHead(encoder.module, outputs, slots=width // encoder.d, regression=about["kind"] == "similarity")
+            model.head.load_state_dict(weights)
+            if about.get("pooler"):
+                model.add_pooler()
+                assert model.pooler is not None
+                model.pooler.load_state_dict(load_file(place / POOLER_WEIGHTS))
         classifier = cls(model.to(encoder.device).eval(), encoder, about)
         classifier.insert(read_layer(place)[0])
         return classifier

@@ -6,7 +6,6 @@ both.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-from theodolite.core.files import Marker, whole_folder, write_json
+from theodolite.core.files import Marker, read_json, reading, whole_folder, write_json
 from theodolite.models.encoder import quiet_loading
 from theodolite.models.pipeline import evaluating
 from theodolite.tuning.isolayer.layer import IsotropyLayer
@@ -255,12 +254,13 @@ def read_layer(folder: Path) -> tuple[nn.Module | None, At]:
 
     if not (folder / "layer.json").is_file():
         return None, "before_pooler"
-    about = json.loads((folder / "layer.json").read_text(encoding="utf-8"))
-    if about["kind"] not in _LAYERS:
-        raise ValueError(f"{folder} has a layer of kind {about['kind']!r}; the kinds there are: {', '.join(_LAYERS)}")
-    layer = _LAYERS[about["kind"]](**about["settings"])
-    layer.load_state_dict(load_file(folder / "layer.safetensors"))
-    return layer.eval(), about["at"]
+    with reading(folder / "layer.json", "a layer"):
+        about = read_json(folder / "layer.json")
+        if about["kind"] not in _LAYERS:
+            raise ValueError(f"its kind is {about['kind']!r}; the kinds there are: {', '.join(_LAYERS)}")
+        layer = _LAYERS[about["kind"]](**about["settings"])
+        layer.load_state_dict(load_file(folder / "layer.safetensors"))
+        return layer.eval(), about["at"]
 
 
 def write_weights(module: nn.Module, path: Path) -> None:
