@@ -115,7 +115,8 @@ def fit_all(
     if not any(change.code for change in changes):
         return dict.fromkeys(changes, repair.transform)
     rows = repair.transform(data)
-    repaired = source_of(rows, Moments.of(rows.astype(np.float64)))  # which every code that needs them shares
+    needs_moments = any(change.code.startswith("top") for change in changes)
+    repaired = source_of(rows, Moments.of(rows.astype(np.float64)) if needs_moments else None)  # which all such codes share
 
     def after(code: Transform) -> Transform:
         return lambda X: code(repair.transform(X))
@@ -173,7 +174,9 @@ def compression_grid(d: int, best: Change) -> list[Change]:
     """
     codes = [f"{kind} {d // share}" for kind in ("first", "top") for share in SHARES if d // share] + list(CODES)
     before = dict.fromkeys([Change(), Change("zero-mean"), Change("rotate"), best])
-    return [Change(each.repair, each.settings, code) for each in before for code in dict.fromkeys(codes)]
+    changes = (Change(each.repair, each.settings, code) for each in before for code in dict.fromkeys(codes))
+    # A rotation turns the principal directions along: what is left after `top` is that of centring.
+    return [change for change in changes if not (change.repair == "rotate" and change.code.startswith("top"))]
 
 
 def fit_code(code: str, data: Source) -> Transform:
