@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import theodolite as th
 from theodolite.advice.changes import Change, compression_grid, fit_all, repair_grid, source_of
 from theodolite.core.moments import Moments
+from theodolite.core.options import TypedInput
 from theodolite.repairs import REPAIRS, make_repair
 
 X = (np.random.default_rng(0).standard_normal((400, 16)) * np.linspace(0.3, 3, 16) + 1).astype(np.float32)
@@ -63,11 +65,31 @@ def test_sizes_and_names() -> None:
 
 
 def test_the_commands_name_what_repair_fit_takes() -> None:
-    fit, apply = Change("global", (("directions", 3), ("which", "bottom"))).commands("x.npy")
-    assert fit == "theodolite repair fit global x.npy --to my-repair --directions 3 --set which=bottom"
-    assert apply == "theodolite repair apply my-repair x.npy --to repaired.npy"
-    assert "--set power=0.5" in Change("power-whiten", (("power", 0.5),)).commands("x.npy")[0]
-    assert "--pairs b.npy --scores s.txt" in Change("weighted").commands("a.npy", pairs="b.npy", scores="s.txt")[0]
+    source = TypedInput("my x.npz", {"key": "a"})
+    assert Change("global", (("directions", 3), ("which", "bottom"))).commands(source, pairs="b.npy", scores="s.txt") == (
+        "theodolite repair fit global 'my x.npz' --to my-repair --directions 3 --key a --set which=bottom"
+        " && theodolite repair apply my-repair 'my x.npz' --to repaired.npy --key a"
+    )
+    both = Change("whiten").commands(TypedInput("docs.npy"), "queries.npy")
+    assert both == (
+        "theodolite repair fit whiten docs.npy --to my-repair && theodolite repair apply my-repair docs.npy --to repaired-1.npy"
+        " && theodolite repair apply my-repair queries.npy --to repaired-2.npy"
+    )
+    space = TypedInput("my-space", before="theodolite extract demo --to my-space", model="demo")
+    assert Change("whiten").commands(space) == (
+        "theodolite extract demo --to my-space && theodolite repair fit whiten my-space --to my-repair"
+        " && theodolite repair export my-repair demo --to my-model-repaired"
+    )
+    assert "repair apply my-repair my-space" in Change("cluster-zero-mean").commands(space)  # which no model can carry
+    assert "--set power=0.5" in Change("power-whiten", (("power", 0.5),)).commands(source)
+    assert "--pairs b.npy --scores s.txt" in Change("weighted").commands(source, pairs="b.npy", scores="s.txt")
+
+
+def test_the_call_in_python_repairs_vectors_in_memory() -> None:
+    call = Change("power-whiten", (("power", 0.5),)).commands(TypedInput(""))
+    assert call == "th.repair.fit('power-whiten', X, settings={'power': 0.5}).transform(X)"
+    repaired = eval(call, {"th": th, "X": X})  # that it can be pasted is what is tested
+    np.testing.assert_array_equal(repaired, make_repair("power-whiten", power=0.5).fit_transform(X))
 
 
 @pytest.mark.parametrize("name", ["zero-mean", "power-whiten", "cluster-based", "cluster-zero-mean", "global", "weighted"])
