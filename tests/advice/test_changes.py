@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import theodolite as th
 from theodolite.advice.changes import Change, compression_grid, fit_all, repair_grid, source_of
 from theodolite.core.moments import Moments
+from theodolite.core.options import TypedInput
 from theodolite.repairs import REPAIRS, make_repair
 
 X = (np.random.default_rng(0).standard_normal((400, 16)) * np.linspace(0.3, 3, 16) + 1).astype(np.float32)
@@ -56,15 +58,52 @@ def test_a_code_after_a_repair_is_fitted_on_repaired_rows() -> None:
 
 def test_sizes_and_names() -> None:
     grid = {str(change): change.size(16) for change in compression_grid(16, Change("whiten"))}
-    assert grid["int8"] == 0.25 and grid["binary after whiten"] == 1 / 32 and grid["top 4 after rotate"] == 0.25
-    assert len(grid) == 4 * 7
-    assert len(compression_grid(16, Change("zero-mean"))) == 3 * 7  # no line twice
+    assert grid["int8"] == 0.25 and grid["binary after whiten"] == 1 / 32 and grid["first 4 after rotate"] == 0.25
+    assert len(grid) == 4 * 7 - 2
+    assert len(compression_grid(16, Change("zero-mean"))) == 3 * 7 - 2  # no line twice, and no `top` after a rotation
     assert str(Change()) == "leave it alone"
 
 
 def test_the_commands_name_what_repair_fit_takes() -> None:
-    fit, apply = Change("global", (("directions", 3), ("which", "bottom"))).commands("x.npy")
-    assert fit == "theodolite repair fit global x.npy --to my-repair --directions 3 --set which=bottom"
-    assert apply == "theodolite repair apply my-repair x.npy --to repaired.npy"
-    assert "--set power=0.5" in Change("power-whiten", (("power", 0.5),)).commands("x.npy")[0]
-    assert "--pairs b.npy --scores s.txt" in Change("weighted").commands("a.npy", pairs="b.npy", scores="s.txt")[0]
+    source = TypedInput("my x.npz", {"key": "a"})
+    assert Change("global", (("directions", 3), ("which", "bottom"))).commands(source, pairs="b.npy", scores="s.txt") == (
+        "theodolite repair fit global 'my x.npz' --to my-repair --directions 3 --key a --set which=bottom"
+        " && theodolite repair apply my-repair 'my x.npz' --to repaired.npy --key a"
+    )
+    both = Change("whiten").commands(TypedInput("docs.npy"), "queries.npy")
+    assert both == (
+        "theodolite repair fit whiten docs.npy --to my-repair && theodolite repair apply my-repair docs.npy --to repaired-1.npy"
+        " && theodolite repair apply my-repair queries.npy --to repaired-2.npy"
+    )
+    space = TypedInput("my-space", before="theodolite extract demo --to my-space", model="demo")
+    assert Change("whiten").commands(space) == (
+        "theodolite extract demo --to my-space && theodolite repair fit whiten my-space --to my-repair"
+        " && theodolite repair export my-repair demo --to my-model-repaired"
+    )
+    assert "repair apply my-repair my-space" in Change("cluster-zero-mean").commands(space)  # which no model can carry
+    assert "--set power=0.5" in Change("power-whiten", (("power", 0.5),)).commands(source)
+    assert "--pairs b.npy --scores s.txt" in Change("weighted").commands(source, pairs="b.npy", scores="s.txt")
+
+
+def test_the_call_in_python_repairs_vectors_in_memory() -> None:
+    call = Change("power-whiten", (("power", 0.5),)).commands(TypedInput(""))
+    assert call == "th.repair.fit('power-whiten', X, settings={'power': 0.5}).transform(X)"
+    repaired = eval(call, {"th": th, "X": X})  # that it can be pasted is what is tested
+    np.testing.assert_array_equal(repaired, make_repair("power-whiten", power=0.5).fit_transform(X))
+
+
+@pytest.mark.parametrize("name", ["zero-mean", "power-whiten", "cluster-based", "cluster-zero-mean", "global", "weighted"])
+def test_repairs_of_rows_with_moments_share_them_and_learn_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(3).normal(1, 1, (400, 6))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    alone = make_repair(name).fit(X)
+    assert not make_repair(name).fit(source_of(2 * X, Moments.of(2 * X))).fitted_on_.normalized
+    shared = source_of(X, Moments.of(X))
+    make_repair("cluster-zero-mean").fit(shared)
+    for module, function in (("theodolite.core.moments.BlockMoments", "of"), ("theodolite.core.kmeans", "_k_means")):
+        if name != "cluster-based" or function == "_k_means":  # which needs the moments of each cluster
+            monkeypatch.setattr(f"{module}.{function}", lambda *_, **__: pytest.fail("computed a second time"))
+    repair = make_repair(name).fit(shared)
+    np.testing.assert_allclose(repair.transform(X), alone.transform(X), atol=1e-9)
+    assert repair.fitted_on_ == alone.fitted_on_ and repair.fitted_on_.normalized
+    np.testing.assert_array_equal(repair.examples_, X[:4])

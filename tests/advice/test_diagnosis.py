@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 import string
 
 import numpy as np
 import pytest
 
 from theodolite.advice.diagnosis import RULES, Facts, Rule, findings
+from theodolite.core.options import TypedInput
 from theodolite.core.result import Finding
 from theodolite.metrics import METRICS, Cloud, metric_rows
 from theodolite.repairs import REPAIRS, make_repair
@@ -140,10 +140,21 @@ def test_every_name_in_a_sentence_is_a_metric_or_a_fact(rule: Rule) -> None:
 
 @every
 def test_every_command_in_an_action_names_a_repair_and_its_settings(rule: Rule) -> None:
-    for name, options in re.findall(r"theodolite repair fit (\S+) vectors\.npy --to repair((?: --\S+ [^\s;]+)*)", rule.action):
-        assert name in REPAIRS
-        make_repair(name, **dict.fromkeys(re.findall(r"--(\S+)", options), 1))
-    assert rule.action.count("repair fit") == rule.action.count("theodolite repair fit")
+    for _, name, spec, _ in string.Formatter().parse(rule.action):
+        if name == "fit":
+            repair, *settings = str(spec).split()
+            assert repair in REPAIRS
+            make_repair(repair, **{setting.partition("=")[0]: 1 for setting in settings})
+    assert "repair fit" not in rule.action
+
+
+def test_commands_name_the_vectors_as_the_caller_did() -> None:
+    cloud = Cloud(sound() + 2)
+    rows = metric_rows(cloud, ["mean_cosine"])
+    source = TypedInput("my docs.csv", {"columns": "x:z"}, before="theodolite extract m --to docs")
+    first = "theodolite extract m --to docs && theodolite repair fit zero-mean 'my docs.csv' --to repair --columns x:z"
+    assert findings(cloud, rows, source)[0].action.endswith(f": {first}")
+    assert findings(cloud, rows, TypedInput(""))[0].action.endswith(": th.repair.fit('zero-mean', X)")
 
 
 def test_bounds_may_be_upper_or_lower() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +10,10 @@ import numpy as np
 
 from theodolite.advice.signals import Transform
 from theodolite.core.moments import Doubles, Moments
-from theodolite.core.options import command
+from theodolite.core.options import TypedInput, command
 from theodolite.core.spectrum import eigenpairs
 from theodolite.core.vectors import Floats, Source, array
-from theodolite.repairs import make_repair, scaled_count
+from theodolite.repairs import REPAIRS, make_repair, scaled_count
 
 DIRECTIONS = (1, 2, 5, 12)
 CLUSTERS = {5: 3, 27: 12}
@@ -24,8 +23,6 @@ ROGUE = (1, 3)
 SHARES = (2, 4)  # dimensions are cut to a half and to a quarter
 CODES = {"float16": 0.5, "int8": 0.25, "binary": 1 / 32}
 """Quantisations, with their size as a share of float32."""
-# Settings of a repair that `repair fit` has an option for; all others go through `--set`.
-FIT_OPTIONS = ("directions", "clusters", "components")
 
 
 @dataclass(frozen=True)
@@ -52,24 +49,31 @@ class Change:
         """Bytes of a vector as a share of float32 with d dimensions."""
         return CODES[self.code] if self.code in CODES else int(self.code.split()[1]) / d if self.code else 1.0
 
-    def commands(self, path: str, *, pairs: str = "", scores: str = "", **reading: str) -> list[str]:
-        """The command lines that fit the repair on a file and apply it, to be pasted.
+    def commands(self, source: TypedInput, *others: str, **pairs: str) -> str:
+        """The command lines, or the call in Python, that fit the repair on the vectors and apply it, to be pasted.
+
+        An affine repair of an encoder's vectors is put inside the encoder.
 
         Parameters
         ----------
-        path
-            The file or space.
-        pairs, scores
-            The other side of the pairs and their scores, for a repair that learns from them.
-        reading
-            Options that say where in the file the vectors are.
+        source
+            The vectors.
+        others
+            Other files of vectors that must go through the same repair, such as queries.
+        pairs
+            `pairs` and `scores`: the other side of the pairs and their scores, for a repair that learns from them.
         """
-        options = {name: str(value) for name, value in self.settings if name in FIT_OPTIONS}
-        more = " ".join(f"--set {name}={_typed(value)}" for name, value in self.settings if name not in FIT_OPTIONS)
-        if self.repair == "weighted":
-            options |= {"pairs": pairs or "others.npy", "scores": scores or "scores.txt"}
-        fit = command(f"repair fit {self.repair} {path}", to="my-repair", **options, **reading)
-        return [f"{fit} {more}".rstrip(), command(f"repair apply my-repair {path}", to="repaired.npy", **reading)]
+        learns = pairs if self.repair == "weighted" else {}
+        fit = source.fit(self.repair, to="my-repair", **dict(self.settings), **learns)
+        if not source.path:
+            return f"{fit}.transform(X)"
+        if source.model and REPAIRS[self.repair].is_affine:
+            return f"{fit} && {command('repair export my-repair', source.model, to='my-model-repaired')}"
+        applied = [
+            command("repair apply my-repair", path, to=f"repaired{f'-{number}' if number else ''}.npy", **source.options)
+            for number, path in enumerate([source.path, *others], start=0 if not others else 1)
+        ]
+        return " && ".join([fit, *applied])
 
     @property
     def before(self) -> Change:
@@ -115,7 +119,8 @@ def fit_all(
     if not any(change.code for change in changes):
         return dict.fromkeys(changes, repair.transform)
     rows = repair.transform(data)
-    repaired = source_of(rows, Moments.of(rows.astype(np.float64)))  # which every code that needs them shares
+    needs_moments = any(change.code.startswith("top") for change in changes)
+    repaired = source_of(rows, Moments.of(rows.astype(np.float64)) if needs_moments else None)  # which all such codes share
 
     def after(code: Transform) -> Transform:
         return lambda X: code(repair.transform(X))
@@ -173,7 +178,9 @@ def compression_grid(d: int, best: Change) -> list[Change]:
     """
     codes = [f"{kind} {d // share}" for kind in ("first", "top") for share in SHARES if d // share] + list(CODES)
     before = dict.fromkeys([Change(), Change("zero-mean"), Change("rotate"), best])
-    return [Change(each.repair, each.settings, code) for each in before for code in dict.fromkeys(codes)]
+    changes = (Change(each.repair, each.settings, code) for each in before for code in dict.fromkeys(codes))
+    # A rotation turns the principal directions along: what is left after `top` is that of centring.
+    return [change for change in changes if not (change.repair == "rotate" and change.code.startswith("top"))]
 
 
 def fit_code(code: str, data: Source) -> Transform:
@@ -218,7 +225,3 @@ def source_of(X: Floats, moments: Moments | None = None) -> Source:
     """
     X = array(X)
     return Source(lambda: iter([X]), n=len(X), d=X.shape[1], dtype=X.dtype, take=lambda rows: X[rows], moments=moments)
-
-
-def _typed(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)

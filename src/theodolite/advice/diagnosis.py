@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from theodolite.core.options import command
+from theodolite.core.options import TypedInput
 from theodolite.core.result import Finding, Severity
 from theodolite.core.rows import Row
 from theodolite.core.vectors import Indices
@@ -35,7 +35,8 @@ class Rule:
     source
         Where the bounds come from.
     meaning, action
-        What the value means, and what to try, as format strings over the names of metrics and the facts of `Facts`.
+        What the value means, and what to try, as format strings over the names of metrics and the facts of `Facts`;
+        `{fit:NAME SETTING=VALUE}` is the command that fits a repair.
     examples
         Name of the fact that lists rows to look at.
     judged
@@ -70,10 +71,6 @@ class Rule:
         return f"at least {self.watch:g}" if self.bad < self.watch else f"at most {self.watch:g}"
 
 
-def _fit(repair: str, **settings: str) -> str:
-    return command(f"repair fit {repair} vectors.npy", to="repair", **settings)
-
-
 # All rules; every metric is one that a survey measures by default. Bounds are a starting point, not a law: they are between
 # what healthy and unhealthy spaces showed (table in docs/ranges.md).
 # fmt: off
@@ -81,29 +78,29 @@ RULES: tuple[Rule, ...] = (
     Rule("cone", "mean_cosine", watch=0.2, bad=0.4,
          source="0 is isotropic; all-MiniLM-L6-v2 sentences show 0.02, the same encoder as a masked language model 0.47",
          meaning="{similar_pairs:.0%} of random pairs have cosine above 0.8{cone}",
-         action=f"subtract the mean from documents and queries alike: {_fit('zero-mean')}"),
+         action="subtract the mean from documents and queries alike: {fit:zero-mean}"),
     Rule("isotropy", "iso_score", watch=0.1, bad=0.01,
          source="1 is isotropic; all-MiniLM-L6-v2 sentences show 0.24, the masked language model 0.05, fine-tuned BERT 0.003",
          meaning="the variance fills about {participation_ratio:.0f} of {d} dimensions evenly",
-         action=f"remove dominant directions, and check the task score before keeping it: {_fit('global')}"),
+         action="remove dominant directions, and check the task score before keeping it: {fit:global}"),
     Rule("partition", "log_partition_isotropy_unit_norm", watch=-0.5, bad=-2.0,
          source="0 is isotropic; all-MiniLM-L6-v2 sentences show -0.16, the masked language model -1.4",
          meaning="I(W) is {partition_isotropy:.2g} uncentred and {partition_isotropy_centered:.2g} about the mean; "
                  "RP21 prints 1e-5 for tokens of pre-trained BERT",
-         action=f"centre first; if it stays low, remove dominant directions: {_fit('global')}"),
+         action="centre first; if it stays low, remove dominant directions: {fit:global}"),
     Rule("effective rank", "effective_rank", watch=0.3, bad=0.1, judged="effective_rank_share",
          source="as a share of what the rows can fill; all-MiniLM-L6-v2 sentences show 0.45, the masked language model 0.15",
          meaning="effective rank {effective_rank:.0f} of {ceiling}; "
                  "{dimensions_95:.0f} principal components hold 95 % of the variance",
-         action=f"if search quality allows it, a smaller index is enough: {_fit('whiten', components='{dimensions_95:.0f}')}"),
+         action="if search quality allows it, a smaller index is enough: {fit:whiten components={dimensions_95:.0f}}"),
     Rule("dominant direction", "ev_1_centered", watch=0.15, bad=0.4,
          source="all-MiniLM-L6-v2 sentences show 0.05, the masked language model 0.19, fine-tuned BERT 0.4 to 0.9 (IL23)",
          meaning="the first principal component holds {ev_1_centered:.0%} of the variance, {ev_1:.0%} before centring",
-         action=f"look at what it encodes (length, frequency, source); then remove it: {_fit('global', directions='1')}"),
+         action="look at what it encodes (length, frequency, source); then remove it: {fit:global directions=1}"),
     Rule("rogue dimensions", "largest_variance_ratio", watch=5.0, bad=25.0,
          source="1 is even; all-MiniLM-L6-v2 sentences show 1.6, tokens of the masked language model 33",
          meaning="{widest}",
-         action=f"give every dimension the same weight: {_fit('standardize')}; or drop them: {_fit('drop-rogue')}"),
+         action="drop them (drop-rogue), or give every dimension the same weight: {fit:standardize}"),
     Rule("conditioning", "condition_number", watch=1e6, bad=math.inf,
          source="all-MiniLM-L6-v2 sentences show 1e3; layer norms and dead units leave directions with almost no variance",
          meaning="the widest direction has {condition_number:.0e} times the variance of the narrowest",
@@ -111,7 +108,7 @@ RULES: tuple[Rule, ...] = (
     Rule("uniformity", "uniformity", watch=-3.0, bad=-2.0,
          source="-4 fills the sphere, 0 is a point; all-MiniLM-L6-v2 sentences show -3.8, the masked language model -1.9",
          meaning="the unit vectors cover the sphere {coverage}",
-         action=f"a contrastive objective spreads them; without training: {_fit('whiten')}"),
+         action="a contrastive objective spreads them; without training: {fit:whiten}"),
     Rule("hubness", "hubness", watch=2.5, bad=5.0, examples="hubs",
          source="0 is none; sentences of all-MiniLM-L6-v2 and of the masked language model show 1.3 to 1.9",
          meaning="the most listed 1 % of rows take {hub_share:.1%} of all places among the 10 nearest",
@@ -128,7 +125,7 @@ RULES: tuple[Rule, ...] = (
     Rule("lengths", "norm_variation", watch=0.1, bad=0.5,
          source="0 for normalised vectors; mean-pooled sentences of all-MiniLM-L6-v2 show 0.21, tokens 0.40",
          meaning="the rows' lengths vary by {norm_variation:.0%} around {mean_norm:.3g}",
-         action="decide on cosine or inner product; for cosine, scale the rows to length 1 before indexing"),
+         action="decide on cosine or inner product; for cosine, scale the rows to length 1: {fit:unit-length}"),
     Rule("zero vectors", "zero_rows", watch=0.0, bad=0.01, examples="zeros",
          source="none in a sound set",
          meaning="{zero_rows:.2%} of rows are exactly zero",
@@ -136,7 +133,7 @@ RULES: tuple[Rule, ...] = (
     Rule("cosine or inner product", "metric_agreement", watch=0.9, bad=0.5,
          source="1 for normalised vectors; mean-pooled sentences of all-MiniLM-L6-v2 before normalising show 0.67",
          meaning="the 10 nearest by cosine and by inner product share {metric_agreement:.0%}",
-         action="set the index to the measure the encoder was trained for, or scale the rows to length 1"),
+         action="set the index to the measure the encoder was trained for, or scale the rows to length 1: {fit:unit-length}"),
     Rule("distance contrast", "relative_contrast", watch=1.5, bad=1.2,
          source="1 carries no signal; pure noise in 384 dimensions shows 1.24, all-MiniLM-L6-v2 sentences 3.8",
          meaning="a random row is {relative_contrast:.2f} times as far as the nearest one",
@@ -165,7 +162,7 @@ RULES: tuple[Rule, ...] = (
 # fmt: on
 
 
-def findings(cloud: Cloud, rows: Sequence[Row]) -> list[Finding]:
+def findings(cloud: Cloud, rows: Sequence[Row], source: TypedInput | None = None) -> list[Finding]:
     """What the rows of a survey mean, worst first; a rule whose metric was not measured is left out.
 
     Parameters
@@ -174,9 +171,11 @@ def findings(cloud: Cloud, rows: Sequence[Row]) -> list[Finding]:
         The cloud that was surveyed.
     rows
         Its rows, as `theodolite.metrics.metric_rows` returns them.
+    source
+        How commands name the vectors; a file `vectors.npy` by default.
     """
     # A metric without a value has no finding: its row says why.
-    facts = Facts(cloud, {row.metric: row.value for row in rows if math.isfinite(row.value)})
+    facts = Facts(cloud, {row.metric: row.value for row in rows if math.isfinite(row.value)}, source or TypedInput())
     judged = [_judge(rule, facts) for rule in RULES if rule.metric in facts]
     return sorted(judged, key=lambda finding: -finding.severity)
 
@@ -192,14 +191,22 @@ class Facts(dict[str, Any]):
         The cloud that was surveyed.
     values
         The metrics that are defined, by name.
+    source
+        How commands name the vectors.
     """
 
-    def __init__(self, cloud: Cloud, values: Mapping[str, float]) -> None:
+    def __init__(self, cloud: Cloud, values: Mapping[str, float], source: TypedInput) -> None:
         super().__init__(values)
         self.cloud = cloud
+        self.source = source
 
     def __missing__(self, name: str) -> Any:
         return getattr(self, name) if name in vars(Facts) else METRICS[name].function(self.cloud)
+
+    @property
+    def fit(self) -> _Fit:
+        """The command that fits a repair, with its name and settings as the format: `{fit:global directions=1}`."""
+        return _Fit(self.source)
 
     @property
     def d(self) -> int:
@@ -281,6 +288,16 @@ class Facts(dict[str, Any]):
     def zeros(self) -> Indices:
         """Sampled rows that are zero."""
         return self.cloud.sample_index[np.flatnonzero(~self.cloud.sample.any(axis=1))]
+
+
+@dataclass(frozen=True)
+class _Fit:
+    source: TypedInput
+
+    def __format__(self, spec: str) -> str:
+        repair, *settings = spec.split()
+        values: dict[str, Any] = {name: int(value) for name, _, value in (each.partition("=") for each in settings)}
+        return self.source.fit(repair, **values)
 
 
 def _judge(rule: Rule, facts: Facts) -> Finding:

@@ -239,7 +239,8 @@ class _Run:
 
         def fitted(group: Sequence[Change], data: Source, train: Indices) -> dict[Change, Transform]:
             try:
-                return fit_all(group, data, self.signal.pairs(train), seed=self.seed) if group[0] not in self.failed else {}
+                pairs = self.signal.pairs(train) if group[0].repair == "weighted" else None
+                return fit_all(group, data, pairs, seed=self.seed) if group[0] not in self.failed else {}
             except ValueError as error:  # it cannot be made of these rows, such as whitening without variance
                 self.failed |= dict.fromkeys(group, str(error))
                 return {}

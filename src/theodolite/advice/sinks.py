@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from theodolite.advice.diagnosis import EXAMPLES
-from theodolite.core.options import command
+from theodolite.core.options import TypedInput
 from theodolite.core.result import Finding, Severity
 from theodolite.core.vectors import Floats
 from theodolite.metrics.cloud import Cloud, Undefined
@@ -25,7 +25,7 @@ WATCH, BAD = 0.5, 0.9
 EXCESS = 3
 
 
-def sink_findings(cloud: Cloud, positions: Sequence[int]) -> list[Finding]:
+def sink_findings(cloud: Cloud, positions: Sequence[int], source: TypedInput | None = None) -> list[Finding]:
     """A finding for the position, and one for the dimension, that carries most of the squared norm; nothing if there is none.
 
     Parameters
@@ -34,6 +34,8 @@ def sink_findings(cloud: Cloud, positions: Sequence[int]) -> list[Finding]:
         Vectors of tokens.
     positions
         The position of each row in its text.
+    source
+        How commands name the vectors; a file `vectors.npy` by default.
     """
     X = np.asarray(cloud.sample, dtype=np.float64)
     place = np.asarray(positions)[cloud.sample_index]
@@ -67,7 +69,7 @@ def sink_findings(cloud: Cloud, positions: Sequence[int]) -> list[Finding]:
                 share,
                 f"dimension {dimension} carries {share:.0%} of the squared norm; without it "
                 f"{_effect(X, np.delete(X, dimension, axis=1))}",
-                f"drop it: {command('repair fit drop-rogue vectors.npy', to='repair')}",
+                f"drop it: {(source or TypedInput()).fit('drop-rogue')}",
             )
         )
     return found

@@ -51,7 +51,7 @@ READING: dict[str, Any] = {
     "task": _option(str | None, "NAME", "A task by name, such as stsb, cola or pos."),
     "split": _option(str | None, "NAME", "Split of the task; the scored one (dev or test) by default."),
     "data": _option(str | None, "FOLDER", "Folder with the task's own release files; the Hugging Face Hub without it."),
-    "texts": _option(str | None, "FILE", "A file with one text per line, instead of a task."),
+    "texts": _option(str | None, "FILE", "A file with one text per line, or a BEIR folder of documents, instead of a task."),
     "own": _option(
         list[str] | None,
         "SPLIT=FILE",

@@ -74,6 +74,14 @@ def k_means(X: Vectors, k: int, *, seed: int = 0, passes: int = 3) -> Clusters:
         raise ValueError(f"k={k} and passes={passes} must each be at least 1")
     if not data.replayable:
         raise ValueError(f"k-means reads its rows several times, and this stream can be read once; {REPLAYABLE}")
+    # Rows that come with their moments are shared by several repairs: the moments keep clusters, as they keep eigenpairs.
+    known: dict[tuple[int, int, int], Clusters] = {} if data.moments is None else vars(data.moments).setdefault("_clusters", {})
+    if (k, seed, passes) not in known:
+        known[k, seed, passes] = _k_means(data, k, seed=seed, passes=passes)
+    return known[k, seed, passes]
+
+
+def _k_means(data: Source, k: int, *, seed: int, passes: int) -> Clusters:
     sample = _sample(data, k, seed=seed)
     shift = _shift(sample)
     sample = sample if shift is None else centred(sample, shift)

@@ -158,7 +158,7 @@ class Moments:
     def squared_deviations(self) -> Doubles:
         """(d,) summed squared distance to the mean in each dimension: the diagonal of the scatter matrix."""
         if self.scatter is not None:
-            return np.diagonal(self.scatter).copy()
+            return np.maximum(np.diagonal(self.scatter), 0.0)  # of a constant dimension it may be a little below 0 by rounding
         return np.asarray(np.square(self._centred_rows).sum(axis=0), dtype=np.float64)
 
     @property

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import json
 import shlex
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
 
 # Whether the caller is the command line, which sets it before it calls a verb.
 ON_COMMAND_LINE = ContextVar("ON_COMMAND_LINE", default=False)
+# What `repair fit` has an option for, besides `pairs` and `scores` of weighted removal; all other settings go through `--set`.
+FIT_OPTIONS = ("directions", "clusters", "components", "pairs", "scores")
 
 
 def option(name: str, value: str = "") -> str:
@@ -56,22 +61,80 @@ def switched_off(name: str) -> str:
     return _flag(f"no_{name}", "") if ON_COMMAND_LINE.get() else f"{name}=False"
 
 
-def command(words: str, **options: str) -> str:
+def command(words: str, *paths: str, **options: str | Sequence[str]) -> str:
     """A command line of theodolite that can be pasted into a shell, whoever the caller is.
 
     Parameters
     ----------
     words
         The verb and its arguments.
+    paths
+        More arguments, which are quoted if the shell needs it.
     options
-        Names of options as in Python, and their values; an empty value is a switch.
+        Names of options as in Python, and their values; an empty value is a switch, several values repeat the option.
 
     Examples
     --------
-    >>> command("repair fit global vectors.npy", to="repair", directions="1")
-    'theodolite repair fit global vectors.npy --to repair --directions 1'
+    >>> command("repair fit global", "my docs.npy", to="repair", directions="1")
+    "theodolite repair fit global 'my docs.npy' --to repair --directions 1"
     """
-    return " ".join(["theodolite", words, *(_flag(name, value) for name, value in options.items())])
+    flags = [
+        _flag(name, value and shlex.quote(value))
+        for name, values in options.items()
+        for value in ([values] if isinstance(values, str) else values)
+    ]
+    return " ".join(["theodolite", words, *map(shlex.quote, paths), *flags])
+
+
+@dataclass(frozen=True)
+class TypedInput:
+    """How a caller would name again what a verb was given, so that the hints of its result can be pasted.
+
+    Parameters
+    ----------
+    path
+        The file or folder; empty for vectors in memory, which Python alone can name.
+    options
+        Options that say where in it the vectors are.
+    before
+        A command that writes the folder first, because an encoder makes the vectors.
+    model
+        The encoder, if a repair of its vectors can be put inside it.
+    """
+
+    path: str = "vectors.npy"
+    options: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+    before: str = ""
+    model: str = ""
+
+    def fit(self, repair: str, *, to: str = "repair", **settings: Any) -> str:
+        """The command, or in Python the call, that fits a repair on it.
+
+        Parameters
+        ----------
+        repair
+            Name of the repair.
+        to
+            The folder for the repair.
+        settings
+            Its settings by name.
+
+        Examples
+        --------
+        >>> TypedInput("docs.csv", {"columns": "x:z"}).fit("global", directions=3, which="bottom")
+        'theodolite repair fit global docs.csv --to repair --directions 3 --columns x:z --set which=bottom'
+        >>> TypedInput("").fit("global", directions=3)
+        "th.repair.fit('global', X, directions=3)"
+        """
+        own = {name: value for name, value in settings.items() if name in FIT_OPTIONS}
+        others = {name: value for name, value in settings.items() if name not in FIT_OPTIONS}
+        if not self.path:
+            given = [f"{name}={value!r}" for name, value in own.items()] + ([f"settings={others!r}"] if others else [])
+            return f"th.repair.fit({', '.join([repr(repair), 'X', *given])})"
+        typed: dict[str, str | Sequence[str]] = {name: str(value) for name, value in own.items()}
+        more = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in others.items()]
+        line = command(f"repair fit {repair}", self.path, to=to, **typed, **self.options, **({"set": more} if more else {}))
+        return f"{self.before} && {line}" if self.before else line
 
 
 def command_line() -> str:

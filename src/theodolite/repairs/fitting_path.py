@@ -76,6 +76,11 @@ class Observer:
         self._seen = 0
         self._is_unit = True
         self.examples: Doubles = np.empty((0, data.d))
+        if data.moments is not None:  # a repair then need not read the rows, and the moments know their lengths
+            self.examples = data.take(np.arange(min(EXAMPLES, data.moments.n))).astype(np.float64)
+            self._seen = data.moments.n
+            lengths = np.array([data.moments.norm_min, data.moments.norm_max])
+            self._is_unit = bool((np.abs(np.square(lengths) - 1) <= 2 * UNIT_TOLERANCE).all())
 
     @property
     def normalized(self) -> bool:
@@ -92,7 +97,8 @@ class Observer:
                     self._see(block)
                 yield block
 
-        return Source(chunks, n=data.n, d=data.d, dtype=data.dtype, replayable=data.replayable, take=data.take)
+        about: dict[str, Any] = {"replayable": data.replayable, "take": data.take, "moments": data.moments}
+        return Source(chunks, n=data.n, d=data.d, dtype=data.dtype, **about)
 
     def _see(self, block: NDArray[Any]) -> None:
         if not self._seen:

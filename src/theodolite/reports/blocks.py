@@ -34,12 +34,15 @@ class Paragraph:
         Put first, in the style and bold; the text itself is then plain.
     indent
         How far it is moved to the right, in letters.
+    is_code
+        Whether it is a command or code: it stays on one line, however long, so that it can be copied.
     """
 
     text: str
     style: str = ""
     lead: str = ""
     indent: int = 0
+    is_code: bool = False
 
 
 Block: TypeAlias = Paragraph | Table
@@ -69,7 +72,7 @@ def print_blocks(blocks: Sequence[Block], console: Console) -> None:
                 after_table = False
             style = f"{block.style} bold".strip() if block.lead else block.style
             text = Text(visible(block.lead), style).append(visible(block.text), "not bold default" if block.lead else "")
-            for line in text.wrap(console, width - block.indent):
+            for line in [text] if block.is_code else text.wrap(console, width - block.indent):
                 line.rstrip()
                 console.print(Text(" " * block.indent).append_text(line), **options)
             continue
@@ -170,7 +173,7 @@ def _total(sizes: Sequence[int], columns: Sequence[int]) -> int:
 def _html_paragraph(block: Paragraph) -> str:
     colour = f"color:{COLOURS[block.style]};" if block.style in COLOURS else ""
     weight = "font-weight:600;" if block.style == "bold" or block.lead else ""
-    text = escape(visible(block.text))
+    text = f"<code>{escape(visible(block.text))}</code>" if block.is_code else escape(visible(block.text))
     if block.lead:
         text = f'<span style="{colour}{weight}">{escape(visible(block.lead))}</span>{text}'
         colour = weight = ""

@@ -168,7 +168,9 @@ def _findings(findings: Sequence[Finding]) -> Iterator[Block]:
         yield Paragraph(f": {finding_numbers(finding)}", COLOURS[style], lead=f"{sign} {finding.topic}")
         yield Paragraph(finding.meaning, indent=2)
         if finding.action:
-            yield Paragraph(f"→ {finding.action}", indent=2)
+            sentence, *code = re.split(r"(?<=:) (?=theodolite |th\.)", finding.action)
+            yield Paragraph(f"→ {sentence}", indent=2)
+            yield from (Paragraph(line, indent=4, is_code=True) for line in code)
         if finding.rows:
             yield Paragraph(f"rows {', '.join(map(str, finding.rows))}", indent=2)
         if finding.source:
@@ -373,7 +375,7 @@ def _advise(result: Result) -> Iterator[Block]:
     advice = result.provenance.get("advice", {})
     yield Paragraph(result.notes[0] if result.notes else "", "bold")
     commands = result.notes[1].split(" && ") if advice.get("recommended") else []
-    yield from (Paragraph(line, indent=2) for line in commands)
+    yield from (Paragraph(line, indent=2, is_code=True) for line in commands)
     sizes = advice.get("sizes", {})
     for state, rows in grouped(
         (row for row in result.rows if row.state in ("repair", "compression")), lambda row: row.state
@@ -385,11 +387,12 @@ def _advise(result: Result) -> Iterator[Block]:
             columns.append(Column("size", [f"{sizes[name]:.0%}" if name in sizes else "" for name in by_change]))
         for metric in dict.fromkeys(row.metric for row in rows if not row.metric.endswith("_gain")):
             values = [next((row.value for row in group if row.metric == metric), math.nan) for group in by_change.values()]
-            columns.append(Column(label_of(metric), [round(value, 4) for value in values]))
+            shown = [f"{value:.3f}" if math.isfinite(value) else "–" for value in values] if any(gains) else values
+            columns.append(Column(label_of(metric), shown, optional=state == "compression"))
         if any(gains):
-            columns.append(Column("gain", [f"{row.value:+.4f}" if row else "–" for row in gains]))
+            columns.append(Column("gain", [f"{row.value:+.3f}" if row else "–" for row in gains]))
             bounds = [(row.low, row.high) if row and row.setting != UNCHANGED else (None, None) for row in gains]
-            columns.append(Column("95 % interval", ["" if low is None else f"[{low:+.4f}, {high:+.4f}]" for low, high in bounds]))
+            columns.append(Column("95 % interval", ["" if low is None else f"[{low:+.3f}, {high:+.3f}]" for low, high in bounds]))
         yield Table("", tuple(columns))
     yield from _reasons(result.rows)
     yield from (Paragraph(note, "dim") for note in result.notes[1 + bool(commands) :])

@@ -116,6 +116,17 @@ def read_beir(folder: AnyPath, split: str | None = None) -> Collection:
     )
 
 
+def read_corpus(folder: AnyPath) -> list[str]:
+    """The documents of a collection in BEIR's layout, as `read_beir` has them: title and text, those without text left out.
+
+    Parameters
+    ----------
+    folder
+        A folder with `corpus.jsonl`.
+    """
+    return [text for _, text in _texts(locate(Path(folder).expanduser() / CORPUS)) if text]
+
+
 def judgements_of(table: Any, *, queries: int, documents: int) -> Judgements:
     """Judgements from a table whose rows are query, document and, if there is a third column, grade.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from theodolite.core.options import command, option
+from theodolite.core.options import TypedInput, option
 from theodolite.core.result import Result
 from theodolite.verbs.inputs import (
     EncoderInput,
@@ -20,6 +20,7 @@ from theodolite.verbs.inputs import (
     open_input,
     reads_input,
     short_name,
+    typed_input,
 )
 from theodolite.verbs.progress import Progress, progress_bars
 from theodolite.verbs.surveying import provenance
@@ -175,13 +176,13 @@ class _Data:
     name: str
     vectors: Floats
     signal: Signal | None
-    path: str
+    typed: TypedInput
     about: dict[str, Any]
     notes: tuple[str, ...] = ()
-    before: str = ""
-    """A command that comes first, because there is no file of vectors yet."""
-    typed: Mapping[str, str] = field(default_factory=dict)
-    """Options that fitting a repair on the same files needs."""
+    pairs: Mapping[str, str] = field(default_factory=dict)
+    """The files of pairs and scores, for a repair that learns from them."""
+    others: tuple[str, ...] = ()
+    """Files of vectors that must go through the same repair."""
 
 
 def _opened(source: Any, given: _Given, options: Reading, bars: Progress) -> _Data:
@@ -190,14 +191,14 @@ def _opened(source: Any, given: _Given, options: Reading, bars: Progress) -> _Da
         return _collection(source, given, options, bars)
     opened = open_input(source, _with_layers(source, options))
     if isinstance(opened, VectorsInput):
-        return _vectors(opened, given, options)
+        return _vectors(opened, given, options, typed_input(source, opened))
     if isinstance(opened, EncoderInput):
         given.refuse("an encoder with texts")
         opened = EncoderInput(opened.model, _shipped_unit(opened.reading))
-        return _space(opened.space(bars, frequencies=False), opened.name, given, _extracted(opened))
+        return _space(opened.space(bars, frequencies=False), opened.name, given, opened.typed())
     given.refuse("a space", "labels")
-    path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else "space"
-    return replace(_space(opened, short_name(path), given, "", options.layers), path=path)
+    name = short_name(os.fspath(source)) if isinstance(source, (str, os.PathLike)) else "space"
+    return _space(opened, name, given, typed_input(source, opened), options.layers)
 
 
 def _with_layers(source: Any, options: Reading) -> Reading:
@@ -216,7 +217,7 @@ def _shipped_unit(options: Reading) -> Reading:
     return options
 
 
-def _vectors(opened: VectorsInput, given: _Given, options: Reading) -> _Data:
+def _vectors(opened: VectorsInput, given: _Given, options: Reading, typed: TypedInput) -> _Data:
     from theodolite.advice.signals import JudgedQueries, LabelledRows, ScoredPairs
     from theodolite.core.vectors import array
     from theodolite.spaces.readers.labels import labels_for, read_labels, read_scores
@@ -238,10 +239,11 @@ def _vectors(opened: VectorsInput, given: _Given, options: Reading) -> _Data:
         table = judgements_of(given.judgements, queries=len(asked), documents=len(X))
         signal = JudgedQueries(X, asked, table, metric=given.metric)
     name = short_name(opened.name)
-    typed: dict[str, str] = {"key": options.key or "", "columns": ",".join(options.columns or ())}
-    typed |= {each: str(value) for each in ("pairs", "scores") if isinstance(value := getattr(given, each), (str, os.PathLike))}
-    path = opened.path or "vectors.npy"
-    return _Data(name, X, signal, path, {"model": name}, typed={each: value for each, value in typed.items() if value})
+    files = {each: getattr(given, each) for each in ("pairs", "scores")}
+    # In memory they have no names; these are what a caller may have called them.
+    pairs = {each: os.fspath(value) if isinstance(value, (str, os.PathLike)) else each for each, value in files.items()}
+    others = tuple(os.fspath(each) for each in (given.pairs, given.queries) if isinstance(each, (str, os.PathLike)))
+    return _Data(name, X, signal, typed, {"model": name}, pairs=pairs, others=others)
 
 
 def _array(source: Any, options: Reading) -> Floats:
@@ -253,7 +255,7 @@ def _array(source: Any, options: Reading) -> Floats:
     return array(opened.vectors)
 
 
-def _space(space: Space, name: str, given: _Given, before: str, layers: Any = "last") -> _Data:
+def _space(space: Space, name: str, given: _Given, typed: TypedInput, layers: Any = "last") -> _Data:
     """One layer of a space, with the pairs or labels that its rows know of."""
     import numpy as np
 
@@ -275,15 +277,9 @@ def _space(space: Space, name: str, given: _Given, before: str, layers: Any = "l
         labels = space.labels(given.labels or "label") if isinstance(given.labels, str | None) else given.labels
         # Words share a sentence without being the same text.
         signal = LabelledRows(X, labels, names=texts if space.unit not in ("words", "pairs") else None, metric=given.metric)
-    return _Data(name, X, signal, "my-space", space.about(chosen[0]), before=before)
-
-
-def _extracted(opened: EncoderInput) -> str:
-    """The command that writes the vectors that were measured, so that a repair can be fitted on a folder."""
-    reading = opened.reading
-    given = {"task": reading.task, "texts": reading.texts, "split": reading.split, "data": reading.data}
-    typed = {name: os.fspath(value) for name, value in given.items() if isinstance(value, (str, os.PathLike))}
-    return command(f"extract {input_name(opened.model)}", **typed, unit=opened.texts.unit, layers="last", to="my-space")
+    if typed.path and not typed.before and chosen[0] != space.layers[-1]:
+        typed = replace(typed, options={"layers": str(chosen[0])})
+    return _Data(name, X, signal, typed, space.about(chosen[0]))
 
 
 def _collection(source: Any, given: _Given, options: Reading, bars: Progress) -> _Data:
@@ -307,8 +303,8 @@ def _collection(source: Any, given: _Given, options: Reading, bars: Progress) ->
     signal = JudgedQueries(documents, queries, collection.judgements, metric=given.metric)
     about = spaces[0].about(spaces[0].layers[-1]) | {"task": collection.name}
     name = f"{short_name(input_name(source))}, {collection.name}"
-    before = command(f"extract {input_name(source)}", texts="documents.txt", layers="last", to="my-space")
-    return _Data(name, documents, signal, "my-space", about, collection.notes, before)
+    reading = replace(options, texts=os.fspath(given.retrieval), split=None, unit=options.unit or "mean")
+    return _Data(name, documents, signal, EncoderInput(source, reading).typed(), about, collection.notes)
 
 
 def _result(data: _Data, advice: Advice, *, folds: int, seed: int) -> Result:
@@ -330,7 +326,7 @@ def _result(data: _Data, advice: Advice, *, folds: int, seed: int) -> Result:
     rows.append(Row(metric=gain, value=choice.gain, low=choice.low, high=choice.high, **where))
     recommended = advice.choice if advice.is_recommended else None
     notes = [_answer(advice)]
-    notes += [" && ".join([*filter(None, [data.before]), *recommended.commands(data.path, **data.typed)])] if recommended else []
+    notes += [recommended.commands(data.typed, *data.others, **data.pairs)] if recommended else []
     return Result(
         verb="advise",
         title=data.name,

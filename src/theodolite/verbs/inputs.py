@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar
 
-from theodolite.core.options import option
+from theodolite.core.options import TypedInput, command, option
 
 if TYPE_CHECKING:
     from theodolite.core.vectors import Source
@@ -74,7 +74,7 @@ class Reading:
         Whether the first line of such a table names the columns; decided by its cells by default. Without one they are called
         0, 1, 2, …
     texts
-        Texts for the encoder: a sequence, or a file with one text per line.
+        Texts for the encoder: a sequence, a file with one text per line, or a BEIR folder, whose documents are read.
     task
         A task whose texts the encoder reads, by name (`stsb`, `cola`, `pos`, ...) or as a `Task`.
     split
@@ -164,6 +164,12 @@ class Reading:
     def of_file(self) -> dict[str, Any]:
         """The options that `theodolite.read` takes."""
         return {name: getattr(self, name) for name in FILE_OPTIONS}
+
+    def typed(self, names: Sequence[str]) -> dict[str, str | list[str]]:
+        """Some of the options as they are typed on the command line; those that have their default are left out."""
+        values = {name: getattr(self, name) for name in names}
+        defaults = {each.name: each.default for each in fields(self)}
+        return dict(_typed_option(name, value) for name, value in values.items() if value != defaults[name])
 
     def only(self, names: Sequence[str]) -> Reading:
         """The same with every other option at its default."""
@@ -263,6 +269,18 @@ APPLICABLE: dict[Kind, tuple[str, ...]] = {
 }
 
 
+def _typed_option(name: str, value: Any) -> tuple[str, str | list[str]]:
+    """An option and its value as the command line takes them; the parsers are in `theodolite.cli.options`."""
+    if isinstance(value, bool):
+        return (name if value else f"no_{name}"), ""
+    if isinstance(value, Mapping):
+        parts = [(key, [each] if isinstance(each, str | os.PathLike) else each) for key, each in value.items()]
+        return name, [f"{key}={os.fspath(file)}" for key, files in parts for file in files]
+    if isinstance(value, str | os.PathLike):
+        return name, os.fspath(value)
+    return name, ",".join(map(str, value)) if isinstance(value, Sequence) else str(getattr(value, "name", value))
+
+
 def reads_input(*without: str) -> Callable[[Callable[Arguments, Returned]], Callable[Arguments, Returned]]:
     """Show a verb's reading options in its signature, and answer a misspelt option with the one that was meant.
 
@@ -321,12 +339,15 @@ class Texts:
     @classmethod
     def _plain(cls, texts: str | os.PathLike[str] | Sequence[str], reading: Reading, model: Any) -> Texts:
         from theodolite.spaces.readers.text import read_texts
+        from theodolite.tasks.retrieval import read_corpus
 
         for name in ("split", "data"):
             if getattr(reading, name) is not None:
                 raise ValueError(f"{option(name, 'X')} belongs to a task; leave it out with {option('texts', 'FILE')}")
         unit = reading.unit_for(model)
         if isinstance(texts, (str, os.PathLike)):
+            if Path(texts).is_dir():
+                return cls(read_corpus(texts), unit, os.fspath(texts))
             return cls(read_texts(texts, reading.encoding or "utf-8"), unit, os.fspath(texts))
         return cls(list(texts), unit, f"{len(texts):,} texts")
 
@@ -347,6 +368,19 @@ class EncoderInput:
     def name(self) -> str:
         """What to call it in a table."""
         return f"{input_name(self.model)}, {self.texts.name}"
+
+    def typed(self) -> TypedInput:
+        """How a command names the vectors: a space, after the command that writes it; the last layer is enough for a repair."""
+        reading = self.reading
+        if not isinstance(self.model, (str, os.PathLike)) or not isinstance(reading.texts or "", (str, os.PathLike)):
+            return TypedInput("")
+        others = ("key", "columns", "tokenizer", "unit", "layers")
+        names = [each.name for each in fields(reading) if each.name not in others]
+        layers = "last" if reading.layers == "all" else _typed_option("layers", reading.layers)[1]
+        options = {**reading.typed(names), "unit": self.texts.unit, "layers": layers, "to": "my-space"}
+        model = input_name(self.model)
+        is_shippable = layers == "last" and self.texts.unit in ("text", "mean", "cls", "max", "last")
+        return TypedInput("my-space", before=command("extract", model, **options), model=model if is_shippable else "")
 
     def space(self, progress: Progress, *, frequencies: bool = True) -> Space:
         """The vectors of every chosen layer, in memory; tokens and words with how common they are in English."""
@@ -413,6 +447,24 @@ class VectorsInput:
 
 
 Input: TypeAlias = "VectorsInput | Space | EncoderInput"
+
+
+def typed_input(source: Any, opened: Input) -> TypedInput:
+    """How a command would name an input again: by its path, or after the command that writes its vectors.
+
+    Parameters
+    ----------
+    source
+        What the user gave.
+    opened
+        What `open_input` made of it.
+    """
+    if isinstance(opened, EncoderInput):
+        return opened.typed()
+    if not isinstance(source, (str, os.PathLike)):
+        return TypedInput("")
+    options = opened.reading.typed(FILE_OPTIONS) if isinstance(opened, VectorsInput) else {}
+    return TypedInput(os.fspath(source), options)
 
 
 def open_input(source: Any, reading: Reading) -> Input:

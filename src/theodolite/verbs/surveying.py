@@ -7,9 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from theodolite.core.options import command_line, option
+from theodolite.core.options import TypedInput, command_line, option
 from theodolite.core.result import Finding, Result
-from theodolite.verbs.inputs import EncoderInput, Reading, ReadingOptions, VectorsInput, open_input, reads_input, short_name
+from theodolite.verbs.inputs import (
+    EncoderInput,
+    Reading,
+    ReadingOptions,
+    VectorsInput,
+    open_input,
+    reads_input,
+    short_name,
+    typed_input,
+)
 from theodolite.verbs.progress import Progress, progress_bars
 
 if TYPE_CHECKING:
@@ -85,12 +94,11 @@ def survey(
     opened = open_input(source, options)
     if not store:
         _require_streamable(opened, bootstrap)
+    hints = typed_input(source, opened) if findings else None
     with progress_bars(progress) as bars:
         if isinstance(opened, VectorsInput):
             cloud = opened.cloud(bars, sample=sample, seed=seed, cache=cache)
-            return survey_cloud(
-                cloud, opened.name, names or default_metrics(), bootstrap=bootstrap, findings=findings, progress=bars
-            )
+            return survey_cloud(cloud, opened.name, names or default_metrics(), bootstrap=bootstrap, hints=hints, progress=bars)
         if isinstance(opened, EncoderInput) and not store:
             return _streamed(opened, names or LAYER_METRICS, sample=sample, seed=seed, progress=bars)
         space, texts = (opened.space(bars), opened.texts.texts) if isinstance(opened, EncoderInput) else (opened, None)
@@ -104,7 +112,7 @@ def survey(
             sample=sample,
             seed=seed,
             bootstrap=bootstrap,
-            findings=findings,
+            hints=hints,
             progress=bars,
         )
 
@@ -115,10 +123,10 @@ def survey_cloud(
     metrics: Sequence[str],
     *,
     bootstrap: int,
-    findings: bool,
+    hints: TypedInput | None,
     progress: Progress,
 ) -> Result:
-    """The survey of vectors without layers."""
+    """The survey of vectors without layers, with findings if it is known how their commands name the vectors."""
     from theodolite.metrics.evaluation import metric_rows
 
     label = short_name(name)
@@ -128,7 +136,7 @@ def survey_cloud(
         verb="survey",
         title=label,
         rows=tuple(rows),
-        findings=_judge(cloud, rows, label) if findings else (),
+        findings=_judge(cloud, rows, label, hints) if hints else (),
         pictures=cloud_picture(cloud, about),
         notes=sample_note(cloud),
         provenance=provenance(cloud_facts(cloud, name)),
@@ -145,10 +153,10 @@ def survey_space(
     sample: int,
     seed: int,
     bootstrap: int,
-    findings: bool,
+    hints: TypedInput | None,
     progress: Progress,
 ) -> Result:
-    """The survey of every chosen layer of a space."""
+    """The survey of every chosen layer of a space, with findings if it is known how their commands name the space."""
     from theodolite.metrics.cloud import Cloud
     from theodolite.metrics.evaluation import metric_rows
     from theodolite.metrics.registry import default_metrics
@@ -163,10 +171,12 @@ def survey_space(
         advance(done, len(chosen))
     last = Cloud(space[chosen[-1]], sample=sample, seed=seed)
     judged: tuple[Finding, ...] = ()
-    if findings:
+    if hints:
         positions = space.rows["position"] if space.unit == "tokens" and "position" in space.rows else None
         rows_of_last = metric_rows(last, default_metrics())
-        judged = _judge(last, rows_of_last, space.origin.model or title, layer=chosen[-1], positions=positions)
+        if hints.path and not hints.before and chosen[-1] != space.layers[-1]:
+            hints = replace(hints, options={"layers": str(chosen[-1])})
+        judged = _judge(last, rows_of_last, space.origin.model or title, hints, layer=chosen[-1], positions=positions)
     return Result(
         verb="survey",
         title=title,
@@ -216,14 +226,20 @@ def _no(name: str) -> str:
 
 
 def _judge(
-    cloud: Cloud, rows: Sequence[Row], model: str, *, layer: int | None = None, positions: Sequence[int] | None = None
+    cloud: Cloud,
+    rows: Sequence[Row],
+    model: str,
+    hints: TypedInput,
+    *,
+    layer: int | None = None,
+    positions: Sequence[int] | None = None,
 ) -> tuple[Finding, ...]:
     """The findings, worst first; of tokens, whose positions are known, also on what carries most of their norm."""
     from theodolite.advice.diagnosis import findings
     from theodolite.advice.sinks import sink_findings
 
-    sinks = [] if positions is None else sink_findings(cloud, positions)
-    worst_first = sorted([*sinks, *findings(cloud, rows)], key=lambda finding: -finding.severity)
+    sinks = [] if positions is None else sink_findings(cloud, positions, hints)
+    worst_first = sorted([*sinks, *findings(cloud, rows, hints)], key=lambda finding: -finding.severity)
     return tuple(replace(finding, model=model, layer=layer) for finding in worst_first)
 
 
