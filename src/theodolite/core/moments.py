@@ -371,17 +371,20 @@ def centred(rows: Floats, point: Doubles) -> Floats:
 
 
 def _merge_group(total: Moments | None, group: Sequence[BlockMoments], products: Doubles) -> Moments:
-    """Moments of a group of blocks, from their products, the offsets of those, and the spread of the blocks' means."""
+    """Moments of a group of blocks, from their products (overwritten), their offsets, and the spread of the blocks' means."""
     counts = np.array([len(part.norms) for part in group], dtype=np.float64)
     means = np.stack([part.mean for part in group])
     n = int(counts.sum())
     mean = counts @ means / n
-    spread = (means - mean) * np.sqrt(counts)[:, None]
     offsets = np.stack([part.offset for part in group]) * np.sqrt(counts)[:, None]
+    products -= offsets.T @ offsets
+    if len(group) > 1:  # the mean of a single block has no spread
+        spread = (means - mean) * np.sqrt(counts)[:, None]
+        products += spread.T @ spread
     merged = Moments(
         n=n,
         mean=mean,
-        scatter=products + spread.T @ spread - offsets.T @ offsets,
+        scatter=products,
         rows=None,
         unit_sum=np.sum([part.unit_sum for part in group], axis=0),
         unit_squares=np.sum([part.unit_squares for part in group], axis=0),
