@@ -15,6 +15,7 @@ from theodolite.core.intervals import (
     jackknife_interval,
     percentile_interval,
     quantile_interval,
+    replicate_interval,
     require_level,
     share_interval,
     spearman_interval,
@@ -34,6 +35,7 @@ def test_a_level_is_between_0_and_1(level: float) -> None:
     for interval in (
         lambda: percentile_interval([1.0, 2.0], level=level),
         lambda: deviation_interval(1.0, None, level=level),
+        lambda: replicate_interval(1.0, None, level=level),
         lambda: student_interval([1.0, 2.0], level=level),
         lambda: share_interval(1, 2, level=level),
         lambda: quantile_interval([1.0, 2.0], 0.5, level=level),
@@ -185,3 +187,15 @@ def test_means_of_half_samples_vary_as_means_of_samples_do() -> None:
     values = np.random.default_rng(6).standard_normal(200)
     means = [values[half].mean() for half in half_samples(200, 4000, seed=0)]
     assert np.std(means) == pytest.approx(values.std(ddof=1) / math.sqrt(200), rel=0.05)
+
+
+def test_the_replicate_interval_covers_with_few_replicates_and_is_none_without_a_spread_to_measure() -> None:
+    random = np.random.default_rng(0)
+    covered = 0
+    for _ in range(REPEATS):
+        estimate, *replicates = random.standard_normal(21)
+        low, high = replicate_interval(estimate, replicates)
+        covered += low <= 0 <= high  # type: ignore[operator]
+    assert FEWEST <= covered <= REPEATS - 5
+    assert replicate_interval(1.0, [0.5, math.nan]) == replicate_interval(math.nan, [1.0, 2.0]) == NO_INTERVAL
+    assert replicate_interval(1.0, None) == replicate_interval(1.0, [0.0]) == NO_INTERVAL

@@ -30,7 +30,7 @@ def compare_command(
     seed: opt.Seed = 0,
     bootstrap: Annotated[
         int | None,
-        typer.Option(help="Half-samples for 95 % intervals; 200 for vectors, 0 for layers by default.", min=0, metavar="N"),
+        typer.Option(help="Half-samples for 95 % intervals; 40 for vectors, 0 for layers by default.", min=0, metavar="N"),
     ] = None,
     cache: opt.Cache = True,
     as_json: opt.AsJson = False,
@@ -54,12 +54,13 @@ def compare_command(
       theodolite compare bert-base-uncased tuned/model --task stsb --unit tokens
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.advice.gate import worse_metrics
-    from theodolite.verbs.comparing import BOOTSTRAP, compare
+    from theodolite.metrics.evaluation import REPLICATES
+    from theodolite.verbs.comparing import compare
 
     target = Output(as_json, output, report, text)
     verb_options = opt.typed_options(context, "before", "after", "strict", *opt.PRINTING)
     if strict:  # judged by intervals, which layers have only if they are asked for
-        verb_options.setdefault("bootstrap", BOOTSTRAP)
+        verb_options.setdefault("bootstrap", REPLICATES)
     result = compare(before, after, **verb_options)
     worse = worse_metrics(result) if strict else []
     target.show(result)

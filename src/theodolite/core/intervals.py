@@ -74,6 +74,27 @@ def deviation_interval(estimate: float, deviations: ArrayLike | None, *, level: 
     return NO_INTERVAL if low is None or high is None else (estimate + low, estimate + high)
 
 
+def replicate_interval(estimate: float, deviations: ArrayLike | None, *, level: float = LEVEL) -> Interval:
+    """Student's interval of an estimate from the variance of replicates that have the variance of the estimate.
+
+    40 replicates give bounds about as steady as the quantiles of 200 (`deviation_interval`), as the tails need not be drawn.
+
+    Parameters
+    ----------
+    estimate
+        The statistic on all rows.
+    deviations
+        The statistic in each half-sample, minus their mean; None if it was not resampled.
+    level
+        Coverage, between 0 and 1.
+    """
+    require_level(level)
+    values = np.asarray([] if deviations is None else deviations, dtype=np.float64)
+    if len(values) < 2 or not (math.isfinite(estimate) and np.isfinite(values).all()):
+        return NO_INTERVAL
+    return standard_error_interval(estimate, float(values.std(ddof=1)), len(values) - 1, level=level)
+
+
 def student_interval(values: ArrayLike, *, level: float = LEVEL) -> Interval:
     """Student's interval of the mean of independent values; none for fewer than two, or if one is not finite.
 

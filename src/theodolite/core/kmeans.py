@@ -105,7 +105,9 @@ def nearest_centroids(rows: Floats, centroids: Doubles) -> Indices:
     centroids
         (k, d) the centroids.
     """
-    middle = centroids.mean(axis=0)
+    middle = _shift(centroids, ratio=100)  # labels need fewer digits than sums
+    if middle is None:
+        return _nearest(rows, centroids.astype(rows.dtype))[0]
     return _nearest(centred(rows, middle), (centroids - middle).astype(rows.dtype))[0]
 
 
@@ -196,11 +198,11 @@ def _sample(data: Source, k: int, *, seed: int) -> Floats:
     return sample.rows
 
 
-def _shift(sample: Floats) -> Doubles | None:
+def _shift(sample: Floats, *, ratio: float = 10) -> Doubles | None:
     """The mean to subtract, or None if the rows are so close around the origin that their products lose no digits."""
     mean = sample.mean(axis=0, dtype=np.float64)
     deviation = float(sample.std(axis=0, dtype=np.float64).max())
-    return mean if float(np.abs(mean).max()) > 10 * deviation else None
+    return mean if float(np.abs(mean).max()) > ratio * deviation else None
 
 
 def _start(rows: Floats, k: int, *, seed: int) -> Doubles:

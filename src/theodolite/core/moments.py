@@ -257,14 +257,7 @@ class BlockMoments:
         centred = block - shift
         offset = column_sums(centred) / len(block)
         products = centred.T @ centred
-        # Of tiny rows the squares would underflow and the inverse overflow: they are scaled before they are squared.
-        is_tiny = (norms > 0) & (norms < 1e-12)
-        inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=(norms > 0) & ~is_tiny).astype(block.dtype)
-        squares = np.square(block, out=centred)  # reuses memory that is no longer needed
-        unit_sum, unit_squares = column_sums(block, inverse), column_sums(squares, np.square(inverse))
-        if is_tiny.any():
-            units = block[is_tiny].astype(np.float64) / norms[is_tiny, None]
-            unit_sum, unit_squares = unit_sum + units.sum(axis=0), unit_squares + np.square(units).sum(axis=0)
+        unit_sum, unit_squares = unit_sums(block, norms, out=centred)  # reuses memory that is no longer needed
         return cls(shift + offset, offset, products, unit_sum, unit_squares, norms)
 
 
@@ -293,6 +286,28 @@ def merge_blocks(parts: Iterable[BlockMoments], d: int) -> Moments:
     if total is None:
         raise ValueError("there are no vectors: give at least one row")
     return total
+
+
+def unit_sums(block: Floats, norms: Doubles, *, out: Floats | None = None) -> tuple[Doubles, Doubles]:
+    """Sums over the rows of x / |x| and of its square, per dimension; rows of zeros are left out.
+
+    Parameters
+    ----------
+    block
+        The rows.
+    norms
+        Their lengths.
+    out
+        Memory of the block's shape and type that may be overwritten.
+    """
+    # Of tiny rows the squares would underflow and the inverse overflow: they are scaled before they are squared.
+    is_tiny = (norms > 0) & (norms < 1e-12)
+    inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=(norms > 0) & ~is_tiny).astype(block.dtype)
+    total, squares = column_sums(block, inverse), column_sums(np.square(block, out=out), np.square(inverse))
+    if is_tiny.any():
+        units = block[is_tiny].astype(np.float64) / norms[is_tiny, None]
+        total, squares = total + units.sum(axis=0), squares + np.square(units).sum(axis=0)
+    return total, squares
 
 
 def column_sums(block: Floats, weights: Floats | None = None) -> Doubles:
@@ -356,17 +371,20 @@ def centred(rows: Floats, point: Doubles) -> Floats:
 
 
 def _merge_group(total: Moments | None, group: Sequence[BlockMoments], products: Doubles) -> Moments:
-    """Moments of a group of blocks, from their products, the offsets of those, and the spread of the blocks' means."""
+    """Moments of a group of blocks, from their products (overwritten), their offsets, and the spread of the blocks' means."""
     counts = np.array([len(part.norms) for part in group], dtype=np.float64)
     means = np.stack([part.mean for part in group])
     n = int(counts.sum())
     mean = counts @ means / n
-    spread = (means - mean) * np.sqrt(counts)[:, None]
     offsets = np.stack([part.offset for part in group]) * np.sqrt(counts)[:, None]
+    products -= offsets.T @ offsets
+    if len(group) > 1:  # the mean of a single block has no spread
+        spread = (means - mean) * np.sqrt(counts)[:, None]
+        products += spread.T @ spread
     merged = Moments(
         n=n,
         mean=mean,
-        scatter=products + spread.T @ spread - offsets.T @ offsets,
+        scatter=products,
         rows=None,
         unit_sum=np.sum([part.unit_sum for part in group], axis=0),
         unit_squares=np.sum([part.unit_squares for part in group], axis=0),

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import lru_cache
 from typing import TypeVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from theodolite.core.vectors import Floats, Source
 
 Item = TypeVar("Item")
 Output = TypeVar("Output")
 
+BLAS_MODULES = ("numpy", "scipy.linalg", "torch", "faiss")  # each brings a BLAS of its own
 SHORT = 0.05  # seconds of work that are not worth a second thread
 
 
@@ -25,6 +29,19 @@ def available_cores() -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
     limit = os.environ.get("OMP_NUM_THREADS", "")
     return max(1, min(cores, int(limit))) if limit.isdigit() else cores
+
+
+def one_blas_thread() -> AbstractContextManager[object]:
+    """A context in which BLAS runs on one thread: for work that is spread over threads already, or too small to be.
+
+    The loaded libraries are searched once, not at every call as by `threadpool_limits`: that takes ten milliseconds.
+    """
+    return _controller(*(name in sys.modules for name in BLAS_MODULES)).limit(limits=1, user_api="blas")
+
+
+@lru_cache
+def _controller(*_loaded: bool) -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def map_blocks(function: Callable[[int, Floats], Output], data: Source, *, check: bool = True) -> Iterator[Output]:
@@ -67,7 +84,7 @@ def in_order(function: Callable[[Item], Output], items: Iterable[Item], *, worke
     if workers == 1:
         yield from map(function, items)
         return
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         running: deque[Future[Output]] = deque()
         try:
             for item in items:
@@ -94,7 +111,7 @@ def in_threads(function: Callable[[Item], Output], items: Iterable[Item]) -> lis
     workers = min(available_cores(), len(items))
     if workers <= 1:
         return [function(item) for item in items]
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         return list(pool.map(function, items))
 
 
@@ -137,7 +154,7 @@ def in_parallel(
         return results
     # Batches large enough that handing them out costs little, small enough that no thread waits long for the last one.
     batch = max(1, min(64, len(rest) // 32))
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         outputs = Parallel(n_jobs=jobs, prefer="threads", return_as="generator", batch_size=batch)(
             delayed(function)(task) for task in rest
         )

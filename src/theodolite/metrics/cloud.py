@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar, cast
+from typing import Self, TypeVar, cast
 
 import numpy as np
 
@@ -144,6 +144,17 @@ class Cloud:
             self._cache[key] = compute()
         return cast(Value, self._cache[key])
 
+    def with_cached(self, values: Mapping[str, object]) -> Self:
+        """This cloud, with values that the caller has computed already.
+
+        Parameters
+        ----------
+        values
+            The values by the names that `cached` knows them by.
+        """
+        self._cache.update(values)
+        return self
+
     @cached_property
     def spectrum(self) -> Spectrum:
         """Eigenpairs of the scatter about the mean."""
@@ -157,6 +168,8 @@ class Cloud:
     @cached_property
     def eigenvalues(self) -> Doubles:
         """Eigenvalues of the scatter about the mean, descending, d of them."""
+        if "spectrum" in self.__dict__:  # computed already, with its vectors
+            return np.concatenate([self.spectrum.values, np.zeros(self.d - len(self.spectrum.values))])
         return eigenvalues(self.moments)
 
     @property

@@ -8,15 +8,16 @@ from functools import cached_property
 import numpy as np
 
 from theodolite.core.intervals import quantile_interval, share_interval
-from theodolite.core.moments import Doubles, Moments
+from theodolite.core.moments import Doubles, Moments, row_norms, unit_sums
 from theodolite.core.parallel import in_threads
-from theodolite.core.vectors import Indices, Vectors
+from theodolite.core.vectors import Indices, Vectors, source
 from theodolite.metrics.cloud import Cloud, Undefined, UnitRows, moments_of, moments_with_spread
 from theodolite.metrics.registry import LOWER, NEITHER, metric
 
 PAIRS = 200_000  # pairs of rows that are measured if there are more
 LEVELS = (0.05, 0.5, 0.95)  # quantiles of the cosines of pairs
 SIMILAR = 0.8  # cosine above which two random rows count as similar
+PAIR_METRICS = frozenset({"pair_cosine_p05", "pair_cosine_median", "pair_cosine_p95", "similar_pairs"})
 
 
 @metric("[-1/(n-1), 1]", LOWER, needs="moments", paper="Ethayarajh 2019", isotropic_at="0")
@@ -92,7 +93,15 @@ def mean_cosine_centered(X: Vectors | Cloud) -> float:
     cloud = Cloud.of(X)
     if not cloud.moments.has_spread:
         raise Undefined("all rows are the same point: nothing is left after centring")
-    return float(dimension_contributions(cloud.sample - cloud.moments.mean).sum())
+    total, squares, directed = np.zeros(cloud.d), np.zeros(cloud.d), 0
+    for block in source(cloud.sample).blocks():
+        rows = block - cloud.moments.mean  # in float64, one block at a time
+        norms = row_norms(rows)
+        unit_sum, unit_squares = unit_sums(rows, norms)
+        total, squares, directed = total + unit_sum, squares + unit_squares, directed + int((norms > 0).sum())
+    if directed < 2:
+        raise Undefined(f"a cosine needs two rows that are not zero, there are {directed} after centring")
+    return float((np.square(total) - squares).sum()) / (directed * (directed - 1))
 
 
 @metric("[0, inf)", NEITHER, needs="moments")
@@ -210,7 +219,18 @@ def pair_cosines(X: Vectors | Cloud, *, pairs: int = PAIRS, threshold: float = S
         raise ValueError(f"pairs={pairs} must be at least 1")
     # Cached, as four metrics read the same cosines.
     cloud = Cloud.of(X)
-    return cloud.cached(f"pair cosines {pairs} {threshold}", lambda: _measure(cloud, pairs, threshold))
+    return cloud.cached(pair_key(pairs, threshold), lambda: _measure(cloud, pairs, threshold))
+
+
+def pair_key(pairs: int, threshold: float) -> str:
+    """The name under which a cloud keeps the cosines of its pairs.
+
+    Parameters
+    ----------
+    pairs, threshold
+        As in `pair_cosines`.
+    """
+    return f"pair cosines {pairs} {threshold}"
 
 
 @metric("[-1, 1]", NEITHER, needs="sample", paper="Ethayarajh 2019", label="pair cosine, 5 %")
@@ -262,6 +282,20 @@ def similar_pairs(X: Vectors | Cloud) -> float:
 
 
 def _measure(cloud: Cloud, pairs: int, threshold: float) -> PairCosines:
+    _, _, cosines, is_sample = draw_pairs(cloud, pairs)
+    return PairCosines(np.sort(cosines), threshold, is_sample)
+
+
+def draw_pairs(cloud: Cloud, pairs: int) -> tuple[Indices, Indices, Doubles, bool]:
+    """Pairs of a cloud's unit rows: the first and the second of each, their cosines, and whether there are more pairs.
+
+    Parameters
+    ----------
+    cloud
+        The cloud.
+    pairs
+        As in `pair_cosines`.
+    """
     units = cloud.units
     is_sample = units.m * (units.m - 1) // 2 > pairs
     if is_sample:
@@ -270,7 +304,7 @@ def _measure(cloud: Cloud, pairs: int, threshold: float) -> PairCosines:
         second = (first + random.integers(1, units.m, size=pairs)) % units.m  # never the row itself
     else:
         first, second = np.triu_indices(units.m, 1)
-    return PairCosines(np.sort(_cosines(units, first, second)), threshold, is_sample)
+    return first, second, _cosines(units, first, second), is_sample
 
 
 def _cosines(units: UnitRows, first: Indices, second: Indices) -> Doubles:

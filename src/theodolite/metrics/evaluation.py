@@ -9,16 +9,19 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from theodolite.core.intervals import LEVEL, deviation_interval, half_samples, require_level
+from theodolite.core.intervals import LEVEL, replicate_interval, require_level
 from theodolite.core.moments import Doubles
+from theodolite.core.parallel import available_cores, in_order
 from theodolite.core.rows import Row, current_versions
 from theodolite.core.vectors import Vectors
 from theodolite.metrics import partition
 from theodolite.metrics.cloud import Cloud, Undefined
+from theodolite.metrics.half_clouds import half_clouds
 from theodolite.metrics.registry import METRICS, check_metrics
 
 Progress: TypeAlias = Callable[[int, int], None]  # called with (finished, total) as replicates finish
 
+REPLICATES = 40  # half-samples behind the intervals of a comparison; more narrow them by 3 % at most
 FEWEST_REPLICATES = 20  # half-samples that an interval needs at least
 FEWEST_ROWS = 8  # rows that half-samples need at least
 
@@ -66,7 +69,7 @@ def metric_rows(
     setting = str(fields.pop("setting", ""))
     rows = []
     for name, (value, reason) in values.items():
-        low, high = deviation_interval(value, deviations.get(name), level=level)
+        low, high = replicate_interval(value, deviations.get(name), level=level)
         is_sampled = METRICS[name].needs == "sample" and cloud.is_sampled
         settings = [setting, f"sample={cloud.sample_size}" * is_sampled, f"half-samples={bootstrap}" * (low is not None)]
         fields["setting"] = " ".join(filter(None, settings))
@@ -112,7 +115,7 @@ def compare_clouds(
     metrics: Sequence[str] | None = None,
     *,
     paired: bool | None = None,
-    bootstrap: int = 200,
+    bootstrap: int = REPLICATES,
     level: float = LEVEL,
     about: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {}),
     progress: Progress | None = None,
@@ -158,7 +161,7 @@ def compare_clouds(
     for name, old_row, new_row in zip(names, before, after, strict=True):
         difference = new_row.value - old_row.value
         deviations = new[name] - old[name] if name in old and name in new else None
-        low, high = deviation_interval(difference, deviations, level=level)
+        low, high = replicate_interval(difference, deviations, level=level)
         comparisons.append(Comparison(name, old_row, new_row, difference, low, high, paired))
     return comparisons
 
@@ -181,15 +184,20 @@ def _deviations(cloud: Cloud, names: Sequence[str], count: int, *, seed: int, pr
     if count == 0:
         return {}
     if count < FEWEST_REPLICATES:
-        raise ValueError(f"{count} replicates are too few for an interval; take at least {FEWEST_REPLICATES}, 200 is usual")
+        raise ValueError(
+            f"{count} replicates are too few for an interval; take at least {FEWEST_REPLICATES}, {REPLICATES} is usual"
+        )
     m = len(cloud.sample)
     if m < FEWEST_ROWS:
         return {}
     names = [name for name in names if METRICS[name].resample]
     values = np.empty((count, len(names)))
-    for number, half in enumerate(half_samples(m, count, seed=seed)):
-        part = Cloud(cloud.sample[half], sample=cloud.sample_size, seed=cloud.seed)
-        values[number] = [value for value, _ in _values(part, names).values()]
+
+    def measure(part: Cloud) -> list[float]:
+        return [value for value, _ in _values(part, names).values()]
+
+    parts = half_clouds(cloud, names, count, seed=seed)
+    for number, values[number] in enumerate(in_order(measure, parts, workers=available_cores())):
         if progress is not None:
             progress(number + 1, count)
     deviations = values - values.mean(axis=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from theodolite.core.moments import Doubles, row_norms
 from theodolite.core.vectors import Floats, Source, Vectors, source
@@ -12,9 +13,11 @@ from theodolite.metrics.cloud import Cloud, Undefined
 from theodolite.metrics.nearest_rows import each_tile
 from theodolite.metrics.registry import LOWER, NEITHER, metric
 
+UNIFORMITY_T = 2.0  # the paper's temperature
+
 
 @metric("[-8, 0]", LOWER, needs="sample", paper="Wang & Isola 2020")
-def uniformity(X: Vectors | Cloud, *, t: float = 2.0) -> float:
+def uniformity(X: Vectors | Cloud, *, t: float = UNIFORMITY_T) -> float:
     """Uniformity loss (Wang & Isola 2020), in [-4t, 0]; 0 is one direction, about -2t fills a sphere of high dimension.
 
     log of the mean of exp(-t |u_i - u_j|^2) over all pairs i < j of unit vectors; rows of zeros are left out.
@@ -28,18 +31,26 @@ def uniformity(X: Vectors | Cloud, *, t: float = 2.0) -> float:
     """
     if not t > 0:
         raise ValueError(f"t={t} must be positive")
-    units = Cloud.of(X).units
-    points = units.shifted
+    cloud = Cloud.of(X)
+    return cloud.cached(uniformity_key(t), lambda: _uniformity(cloud.units.shifted, t))
+
+
+def uniformity_key(t: float) -> str:
+    """The name under which a cloud keeps its uniformity.
+
+    Parameters
+    ----------
+    t
+        The temperature.
+    """
+    return f"uniformity {t}"
+
+
+def _uniformity(points: Floats, t: float) -> float:
     squares = np.einsum("ij,ij->i", points, points)
 
     def log_sum(rows: slice, columns: slice, products: Floats) -> float:
-        # 2 u.v - |u|^2 - |v|^2 = -|u - v|^2
-        products *= 2
-        products -= squares[rows, None]
-        products -= squares[columns]
-        products *= t
-        if rows == columns:  # on the diagonal every pair occurs twice, and each row with itself
-            products[np.tri(len(products), dtype=bool)] = -np.inf
+        _exponents(products, squares, rows, columns, t)
         peak = products.max()
         if np.isneginf(peak):  # a tile of a single row has no pair
             return -np.inf
@@ -49,7 +60,41 @@ def uniformity(X: Vectors | Cloud, *, t: float = 2.0) -> float:
 
     total = float(np.logaddexp.reduce(each_tile(points, log_sum)))
     # At most 0 by definition, but for rounding.
-    return min(0.0, total - float(np.log(units.m * (units.m - 1) / 2)))
+    return min(0.0, total - float(np.log(len(points) * (len(points) - 1) / 2)))
+
+
+def uniformity_of_parts(points: Floats, is_member: NDArray[np.bool_]) -> Doubles:
+    """Uniformity at t = 2 of several parts of a cloud; each kernel of two rows is computed once for all parts.
+
+    Parameters
+    ----------
+    points
+        (m, d) unit vectors minus their mean.
+    is_member
+        (parts, m) which rows are in each part; at least two.
+    """
+    squares = np.einsum("ij,ij->i", points, points)
+    members = np.ascontiguousarray(is_member.T, dtype=points.dtype)
+
+    def sums(rows: slice, columns: slice, products: Floats) -> Doubles:
+        _exponents(products, squares, rows, columns, UNIFORMITY_T)
+        np.exp(products, out=products)  # at least exp(-8): nothing vanishes
+        sums_of_parts: Doubles = np.einsum("ij,ij->j", members[rows], products @ members[columns], dtype=np.float64)
+        return sums_of_parts
+
+    counts = is_member.sum(axis=1)
+    total = np.sum(each_tile(points, sums), axis=0)
+    return np.asarray(np.minimum(0.0, np.log(total / (counts * (counts - 1) / 2))), dtype=np.float64)
+
+
+def _exponents(products: Floats, squares: Floats, rows: slice, columns: slice, t: float) -> None:
+    """Turn a tile of products into -t |u - v|^2, in place; on the diagonal every pair is left once, and no row with itself."""
+    products *= 2  # 2 u.v - |u|^2 - |v|^2 = -|u - v|^2
+    products -= squares[rows, None]
+    products -= squares[columns]
+    products *= t
+    if rows == columns:
+        products[np.tri(len(products), dtype=bool)] = -np.inf
 
 
 @metric("[0, 2^alpha]", NEITHER, needs="pairs", paper="Wang & Isola 2020", default=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -207,15 +208,20 @@ def gather(function: Callable[[int, Floats], Floats], data: Source) -> Floats:
     """
     if data.n is None:
         return np.concatenate(list(map_blocks(function, data)))
-    whole: Floats | None = None
-    start = 0
-    for part in map_blocks(function, data):
-        if whole is None:
-            whole = np.empty((data.n, part.shape[1]), part.dtype)
-        whole[start : start + len(part)] = part
-        start += len(part)
-    assert whole is not None
-    return whole
+    n = data.n
+    whole: list[Floats] = []  # made by the first block that is finished, which knows the width
+    lock = threading.Lock()
+
+    def work(start: int, block: Floats) -> None:
+        part = function(start, block)
+        with lock:
+            if not whole:
+                whole.append(np.empty((n, part.shape[1]), part.dtype))
+        whole[0][start : start + len(part)] = part  # in the worker: the first touch of new memory costs as much as the repair
+
+    for _ in map_blocks(work, data):
+        pass
+    return whole[0]
 
 
 def directions_to_remove(count: int | None, default: int, d: int, *, name: str = "n_directions") -> int:

@@ -83,7 +83,15 @@ class _Clusterwise(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
         labels
             One integer per row, which replace k-means.
         """
-        return self.fit(X, labels=labels).transform(X, labels=labels)
+        if labels is not None:
+            return self.fit(X, labels=labels).transform(X, labels=labels)
+        assigned: dict[int, Indices] = {}  # by first row of the block: the fit has found the clusters of the rows already
+        self._assigned = assigned
+        try:
+            self.fit(X)
+        finally:
+            del self._assigned
+        return gather(lambda start, block: self._within(block, assigned[start]), self._open(X, reset=False))
 
     def _learn(self, data: Source) -> None:
         if not data.replayable:
@@ -92,7 +100,17 @@ class _Clusterwise(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
         if self._fit_labels is None:
             self.centroids_ = k_means(data, self.n_clusters, seed=self.seed).centroids
             self.classes_ = np.arange(len(self.centroids_))
-            self._learn_within(data, lambda _, block: nearest_centroids(block, self.centroids_))
+            assigned: dict[int, Indices] = getattr(self, "_assigned", {})
+
+            def assign(start: int, block: Floats) -> Indices:
+                index = nearest_centroids(block, self.centroids_)
+                if hasattr(self, "_assigned"):
+                    assigned[start] = index
+                return index
+
+            self._learn_within(data, assign)
+            number = np.cumsum(self.counts_ > 0) - 1  # of each cluster once those without rows are dropped
+            assigned.update({start: number[index] for start, index in assigned.items()})
             self._forget_empty()
         else:
             self.classes_, index = np.unique(self._fit_labels, return_inverse=True)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin
 
 from theodolite.core.moments import Doubles, Moments, centred
+from theodolite.core.parallel import one_blas_thread
 from theodolite.core.spectrum import eigenpairs, fixed_signs, noise_floor
 from theodolite.core.vectors import Floats, Source
 from theodolite.repairs.base import Affine, Repair, directions_to_remove
@@ -246,15 +247,14 @@ def complete_basis(vectors: Doubles) -> Doubles:
 
 
 def _few_eigenpairs(moments: Moments, count: int) -> tuple[Doubles, Doubles] | None:
-    """The few largest eigenpairs by Lanczos iteration, to full precision, at a tenth of the cost of all d of them."""
+    """The few largest eigenpairs by Lanczos iteration, to more digits than the products have, at a tenth of the cost of all d of them."""
     from scipy.sparse.linalg import ArpackError, eigsh
-    from threadpoolctl import threadpool_limits
 
     matrix = moments.smaller_product
     start = np.random.default_rng(0).standard_normal(len(matrix))
     try:
-        with threadpool_limits(1, user_api="blas"):  # a thousand products too small to share: threads would only wait
-            values, vectors = eigsh(matrix, k=count, which="LA", v0=start)
+        with one_blas_thread():  # a thousand products too small to share: threads would only wait
+            values, vectors = eigsh(matrix, k=count, which="LA", v0=start, tol=1e-3 * moments.eps)
     except ArpackError:  # no convergence, or a matrix of zeros
         return None
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]

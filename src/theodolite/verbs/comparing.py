@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from theodolite.metrics.evaluation import Comparison
     from theodolite.spaces.space import Space
 
-# Half-samples for the intervals of two clouds; layers are many, so they get none unless asked for.
-BOOTSTRAP = 200
-
 
 @reads_input("revision")  # two encoders have two
 def compare(
@@ -69,7 +66,7 @@ def compare(
     seed
         Seed of that sample and of the half-samples.
     bootstrap
-        Number of half-samples for the intervals; by default 200 for vectors and 0, which leaves them out, for layers.
+        Number of half-samples for the intervals; by default 40 for vectors and 0, which leaves them out, for layers.
     cache
         Whether a file's moments are read from, and kept in, the cache folder.
     progress
@@ -82,7 +79,7 @@ def compare(
     Result
         Three rows per metric and layer: state `before`, `after` and `difference`, the last with its interval.
     """
-    from theodolite.metrics.evaluation import compare_clouds
+    from theodolite.metrics.evaluation import REPLICATES, compare_clouds
     from theodolite.metrics.registry import LAYER_METRICS, check_metrics, default_metrics
 
     options = Reading(**reading)
@@ -99,7 +96,8 @@ def compare(
         ]
         layers = _common_layers(*sides)
         layered = layers != (None,)
-        count = bootstrap if bootstrap is not None else 0 if layered else BOOTSTRAP
+        # Layers are many, so they get no intervals unless asked for.
+        count = bootstrap if bootstrap is not None else 0 if layered else REPLICATES
         chosen = names or (list(LAYER_METRICS) if layered else default_metrics())
         rows: list[Row] = []
         advance = bars.steps("comparing layers") if layered else bars.steps("half-samples")
