@@ -15,7 +15,7 @@ BLOCK = re.compile(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", flags=re.D
 
 EXAMPLES = [
     pytest.param(commands, printed, id=f"{page.stem} {number}")
-    for page in sorted(DOCS.glob("*.md"))
+    for page in sorted(DOCS.rglob("*.md"))
     for number, (commands, printed) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")), start=1)
 ]
 
