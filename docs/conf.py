@@ -21,6 +21,7 @@ extensions = [
     "sphinx_copybutton",
     "generated_reference",
 ]
+smartquotes = False  # --option must stay as it is typed
 exclude_patterns = ["_build", "_ext", "**.ipynb_checkpoints"]
 
 html_theme = "furo"
@@ -37,6 +38,7 @@ nb_execution_raise_on_error = True
 nb_merge_streams = True
 os.environ.setdefault("THEODOLITE_CACHE", tempfile.mkdtemp(prefix="theodolite-docs-"))
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["PLOTLY_RENDERER"] = "notebook_connected"  # the figures' library comes once per reader, not once per page
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3

@@ -56,7 +56,7 @@ def commands() -> list[str]:
         )
         lines += table(
             ("option", "what it does", "default"),
-            [(_spelling(each), each.help or "", _default(each.default)) for each in options],
+            [(_spelling(each), each.help or "", _default(each)) for each in options],
         )
     return lines
 
@@ -80,8 +80,10 @@ def _spelling(option: Any) -> str:
     return f"`{on}{off}{value}`"
 
 
-def _default(value: Any) -> str:
-    return "" if value is None or value is False or callable(value) or value in ((), []) else f"`{value}`"
+def _default(option: Any) -> str:
+    if option.is_flag:
+        return ("on" if option.default else "off") if option.secondary_opts and option.default is not None else ""
+    return "" if option.default in (None, (), []) or callable(option.default) else f"`{option.default}`"
 
 
 def metrics() -> list[str]:
@@ -98,7 +100,7 @@ def metrics() -> list[str]:
             ("source", metric.paper or "—"),
             ("survey measures it by default", "yes" if metric.default else "no"),
         ]
-        lines += [f"## {name}", "", prose(metric.function), "", *table(("", ""), about)]
+        lines += [f"## {name}", "", prose(metric.function), "", *(f"- **{key}**: {value}" for key, value in about), ""]
         if name in misleads:
             lines += [f"**When it misleads.** {misleads[name]}", ""]
     return lines
@@ -135,7 +137,19 @@ def fill(app: Any, name: str, source: list[str]) -> None:
     source[0] = MARKER.sub(lambda match: "\n".join(GENERATED[match[1]]()), source[0])
 
 
+def escape(app: Any, what: str, name: str, documented: Any, options: Any, lines: list[str]) -> None:
+    """Keep reStructuredText from reading `kernel_` as a link and |x| as a substitution, where a docstring means just that."""
+    is_example = False
+    for number, line in enumerate(lines):
+        is_example = line.lstrip().startswith(">>>") or (is_example and bool(line.strip()))
+        if not is_example:
+            parts = line.split("`")
+            parts[::2] = [re.sub(r"(?<=\w)(_)(?!\w)|(\|)", r"\\\g<0>", part) for part in parts[::2]]
+            lines[number] = "`".join(parts)
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Register with Sphinx."""
     app.connect("source-read", fill)
+    app.connect("autodoc-process-docstring", escape)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
