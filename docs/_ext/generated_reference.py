@@ -148,8 +148,14 @@ def escape(app: Any, what: str, name: str, documented: Any, options: Any, lines:
             lines[number] = "`".join(parts)
 
 
+def is_left_out(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out what scikit-learn adds to every estimator for its metadata routing."""
+    return True if re.fullmatch(r"set_\w+_request", name) else None
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Register with Sphinx."""
     app.connect("source-read", fill)
     app.connect("autodoc-process-docstring", escape)
+    app.connect("autodoc-skip-member", is_left_out)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
