@@ -97,16 +97,16 @@ def verdicts_of(model: str = "minilm") -> tuple[Verdict, ...]:
     helps = Effect(name="cluster-based, pre-trained", value=0.083, low=0.071, high=0.094, n=1500, how=how)
     unsure = Effect(name="zero-mean, fine-tuned", value=0.002, low=-0.004, high=0.008, n=1500)
     three = (hurts, helps, unsure)
-    printed = Judged(
-        source="RP21, table 1", outcome="does not hold", why="Zero-mean raises it: 84.41 → 84.94.", effects=(unsure,)
-    )
+    printed = Judged(source="RP21, table 1", outcome="disagrees", why="Zero-mean raises it: 84.41 → 84.94.", effects=(unsure,))
     return (
         Verdict(
             claim="PD22-1",
             title="Repairing isotropy hurts a fine-tuned space",
             rule="Holds if clustering + zero-mean, global and cluster-based all hurt the tuned and help the pre-trained space.",
             model=model,
-            measured=Judged(source="measured", outcome="holds", why="All three repairs lower the tuned score.", effects=three),
+            measured=Judged(
+                source="measured", outcome="supported", why="All three repairs lower the tuned score.", effects=three
+            ),
             printed=(printed,),
         ),
         Verdict(
@@ -115,7 +115,7 @@ def verdicts_of(model: str = "minilm") -> tuple[Verdict, ...]:
             rule="The gain from clustering shrinks, and silhouette and between-cluster share fall.",
             model=model,
             measured=Judged(
-                source="measured", outcome="does not hold", why="The silhouette rises from 0.07 to 0.12.", effects=(unsure,)
+                source="measured", outcome="contradicted", why="The silhouette rises from 0.07 to 0.12.", effects=(unsure,)
             ),
         ),
         Verdict(
@@ -123,7 +123,12 @@ def verdicts_of(model: str = "minilm") -> tuple[Verdict, ...]:
             title="RoBERTa is less isotropic than BERT",
             rule="Needs both families.",
             model=model,
-            measured=Judged(source="measured", outcome="not decidable here", why="There is one family of models here."),
+            measured=Judged(
+                source="measured",
+                outcome="not measured",
+                why="There is one family of models here.",
+                command="theodolite study run rp21 --model x",
+            ),
         ),
     )
 

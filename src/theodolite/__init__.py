@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from theodolite.studies import study
     from theodolite.tuning import GeometryCallback
     from theodolite.verbs import repairing as repair
+    from theodolite.verbs.advising import advise
+    from theodolite.verbs.calibrating import calibrate
     from theodolite.verbs.comparing import compare
     from theodolite.verbs.extracting import extract
     from theodolite.verbs.fine_tuning import tune
+    from theodolite.verbs.gating import gate
     from theodolite.verbs.probing import probe
     from theodolite.verbs.surveying import survey
 
@@ -39,9 +42,12 @@ _HOME = {
     "Result": "core.result",
     "Row": "core.rows",
     "Space": "spaces",
+    "advise": "verbs.advising",
+    "calibrate": "verbs.calibrating",
     "compare": "verbs.comparing",
     "extract": "verbs.extracting",
     "findings": "advice.diagnosis",
+    "gate": "verbs.gating",
     "load_repair": "repairs",
     "probe": "verbs.probing",
     "read": "spaces",
@@ -79,9 +85,12 @@ __all__ = [
     "Result",
     "Row",
     "Space",
+    "advise",
+    "calibrate",
     "compare",
     "extract",
     "findings",
+    "gate",
     "load_repair",
     "probe",
     "read",

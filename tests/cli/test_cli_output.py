@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,9 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from theodolite.cli.app import app
+from theodolite.cli.output import guarded
+from theodolite.core import files
 
 VERBS = [[], ["survey"], ["compare"], ["repair"], ["repair", "fit"], ["repair", "apply"], ["repair", "list"], ["cache"]]
 VERBS += [["cache", "where"], ["cache", "size"], ["cache", "clean"], ["demo"], ["probe"]]
@@ -85,20 +89,87 @@ def heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_an_interruption_is_code_130_and_one_line(tmp_path: Path) -> None:
-    # A pipe that nobody writes to holds the verb in the middle of reading.
-    pipe = tmp_path / "slow.txt"
-    os.mkfifo(pipe)
-    command = [sys.executable, "-m", "theodolite", "survey", str(pipe)]
-    # The pipe opens for writing once the verb has opened it for reading.
+# The verb is held in the middle of writing its rows, which is when a signal could leave half a file.
+SLOW = """
+import sys, time
+import theodolite.core.files as files
+from theodolite.cli import main
+
+def wait(*_):
+    print("writing", flush=True)
+    time.sleep(60)
+
+files.sync = wait
+sys.argv = ["theodolite", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_with_one_line_and_nothing_half_written(tmp_path: Path, sent: signal.Signals, code: int) -> None:
+    np.save(tmp_path / "v.npy", np.random.default_rng(0).normal(size=(50, 4)))
+    verb = ["survey", str(tmp_path / "v.npy"), "--metrics", "iso_score", "--no-cache", "-o", str(tmp_path / "rows.jsonl")]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     # A shell that runs the tests in the background has its children ignore the signal: this one must not.
-    with subprocess.Popen(command, preexec_fn=heed_interrupts, **pipes) as process, pipe.open("w"):
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
-    assert process.returncode == 130
-    assert out == ""
-    assert err.strip().splitlines() == ["theodolite: interrupted; nothing half-written is left behind"]
+    with subprocess.Popen([sys.executable, "-c", SLOW, *verb], preexec_fn=heed_interrupts, **pipes) as process:
+        assert process.stdout is not None
+        assert any(line == "writing\n" for line in process.stdout)
+        process.send_signal(sent)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == code
+    assert err.splitlines() == ["theodolite: interrupted; nothing half-written is left behind"]
+    assert not list(tmp_path.glob("*rows*")) and not list(tmp_path.glob(".*"))
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "v.npy")
+    result = subprocess.run(
+        [sys.executable, "-m", "theodolite", "survey", str(tmp_path / "v.npy")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "is a pipe or a device" in result.stderr
+
+
+ESCAPES = "\x1b]0;owned\x07\x1b[31mred\x9b"
+
+
+@pytest.mark.parametrize("name", [f"[tag]{ESCAPES}", "[/]"])
+def test_names_reach_the_terminal_as_text(tmp_path: Path, name: str) -> None:
+    """Labels and file names with escape sequences or markup are shown as they are, without steering the terminal."""
+    folder = tmp_path / name.replace("/", "-")
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    np.save(folder / f"{folder.name}.npy", rng.normal(size=(40, 3)) + np.repeat([[0], [9]], 20, axis=0))
+    (folder / "y.txt").write_text(f"{name}\n" * 20 + "other\n" * 20, encoding="utf-8")
+    path = str(folder / f"{folder.name}.npy")
+    shown = name.translate(dict.fromkeys(map(ord, "\x1b\x07\x9b"), "\N{REPLACEMENT CHARACTER}"))
+    for arguments in (["probe", path, "--labels", str(folder / "y.txt")], ["survey", path + "x"]):
+        result = theodolite(*arguments)
+        printed = result.stdout + result.stderr
+        assert "\x1b" not in printed and "\x07" not in printed and "\x9b" not in printed
+        assert "Traceback" not in printed
+        assert (shown if "probe" in arguments else shown.replace("/", "-")) in printed.replace("\n", " ")
+    document = theodolite("probe", path, "--labels", str(folder / "y.txt"), "--json").stdout
+    assert "\x9b" not in document and any(row["label"].startswith(name) for row in json.loads(document)["rows"])
+
+
+def test_an_interruption_names_what_the_same_command_continues(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "run" / "inner").mkdir(parents=True)
+    begun = {tmp_path / "run", tmp_path / "run" / "inner", tmp_path / "gone"}
+    monkeypatch.setattr(files, "UNFINISHED", begun)
+    with pytest.raises(typer.Exit):
+        guarded(interrupt)()
+    kept = f"what was done so far is in {tmp_path / 'run'}, and the same command continues from it"
+    assert capsys.readouterr().err == f"theodolite: interrupted; {kept}\n"
 
 
 def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:

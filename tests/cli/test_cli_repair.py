@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -132,3 +133,41 @@ def test_pairs_without_scores_or_for_another_repair_are_refused(run: Run) -> Non
     for arguments in (["weighted", "x.npy", "--pairs", "x.npy"], ["global", "x.npy", "--pairs", "x.npy", "--scores", "x.npy"]):
         result = run("repair", "fit", *arguments, "--to", "r", code=2)
         assert "go together" in result.stderr
+
+
+def test_other_columns_stay_and_zero_rows_are_named(run: Run) -> None:
+    Path("docs.csv").write_text("id,v,w,text\n" + "".join(f"{i:03d},{i},{i * i},t{i}\n" for i in range(20)))
+    run("repair", "fit", "zero-mean", "docs.csv", "--columns", "v,w", "--to", "r")
+    run("repair", "apply", "r", "docs.csv", "--columns", "v,w", "--to", "out.csv")
+    lines = Path("out.csv").read_text().splitlines()
+    assert lines[0] == "id,v,w,text" and lines[1] == "000,-9.5,-123.5,t0" and len(lines) == 21
+    told = run("repair", "apply", "r", "docs.csv", "--columns", "v,w", "--to", "out.npy").stdout
+    assert "vectors alone: id, text" in " ".join(told.split())
+
+
+def test_a_map_is_exported_for_other_programs(run: Run) -> None:
+    run("repair", "fit", "global", "x.npy", "--directions", "3", "--to", "r")
+    told = run("repair", "export", "r", "--to", "map").stdout
+    fitted = REPAIRS["global"](n_directions=3).fit(X)
+    np.testing.assert_allclose(X @ np.load("map/matrix.npy") + np.load("map/bias.npy"), fitted.transform(X), atol=1e-4)
+    assert "16 → 16 dimensions written to map" in " ".join(told.split())
+    assert "--overwrite" in run("repair", "export", "r", "--to", "map", code=2).stderr
+    run("repair", "fit", "cluster-based", "x.npy", "--clusters", "2", "--directions", "1", "--to", "c")
+    assert "can carry it" in run("repair", "export", "c", "--to", "c.onnx", code=2).stderr
+
+
+def test_a_model_is_exported_and_checked(tiny: Callable[[str], Path], run: Run) -> None:
+    pytest.importorskip("sentence_transformers", reason="the extra models is not installed")
+    words = ("mat", "dog", "bank", "river", "a", "un", "s", "on", "sat", "the")
+    Path("texts.txt").write_text("".join(f"the cat sat on the {word}.\n" for word in words))
+    run("extract", tiny("bert"), "--texts", "texts.txt", "--unit", "mean", "--layers", "last", "--to", "space")
+    run("repair", "fit", "zero-mean", "space", "--to", "r")
+    run("repair", "export", "r", tiny("bert"), "--to", "model")
+    assert "gives the vectors of its export" in " ".join(run("repair", "check", "model").stdout.split())
+    assert "no repair was exported" in run("repair", "check", tiny("bert"), code=2).stderr
+    bias = Path("model/2_Dense/self_test.json")
+    bias.write_text(bias.read_text().replace('"No."', '"the river."'))
+    assert "other vectors" in " ".join(run("repair", "check", "model", code=1).stdout.split())
+    run("extract", tiny("bert"), "--texts", "texts.txt", "--unit", "tokens", "--layers", "last", "--to", "tokens")
+    run("repair", "fit", "zero-mean", "tokens", "--to", "rt")
+    assert "fitted on vectors of tokens" in run("repair", "export", "rt", tiny("bert"), "--to", "m2", code=2).stderr

@@ -19,7 +19,7 @@ NOUNS = ("dog", "cat", "house", "river", "book", "song", "tree", "road")
 VERBS = ("sees", "likes", "finds", "keeps")
 SMALL = {
     "rp21": {
-        "examples": 40, "bootstrap": 20, "halves": 20, "sample": 200, "points": 50, "clusters": 3, "components": 2,
+        "examples": 40, "bootstrap": 20, "starts": 2, "sample": 200, "points": 50, "clusters": 3, "components": 2,
         "sweep": [0, 1, 2],
         "tuning.epochs": 1, "tuning.track": None, "repairs.global.n_directions": 2, "repairs.clustering+zero-mean.n_clusters": 3,
         **{f"repairs.{name}.n_clusters": 3 for name in
@@ -89,6 +89,9 @@ def test_a_study_runs_is_resumed_and_checked(run: Run, tiny: Any, files: Path) -
     checked = json.loads(run("study", "check", "rp21", "--to", "rp21", "--json").stdout)["checked"]
     assert checked and not any(each["comparable"] for each in checked)
     assert "not a reproduction" in " ".join(run("study", "check", "rp21", "--to", "rp21").stdout.split())
+    assert "records: kept" in run("study", "export", "rp21", "kept", "--to", "rp21").stdout
+    again = run("study", "check", "rp21", "--to", "kept", "--page", "kept.md").stdout
+    assert "RP21-e" in again and "RP21-e" in Path("kept.md").read_text(encoding="utf-8")
     assert "RP21-a" in run("report", "rp21", "--to", "page.md").stdout + Path("page.md").read_text(encoding="utf-8")
 
 

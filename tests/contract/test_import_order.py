@@ -47,6 +47,7 @@ LIGHT_IN = {
 }
 CORE_MAY_USE = {"numpy", "scipy", "threadpoolctl"}
 CORE_EXCEPTIONS = {
+    "core/frames.py": {"pyarrow"},
     "core/parallel.py": {"joblib"},
     "core/pictures.py": {"pyarrow"},
     "core/result.py": {"pandas", "pyarrow"},

@@ -12,6 +12,15 @@ from theodolite.metrics import METRICS, Cloud, Metric
 
 RNG = np.random.default_rng(0)
 CLOUD = RNG.standard_normal((60, 6)) * np.arange(1, 7) + 0.5
+
+
+def with_row(X: np.ndarray, factor: float) -> np.ndarray:
+    """The cloud in float32, with one row of another length."""
+    Y = X.copy()
+    Y[3] *= factor
+    return Y.astype(np.float32)
+
+
 CLOUDS = {
     "ordinary": CLOUD,
     "one row": CLOUD[:1],
@@ -25,7 +34,15 @@ CLOUDS = {
     "integers": RNG.integers(-5, 6, (60, 6)),
     "half precision": CLOUD.astype(np.float16),
     "far from the origin": (CLOUD + 1000).astype(np.float32),
+    "very far from the origin": (CLOUD + 1e6).astype(np.float32),
+    "one tiny row": with_row(CLOUD, 1e-25),
+    "one row of the smallest numbers": with_row(CLOUD, 1e-44),
+    "all rows tiny": (CLOUD * 1e-25).astype(np.float32),
+    "all but one row tiny": with_row((CLOUD * 1e-25), 1e25),
+    "one row far away": with_row(CLOUD, 1e7),
 }
+# Clouds whose float32 numbers are all that there is to know: float64 must find the same in them.
+EDGES = ["one tiny row", "one row of the smallest numbers", "all rows tiny", "all but one row tiny", "one row far away"]
 ALONE = {name: entry for name, entry in METRICS.items() if entry.needs not in ("pairs", "reference")}
 
 
@@ -37,6 +54,14 @@ def test_every_cloud_gives_a_number_or_a_reason(name: str, cloud: str) -> None:
     if not reason:
         low, high = bounds(METRICS[name], CLOUDS[cloud])
         assert low - 1e-9 <= value <= high + 1e-9
+
+
+# The two largest inner products may tie in float32; a gap of 1e-13 is below what float32 products can show.
+@pytest.mark.parametrize("cloud", EDGES)
+@pytest.mark.parametrize("name", [name for name in ALONE if name not in ("metric_agreement", "eigen_gap")])
+def test_single_precision_finds_what_double_precision_finds(name: str, cloud: str) -> None:
+    single, double = (METRICS[name].value(Cloud(CLOUDS[cloud].astype(kind)))[0] for kind in (np.float32, np.float64))
+    assert single == pytest.approx(double, rel=2e-3, abs=1e-6, nan_ok=True)
 
 
 def bounds(entry: Metric, X: np.ndarray) -> tuple[float, float]:

@@ -12,7 +12,7 @@ import pytest
 
 import theodolite
 
-VERBS = ["compare", "extract", "probe", "repair", "report", "study", "survey", "tune"]
+VERBS = ["advise", "calibrate", "compare", "extract", "gate", "probe", "repair", "report", "study", "survey", "tune"]
 NOUNS = ["Cloud", "DirectProbe", "GeometryCallback", "Result", "Row", "Space"]
 OTHERS = ["METRICS", "REPAIRS", "findings", "load_repair", "read"]
 PACKAGES = [
@@ -72,7 +72,7 @@ def test_every_name_has_a_docstring_whose_first_line_is_complete(name: str) -> N
     assert first.endswith((".", ":", ";", ")")) and len(first) > 20, f"{name}: {first!r}"
 
 
-FUNCTIONS = [theodolite.repair.fit, theodolite.repair.apply] + [
+FUNCTIONS = [theodolite.repair.fit, theodolite.repair.apply, theodolite.repair.export, theodolite.repair.check] + [
     getattr(theodolite, name) for name in [*VERBS, "findings", "load_repair", "read"] if name != "repair"
 ]
 

@@ -64,7 +64,7 @@ def test_every_way_in_gives_the_same_repair(name: str, tmp_path: Path) -> None:
 def test_a_stream_that_can_be_read_once_serves_or_says_why_not(name: str) -> None:
     X = cloud()
     repair = small(name)
-    if repair.is_affine:
+    if repair.is_affine or name == "unit-length":
         np.testing.assert_array_equal(repair.fit(iter([X[:90], X[90:]])).transform(X), small(name).fit_transform(X))
     else:
         with pytest.raises(ValueError, match="can be read once"):
@@ -106,10 +106,10 @@ def test_matrix_and_bias_are_the_transform(name: str) -> None:
 
 
 @every
-def test_clustered_repairs_have_no_matrix(name: str) -> None:
+def test_repairs_that_are_not_affine_have_no_matrix_and_say_why(name: str) -> None:
     repair = small(name).fit(cloud())
     if not repair.is_affine:
-        with pytest.raises(TypeError, match="each cluster"):
+        with pytest.raises(TypeError, match=r"each cluster|its own length"):
             repair.affine()
 
 

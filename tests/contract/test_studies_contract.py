@@ -27,8 +27,8 @@ from theodolite.tasks import TASKS
 ALL = pytest.mark.parametrize("name", study_names())
 
 CLAIMS = {
-    "rp21": ["RP21-a", "RP21-b", "RP21-c", "PD22-1", "PD22-2", "PD22-3", "PD22-4", "RP21-d"],
-    "il23": ["IL23-a", "IL23-b", "IL23-c"],
+    "rp21": ["RP21-a", "RP21-b", "RP21-c", "PD22-1", "PD22-2", "PD22-3", "PD22-4", "RP21-d", "RP21-e", "RP21-f"],
+    "il23": ["IL23-a", "IL23-b", "IL23-c", "IL23-d"],
     "zs22": ["ZS22-a", "ZS22-b", "ZS22-c", "ZS22-d", "ZS22-e", "ZS22-f"],
 }
 
@@ -43,12 +43,19 @@ def test_the_claims_are_complete(name: str) -> None:
     assert study.name == name == study.plan
     assert [claim.id for claim in study.claims] == CLAIMS[name]
     for claim in (*study.claims, *study.audits):
-        assert claim.title and claim.criterion and claim.rule in RULES
-        assert RULES[claim.rule].fault(claim.parameters) == ""
+        assert claim.title and claim.criterion
     for claim in study.claims:
+        assert 1 <= len(claim.primary) <= 2
+        names = [effect.name for effect in (*claim.primary, *claim.secondary)]
+        assert len(names) == len(set(names))
+        for effect in (*claim.primary, *claim.secondary):
+            assert not RULES[effect.rule].is_audit and RULES[effect.rule].fault(effect.parameters) == ""
+            # Norms that grow lower I(W) by themselves, so that a claim on it is checked at unit norm too.
+            on_isotropy = effect.parameters.get("metric") == "log_partition_isotropy"
+            assert not (on_isotropy and effect in claim.primary) or effect.scale
         assert claim.decide.startswith("theodolite study run {study} --model")
         assert claim.printed or claim.stated
-    assert study.citation and study.notes
+    assert re.search(r"\(20\d\d\)", study.citation) and study.link.startswith("https://") and study.notes
     assert pickle.loads(pickle.dumps(study)) == study
 
 
@@ -108,8 +115,8 @@ def test_with_nothing_measured_everything_is_open_and_says_what_would_decide_it(
     verdicts = judge_claims(study, [])
     assert [verdict.claim for verdict in verdicts] == CLAIMS[name]
     for verdict in verdicts:
-        assert verdict.measured.outcome == "not decidable here"
-        assert f"theodolite study run {name} --model" in verdict.measured.why
+        assert verdict.measured.outcome == "not measured"
+        assert verdict.measured.command.startswith(f"theodolite study run {name} --model")
         assert verdict.printed and all(judged.outcome in OUTCOMES and judged.why and judged.source for judged in verdict.printed)
         assert Verdict.from_dict(asdict(verdict)) == verdict
     assert all(value.measured is None and not value.comparable for value in compare_printed(study, []))
@@ -121,16 +128,16 @@ def test_with_nothing_measured_everything_is_open_and_says_what_would_decide_it(
 def test_rows_that_say_nothing_decide_nothing(name: str) -> None:
     rows = [Row(metric="unheard-of", value=1.0, study=name, model="any", task="stsb", state="fine-tuned", layer=3)]
     for verdict in judge_claims(load_spec(name), rows):
-        assert verdict.measured.outcome == "not decidable here"
-        assert "theodolite study run" in verdict.measured.why
+        assert verdict.measured.outcome == "not measured" and verdict.measured.why.startswith("missing: ")
+        assert verdict.measured.command.startswith("theodolite study run")
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_rules_take_few_named_options_and_no_number_of_a_paper(rule: str) -> None:
-    judged = RULES[rule].judge
+    judged = RULES[rule].function
     parameters = list(inspect.signature(judged).parameters.values())
     assert parameters[0].name == "evidence"
-    assert all(option.kind is option.KEYWORD_ONLY for option in parameters[1:]) and 1 <= len(parameters[1:]) <= 6
+    assert all(option.kind is option.KEYWORD_ONLY for option in parameters[1:]) and 1 <= len(parameters[1:]) <= 8
     assert (inspect.getdoc(judged) or "").partition("\n")[0]
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +19,20 @@ from theodolite.core import files
 from theodolite.core.files import (
     BusyError,
     Lock,
+    Marker,
+    hidden,
     natural_key,
+    recover_files,
+    recover_folder,
     replace_folder,
     require_free,
     require_free_folder,
+    require_outside,
     set_aside,
     sha256_of,
     undo_half_replacement,
     whole_file,
+    whole_files,
     whole_folder,
     write_json,
     write_text,
@@ -158,12 +166,25 @@ def test_a_folder_without_the_marker_is_never_replaced(tmp_path: Path) -> None:
     thesis = tmp_path / "thesis"
     thesis.mkdir()
     (thesis / "chapter.txt").write_text("all of it")
-    with pytest.raises(FileExistsError, match=r"does not contain space\.json, so it is not replaced"):
-        require_free_folder(thesis, overwrite=True, marker="space.json")
-    with pytest.raises(FileExistsError), whole_folder(thesis, overwrite=True, marker="space.json"):
-        pytest.fail("the block must not run")
-    (thesis / "space.json").write_text("{}")
-    assert require_free_folder(thesis, overwrite=True, marker="space.json") == thesis
+    marker = Marker("space.json", "extract")
+    foreign = [
+        None,
+        "{}",
+        "[1]",
+        "rubbish",
+        '{"format": 1}',
+        '{"format": 1, "verb": "tune"}',
+        '{"format": true, "verb": "extract"}',
+    ]
+    for content in foreign:
+        if content is not None:
+            (thesis / "space.json").write_text(content)
+        with pytest.raises(FileExistsError, match=r"does not contain a space\.json of the verb extract, so it is not replaced"):
+            require_free_folder(thesis, overwrite=True, marker=marker)
+        with pytest.raises(FileExistsError), whole_folder(thesis, overwrite=True, marker=marker):
+            pytest.fail("the block must not run")
+    (thesis / "space.json").write_text(json.dumps({**marker.about, "more": 1}))
+    assert require_free_folder(thesis, overwrite=True, marker=marker) == thesis
 
 
 @pytest.mark.parametrize("kind", ["file", "dangling link"])
@@ -190,6 +211,62 @@ def test_a_crash_during_a_replacement_is_undone(tmp_path: Path, new_is_in_place:
     assert names(tmp_path) == ["folder"]
 
 
+def test_a_crash_between_the_two_renames_is_undone_by_the_next_reader_or_writer(tmp_path: Path) -> None:
+    target, marker = tmp_path / "folder", Marker("x", "extract")
+    with whole_folder(target, marker=marker) as partial:
+        (partial / "x").write_text(json.dumps(marker.about))
+    target.rename(set_aside(target))
+    recover_folder(target)
+    assert names(tmp_path) == ["folder"]
+    target.rename(set_aside(target))
+    with pytest.raises(FileExistsError, match="exists already"):
+        require_free_folder(target)
+    target.rename(set_aside(target))
+    hidden(target, "new").mkdir()  # what the killed process wrote
+    with whole_folder(target, marker=marker, overwrite=True) as partial:
+        (partial / "y").write_text("new")
+    assert names(tmp_path) == ["folder"] and names(target) == ["y"]
+
+
+def test_what_is_deleted_by_half_is_never_restored(tmp_path: Path) -> None:
+    target = tmp_path / "folder"
+    hidden(target, "rubbish").mkdir()
+    recover_folder(target)
+    assert not target.exists()
+    with whole_folder(target):
+        pass
+    assert names(tmp_path) == ["folder"]
+
+
+@pytest.mark.parametrize("moved", [0, 1, 2])
+def test_several_files_are_all_new_or_all_old(tmp_path: Path, moved: int) -> None:
+    for name in ("a", "about", "mine"):
+        (tmp_path / name).write_text("old")
+    with pytest.raises(ZeroDivisionError), whole_files(tmp_path, "about") as partial:
+        (partial / "a").write_text(f"new {1 / 0}")
+    recover_files(tmp_path, "about")
+    assert [(tmp_path / name).read_text() for name in ("a", "about", "mine")] == ["old"] * 3
+    # A process completed two files, and was killed after it had moved some of them.
+    complete = hidden(tmp_path / "about", "complete")
+    complete.mkdir()
+    for name in ("a", "about")[moved:]:
+        (complete / name).write_text("new")
+    for name in ("a", "about")[:moved]:
+        (tmp_path / name).write_text("new")
+    recover_files(tmp_path, "about")
+    assert [(tmp_path / name).read_text() for name in ("a", "about", "mine")] == ["new", "new", "old"]
+    assert names(tmp_path) == ["a", "about", "mine"]
+
+
+def test_what_is_read_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "run" / "model").mkdir(parents=True)
+    for source in (tmp_path / "run", tmp_path / "run" / "model"):
+        with pytest.raises(ValueError, match=r"is replaced, but .* in it is needed to make it"):
+            require_outside(tmp_path / "run", source)
+    for source in (tmp_path, tmp_path / "run" / "on-the-hub", "bert-base-uncased", None):
+        require_outside(tmp_path / "run", source)
+
+
 def test_the_old_folder_is_put_back_if_the_new_one_cannot_be_moved(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(FileNotFoundError):
@@ -207,6 +284,32 @@ def test_a_second_writer_is_refused_and_told_who_holds_the_lock(tmp_path: Path) 
     lock.release()  # a second time
     with Lock(target):
         pass
+
+
+def test_a_writer_waits_for_another_that_takes_moments(tmp_path: Path) -> None:
+    first = Lock(tmp_path / "rows.json")
+    threading.Timer(0.3, first.release).start()
+    write_text(tmp_path / "rows.json", "second")
+    assert not first.held
+    assert names(tmp_path) == ["rows.json"]
+
+
+@pytest.mark.parametrize("writer", [whole_file, whole_folder])
+def test_a_writer_that_waits_in_vain_says_for_whom(tmp_path: Path, writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "WAIT", 0.1)
+    with Lock(tmp_path / "x"), pytest.raises(BusyError, match=f"process {os.getpid()} is writing to .*x"), writer(tmp_path / "x"):
+        pytest.fail("the block must not run")
+
+
+def test_a_file_is_written_where_nothing_can_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+
+    def unsupported(*_: Any) -> None:
+        raise OSError(errno.ENOSYS, "not supported")
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    write_text(tmp_path / "a.txt", "whole all the same")
+    assert names(tmp_path) == ["a.txt"]
 
 
 def test_the_lock_of_a_process_that_died_is_free(tmp_path: Path) -> None:

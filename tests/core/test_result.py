@@ -40,9 +40,9 @@ VERDICT = Verdict(
     rule="gain",
     model="m",
     measured=Judged(
-        source="measured", outcome="holds", why="it rose", effects=(EFFECT, Effect(name="undefined", value=math.nan))
+        source="measured", outcome="supported", why="it rose", effects=(EFFECT, Effect(name="undefined", value=math.nan))
     ),
-    printed=(Judged(source="table 2", outcome="not decidable here", why="no rows"),),
+    printed=(Judged(source="table 2", outcome="not printed", why="no rows"),),
 )
 
 
@@ -133,15 +133,27 @@ def test_a_file_that_is_not_for_rows_is_never_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "thesis.txt").read_text() == "all of it"
 
 
-def test_a_folder_is_not_a_result_while_it_is_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_save_leaves_the_result_that_was_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = sorted(folder.rglob("*"))
+
     def full_disk(*_: Any) -> None:
         raise OSError("no space left")
 
     monkeypatch.setattr("theodolite.core.result.write_picture", full_disk)
     with pytest.raises(OSError, match="no space left"):
-        sample().save(folder)
-    with pytest.raises(ValueError, match=r"it has no result\.json; name a folder that a verb finished writing"):
-        Result.load(folder)
+        sample(title="another").save(folder)
+    assert Result.load(folder).title == sample().title and sorted(folder.rglob("*")) == before
+
+
+def test_a_folder_of_other_things_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "rows.parquet").write_text("of a space")
+    with pytest.raises(FileExistsError, match=r"rows\.parquet is not of a result of the verb .*, so it is not replaced"):
+        sample().save(tmp_path)
+    assert (tmp_path / "rows.parquet").read_text() == "of a space"
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
+    sample().save(tmp_path / "result")
+    with pytest.raises(FileExistsError, match="is not of a result of the verb gate"):
+        sample(verb="gate").save(tmp_path / "result")
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".json", ".jsonl"])

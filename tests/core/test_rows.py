@@ -27,6 +27,29 @@ def test_rows_are_read_as_they_were_written(name: str, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.json", "rows.jsonl"])
+def test_no_flipped_bit_changes_a_row(name: str, tmp_path: Path) -> None:
+    rows = [replace(ROWS[0], layer=layer, value=layer / 7) for layer in range(20)]
+    write_rows(rows, tmp_path / name)
+    whole = (tmp_path / name).read_bytes()
+    noticed = 0
+    for at in range(0, len(whole), 3):
+        content = bytearray(whole)
+        content[at] ^= 1 << at % 8
+        (tmp_path / name).write_bytes(content)
+        try:
+            # A bit in a file's own statistics, or in white space, is in no row.
+            assert read_rows(tmp_path / name) == rows
+        except (ValueError, TypeError, OSError):  # what the command line turns into one sentence
+            noticed += 1
+    assert noticed > len(whole) // 12
+
+
+def test_rows_of_other_programs_have_no_hash(tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text('[{"metric": "iso_score", "value": 0.5}]')
+    assert read_rows(tmp_path / "rows.json") == [Row(metric="iso_score", value=0.5)]
+
+
 def test_empty_results_have_the_same_columns(tmp_path: Path) -> None:
     write_rows([], tmp_path / "rows.parquet")
     assert read_rows(tmp_path / "rows.parquet") == []
@@ -62,3 +85,29 @@ def test_a_file_that_cannot_be_written_is_an_error_before_the_work(tmp_path: Pat
     assert require_rows_file(tmp_path / "rows.json") == tmp_path / "rows.json"  # rows are replaced
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         require_rows_file(tmp_path / "nowhere" / "rows.json")
+
+
+SEPARATORS = "a\u0085b\u2028c\u2029d\x0be\x0cf\x1cg\rh"
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.json", "rows.jsonl"])
+def test_line_separators_inside_a_label_are_text(name: str, tmp_path: Path) -> None:
+    rows = [Row(metric="m", value=1.0, label=SEPARATORS), Row(metric="m", value=2.0, label="[/]\x1b[31m\n")]
+    write_rows(rows, tmp_path / name)
+    assert read_rows(tmp_path / name) == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('{"metric": "m", "value": "x"}', "value of a row is 'x'; it must be of type float"),
+        ('{"value": 1}', "no metric"),
+        ("3", "3 is not a row"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"metric": "m", "value": ' + "9" * 400 + "}", "too large"),
+    ],
+)
+def test_damaged_rows_are_one_sentence(text: str, fault: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(text)
+    with pytest.raises(ValueError, match=f"does not hold whole rows .*{fault}"):
+        read_rows(tmp_path / "rows.jsonl")

@@ -181,10 +181,36 @@ def test_entries_that_are_not_real_numbers_are_refused(X: Any, message: str) -> 
         array(X)
 
 
-def test_a_text_column_of_a_frame_is_named() -> None:
+def test_a_number_next_to_text_is_not_taken_for_a_vector() -> None:
     pandas = pytest.importorskip("pandas")
-    with pytest.raises(TypeError, match="'title'"):
+    with pytest.raises(ValueError, match="'x' alone holds numbers, next to title"):
         source(pandas.DataFrame({"x": [1.0, 2.0], "title": ["a", "b"]}))
+
+
+def test_a_later_chunk_of_a_wider_type_is_refused_and_not_cast() -> None:
+    wide = X.astype(np.float64) + 1e-12
+    for form in (lambda: iter([X, wide]), iter([X, wide])):
+        with pytest.raises(ValueError, match="chunk at row 50 holds float64, which loses digits as the float32"):
+            array(form)
+    for chunks in ([X, wide], [wide, X]):  # in a list all types are known beforehand
+        assert array(chunks).dtype == np.float64
+    np.testing.assert_array_equal(array(lambda: iter([wide, X])), np.concatenate([wide, X]))
+    np.testing.assert_array_equal(array(lambda: iter([X, X.astype(np.float16)]))[50:], X.astype(np.float16))
+
+
+def test_a_bad_entry_in_a_later_part_has_its_row_in_the_whole() -> None:
+    bad = X.copy()
+    bad[3, 2] = np.nan
+    with pytest.raises(ValueError, match="NaN at row 53, column 2"):
+        source([X, bad]).take(np.array([1, 53]))
+
+
+def test_more_shards_than_files_may_be_open(tmp_path: Path, few_open_files: None) -> None:
+    for number in range(300):
+        np.save(tmp_path / f"shard-{number}.npy", np.full((2, 3), float(number)))
+    data = source(tmp_path)
+    assert array(data)[:, 0].tolist() == np.repeat(np.arange(300.0), 2).tolist()
+    assert data.take(np.arange(0, 600, 2))[:, 0].tolist() == list(range(300))
 
 
 def test_missing_and_empty_folders_have_their_own_errors(tmp_path: Path) -> None:

@@ -199,3 +199,12 @@ def test_pair_cosines_of_degenerate_clouds(X: np.ndarray, expected: tuple[float,
 def test_no_pairs_is_an_error() -> None:
     with pytest.raises(ValueError, match="pairs=0 must be at least 1"):
         pair_cosines(np.eye(3), pairs=0)
+
+
+@pytest.mark.parametrize("length", [1e-20, 1e-30, 1e-38])
+def test_the_length_of_a_row_does_not_change_its_direction(length: float) -> None:
+    X = np.random.default_rng(0).standard_normal((200, 8)).astype(np.float32)
+    scaled = X.copy()
+    scaled[7] *= np.float32(length)
+    assert mean_cosine(scaled) == pytest.approx(mean_cosine(X), abs=1e-6)
+    assert rogue_share(scaled) == pytest.approx(rogue_share(X), abs=1e-5)

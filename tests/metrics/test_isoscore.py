@@ -139,3 +139,13 @@ def test_wrong_references_are_refused() -> None:
         iso_score_star(X, np.eye(4))
     with pytest.raises(ValueError, match="zeta=2"):
         iso_score_star(X, np.eye(3), zeta=2)
+
+
+def test_one_point_with_the_roundings_of_an_encoder_has_no_score() -> None:
+    """[CLS] in the embeddings: one vector, computed in batches of different shapes."""
+    rng = np.random.default_rng(0)
+    point = rng.standard_normal(64).astype(np.float32)
+    X = (point * (1 + rng.choice([-1, 0, 1], (200, 64)) * np.finfo(np.float32).eps)).astype(np.float32)
+    with pytest.warns(UndefinedMetricWarning, match="the same point"):
+        assert np.isnan(iso_score(X))
+    assert 0 < iso_score(point + 1e-3 * rng.standard_normal((200, 64)).astype(np.float32)) <= 1

@@ -439,3 +439,21 @@ def test_one_dimension_and_few_rows_have_an_intrinsic_dimension() -> None:
     assert intrinsic_dimension(line) == pytest.approx(1, rel=0.06)
     assert intrinsic_dimension(np.random.default_rng(6).standard_normal((20, 50))) > 0
     assert np.isfinite(intrinsic_dimension(np.concatenate([np.zeros((3, 2)), np.random.default_rng(7).standard_normal((50, 2))])))
+
+
+def test_one_far_row_does_not_change_the_dimension_of_the_others() -> None:
+    X = cloud(1000, 8).astype(np.float32)
+    far = X.copy()
+    far[5] = 1e7
+    assert intrinsic_dimension(far) == pytest.approx(intrinsic_dimension(X), rel=0.02)
+
+
+def test_rows_far_from_the_origin_are_not_copies() -> None:
+    X = cloud(500, 16)
+    far = (X + 1e6).astype(np.float32)
+    # As float64, the same numbers are exact.
+    for metric in (hubness, never_retrieved, relative_contrast):
+        assert metric(far) == pytest.approx(metric(far.astype(np.float64)), rel=1e-3)
+    value, reason = METRICS["near_duplicates"].value(Cloud(far))
+    assert np.isnan(value) and "remove the mean first" in reason
+    assert METRICS["exact_duplicates"].value(Cloud(far))[0] == 0

@@ -20,6 +20,7 @@ from theodolite.models.extraction import extract_space  # noqa: E402
 from theodolite.models.location import EncoderError  # noqa: E402
 from theodolite.repairs import RemoveDirections, Whiten  # noqa: E402
 from theodolite.repairs.base import fold_affine  # noqa: E402
+from theodolite.repairs.fitting_path import FittingPath  # noqa: E402
 
 Tiny = Callable[[str], Path]
 TEXTS = ["the cat sat on the mat.", "a dog", "unbelievable dogs, the banks!", "river river"]
@@ -43,6 +44,15 @@ def pipeline(tiny: Tiny, tmp_path: Path) -> Callable[..., Path]:
         return tmp_path / "model"
 
     return make
+
+
+NORMALIZED = FittingPath(normalized=True)
+
+
+def kinds_of(folder: Path) -> list[str]:
+    modules = json.loads((folder / "modules.json").read_text())
+    assert all(module["type"].startswith("sentence_transformers.models.") for module in modules)
+    return [module["type"].rpartition(".")[2] for module in modules]
 
 
 def map_of(d: int = 16, e: int = 16, seed: int = 0) -> tuple[Any, Any]:
@@ -73,25 +83,26 @@ def test_a_final_normalize_stays_the_last(pipeline: Any, tmp_path: Path) -> None
 
 def test_a_map_fitted_on_normalised_vectors_goes_after_normalize(pipeline: Any, tmp_path: Path) -> None:
     source, (M, b) = pipeline(normalize=True), map_of()
-    written = write_dense(source, M, b, tmp_path / "out", after_normalize=True)
+    written = write_dense(source, M, b, tmp_path / "out", path=NORMALIZED)
     expected = encode(source) @ M + b
     np.testing.assert_allclose(encode(written), expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-5)
-    modules = json.loads((written / "modules.json").read_text())
-    kinds = [module["type"].rpartition(".")[2] for module in modules]
-    assert kinds == ["Transformer", "Pooling", "Normalize", "Dense", "Normalize"]
+    assert kinds_of(written) == ["Transformer", "Pooling", "Normalize", "Dense", "Normalize"]
     assert check_dense(written) < 1e-6
 
 
-def test_after_normalize_needs_a_normalize(pipeline: Any, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="does not end with a Normalize, so the map cannot come after one"):
-        write_dense(pipeline(normalize=False), *map_of(), tmp_path / "out", after_normalize=True)
+def test_a_map_fitted_on_normalised_vectors_brings_its_normalize(pipeline: Any, tmp_path: Path) -> None:
+    source, (M, b) = pipeline(normalize=False), map_of()
+    written = write_dense(source, M, b, tmp_path / "out", path=NORMALIZED)
+    X = encode(source)
+    np.testing.assert_allclose(encode(written), X / np.linalg.norm(X, axis=1, keepdims=True) @ M + b, atol=1e-5)
+    assert kinds_of(written) == ["Transformer", "Pooling", "Normalize", "Dense"]
 
 
-@pytest.mark.parametrize("pooling", ["cls", "mean"])
+@pytest.mark.parametrize("pooling", ["cls", "mean", "max", "last"])
 def test_a_plain_encoder_gets_a_pipeline(tiny: Tiny, tmp_path: Path, pooling: Any) -> None:
     source = tiny("bert")
     M, b = map_of()
-    written = write_dense(source, M, b, tmp_path / "out", pooling=pooling)
+    written = write_dense(source, M, b, tmp_path / "out", path=FittingPath(unit=pooling))
     X = extract_space(Encoder.load(source, device="cpu"), TEXTS, unit=pooling, layers="last")[-1]
     np.testing.assert_allclose(encode(written), X @ M + b, rtol=1e-4, atol=1e-4)
 
@@ -131,7 +142,7 @@ def test_the_self_test_notices_other_weights(pipeline: Any, tmp_path: Path) -> N
     ("matrix", "bias", "said"),
     [
         (np.eye(16), np.zeros(3), r"\(16, 16\) and bias of shape \(3,\)"),
-        (np.eye(5), np.zeros(5), "takes 5 dimensions and the model gives 16"),
+        (np.eye(5), np.zeros(5), "takes 5 dimensions and model gives 16"),
         (np.eye(16) * np.nan, np.zeros(16), "not finite"),
     ],
 )
@@ -146,16 +157,30 @@ def test_folders_that_cannot_be_read_or_written(pipeline: Any, tiny: Tiny, tmp_p
     source = pipeline(normalize=False)
     with pytest.raises(EncoderError, match="no folder"):
         write_dense(tmp_path / "none", *map_of(), tmp_path / "out")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("all of it")
     with pytest.raises(FileExistsError, match="overwrite"):
-        write_dense(source, *map_of(), tmp_path)
+        write_dense(source, *map_of(), tmp_path / "mine")
     with pytest.raises(ValueError, match="inside"):
         write_dense(source, *map_of(), source / "out")
-    with pytest.raises(ValueError, match="pooling='cls' or 'mean'"):
+    with pytest.raises(ValueError, match=r"plain encoder without pooling; .* unit='mean'"):
         write_dense(tiny("bert"), *map_of(), tmp_path / "out")
-    with pytest.raises(ValueError, match="pooling of its own; leave pooling='cls' out"):
-        write_dense(source, *map_of(), tmp_path / "out", pooling="cls")
     with pytest.raises(FileNotFoundError, match="self_test"):
         check_dense(source)
+
+
+def test_only_an_exported_folder_is_replaced(pipeline: Any, tmp_path: Path) -> None:
+    source = Path(pipeline(normalize=False))
+    files = sorted(source.parent.rglob("*"))
+    with pytest.raises(ValueError, match=r"is replaced, but .* in it is needed to make it"):
+        write_dense(source, *map_of(), source.parent, overwrite=True)
+    assert sorted(source.parent.rglob("*")) == files
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "config.json").write_text("{}")
+    with pytest.raises(FileExistsError, match=r"does not contain a theodolite\.json of the verb export"):
+        write_dense(source, *map_of(), tmp_path / "mine", overwrite=True)
+    write_dense(source, *map_of(), tmp_path / "out")
+    write_dense(source, *map_of(seed=1), tmp_path / "out", overwrite=True)
 
 
 def test_a_failed_self_test_leaves_what_was_there(pipeline: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,3 +192,64 @@ def test_a_failed_self_test_leaves_what_was_there(pipeline: Any, tmp_path: Path,
         write_dense(source, *map_of(seed=1), tmp_path / "out", overwrite=True)
     assert np.array_equal(encode(written), before)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "out"]
+
+
+def examples_of(folder: Path, *, normalize: bool) -> tuple[list[str], Any]:
+    model = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    if not normalize and len(model) == 3:
+        del model[-1]
+    return TEXTS[:2], model.encode(TEXTS[:2], show_progress_bar=False).astype(np.float64)
+
+
+@pytest.mark.parametrize("normalized", [True, False])
+def test_vectors_of_another_place_in_the_pipeline_are_refused(pipeline: Any, tmp_path: Path, normalized: bool) -> None:
+    source = pipeline(normalize=True)
+    texts, vectors = examples_of(source, normalize=normalized)
+    path = FittingPath(normalized=normalized)
+    write_dense(source, *map_of(), tmp_path / "right", path=path, examples=(texts, vectors))
+    wrong = FittingPath(normalized=not normalized)
+    with pytest.raises(ValueError, match="gives other vectors for the texts of the fit"):
+        write_dense(source, *map_of(), tmp_path / "wrong", path=wrong, examples=(texts, vectors))
+    with pytest.raises(ValueError, match="gives other vectors"):
+        write_dense(source, *map_of(), tmp_path / "wrong", path=path, examples=(texts[::-1], vectors))
+    assert not (tmp_path / "wrong").exists()
+
+
+def test_half_precision_is_still_the_same_path(pipeline: Any, tmp_path: Path) -> None:
+    source = pipeline(normalize=True)
+    texts, vectors = examples_of(source, normalize=True)
+    write_dense(source, *map_of(), tmp_path / "out", path=NORMALIZED, examples=(texts, vectors.astype(np.float16).astype(float)))
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        (FittingPath(unit="tokens"), "fitted on vectors of tokens, .* unit='text'"),
+        (FittingPath(unit="cls"), "fitted on cls vectors, and model pools by mean"),
+        (FittingPath(unit="mean", layer=1), "fitted on layer 1, and model returns its last one, 3; fit it on layers='last'"),
+    ],
+)
+def test_a_map_of_another_unit_or_layer_is_refused(pipeline: Any, tmp_path: Path, path: FittingPath, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        write_dense(pipeline(normalize=False), *map_of(), tmp_path / "out", path=path)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_prompt_of_the_fit_is_the_prompt_of_the_test(pipeline: Any, tmp_path: Path) -> None:
+    source = pipeline(normalize=False)
+    model = sentence_transformers.SentenceTransformer(str(source), device="cpu")
+    vectors = model.encode(TEXTS, prompt="river: ", show_progress_bar=False).astype(np.float64)
+    path = FittingPath(unit="text", prompt="river: ")
+    written = write_dense(source, *map_of(), tmp_path / "out", path=path, examples=(TEXTS, vectors))
+    assert json.loads((written / "2_Dense" / "self_test.json").read_text())["prompt"] == "river: "
+    assert check_dense(written) < 1e-6
+    with pytest.raises(ValueError, match="prompt it was fitted on"):
+        write_dense(source, *map_of(), tmp_path / "none", path=FittingPath(unit="mean"), examples=(TEXTS, vectors))
+
+
+def test_settings_get_the_names_that_old_releases_read(pipeline: Any, tmp_path: Path) -> None:
+    written = write_dense(pipeline(normalize=True), *map_of(), tmp_path / "out")
+    pooling = json.loads((written / "1_Pooling" / "config.json").read_text())
+    assert pooling["word_embedding_dimension"] == 16 and pooling["pooling_mode_mean_tokens"] is True
+    assert pooling["pooling_mode_cls_token"] is False and "pooling_mode" not in pooling
+    assert set(json.loads((written / "sentence_bert_config.json").read_text())) == {"max_seq_length", "do_lower_case"}

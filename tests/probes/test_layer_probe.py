@@ -54,7 +54,7 @@ def test_rows_carry_values_bounds_counts_and_reasons(tmp_path: Any) -> None:
     known = {name: row.value for name, row in single.items() if name not in ("train_test_similarity", "probe_seconds")}
     minimum = {"A": 4.2, "B": 2.0, "C": 2.0}
     mean = sum(minimum.values()) / 3
-    layout = {"labels": 3, "clusters": 4, "is_linear": 0, "mean_minimum_distance": mean, "hull_accuracy": 2 / 3}
+    layout = {"labels": 3, "clusters": 4, "overlaps": 0, "is_linear": 0, "mean_minimum_distance": mean, "hull_accuracy": 2 / 3}
     assert known == pytest.approx(layout)
     assert (single["clusters"].n, single["clusters"].split, single["clusters"].setting) == (7, "train", "words")
     assert (single["hull_accuracy"].n, single["hull_accuracy"].split) == (3, "test")

@@ -14,6 +14,7 @@ from scipy.stats import pearsonr
 
 import theodolite.probes.similarity as module
 from theodolite.core.vectors import Source
+from theodolite.probes.direct_probe import DirectProbe
 from theodolite.probes.similarity import cka, cka_similarity, spatial_similarity
 
 NAMES = ("ADJ", "ADP", "DET", "NOUN", "NUM", "VERB", "X")
@@ -253,3 +254,16 @@ def test_wrong_input_of_cka_is_an_error_that_names_it() -> None:
     X[4, 1] = np.nan
     with pytest.raises(ValueError, match="NaN at row 4, column 1"):
         cka(X, X)
+
+
+def test_labels_that_overlap_have_no_similarity_unless_forced() -> None:
+    """ZS22 leaves such a case out; a distance of 0 would be correlated as if it were one."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 3)), np.repeat(np.arange(4), 10)
+    apart = X + 20 * np.eye(4, 3)[y]
+    overlapping, separate = (DirectProbe().fit(rows, y, clusters=y) for rows in (X, apart))
+    assert overlapping.n_overlaps_ > 0 and separate.n_overlaps_ == 0
+    similarity = spatial_similarity(separate, overlapping)
+    assert np.isnan(similarity.value) and "overlap" in similarity.reason
+    assert np.isfinite(spatial_similarity(separate, overlapping, force=True).value)
+    assert spatial_similarity(separate, separate).value == pytest.approx(1.0)

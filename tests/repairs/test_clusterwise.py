@@ -97,10 +97,20 @@ def test_clusters_smaller_than_their_directions(which: Any) -> None:
     repaired = repair.transform(X, labels=labels)
     np.testing.assert_array_equal(repair.counts_, [1, 2, 97])
     np.testing.assert_allclose(repaired[0], 0, atol=1e-9)
-    np.testing.assert_allclose(repaired[1:3], 0 if which == "top" else X[1:3] - X[1:3].mean(axis=0), atol=1e-9)
+    np.testing.assert_allclose(repaired[1:3], X[1:3] - X[1:3].mean(axis=0), atol=1e-9)
     np.testing.assert_allclose(repaired[3:], RemoveDirections(4, which=which).fit_transform(X[3:]), atol=1e-8)
-    if which == "top":  # as many directions as the rank, the others are zeros
-        np.testing.assert_array_equal(np.abs(repair.bases_).sum(axis=1).astype(bool).sum(axis=1), [0, 1, 4])
+    if which == "top":  # the others are zeros
+        np.testing.assert_array_equal(np.abs(repair.bases_).sum(axis=1).astype(bool).sum(axis=1), [0, 0, 4])
+
+
+@pytest.mark.parametrize(("rows", "copies", "removed"), [(3, 1, 1), (5, 1, 3), (14, 1, 12), (20, 1, 12), (3, 10, 1)])
+def test_a_small_cluster_keeps_a_direction(rows: int, copies: int, removed: int) -> None:
+    X = np.repeat(np.random.default_rng(0).normal(size=(rows, 30)), copies, axis=0)
+    repaired = ClusterRemoveDirections(1).fit_transform(X)
+    rank = np.linalg.matrix_rank(X - X.mean(axis=0), tol=1e-8)
+    assert rank == rows - 1
+    assert np.linalg.matrix_rank(repaired, tol=1e-8) == rank - removed >= 1
+    assert np.linalg.norm(repaired, axis=1).min() > 1e-3
 
 
 def test_constant_data_are_one_cluster_at_the_origin() -> None:

@@ -88,3 +88,21 @@ def test_errors_say_why_a_chain_cannot_be_folded() -> None:
         fold_affine([Whiten(2).fit(X), ZeroMean().fit(X)])
     with pytest.raises(ValueError, match="no repair"):
         fold_affine([])
+
+
+def test_masked_entries_are_refused_and_not_unmasked() -> None:
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    masked = np.ma.masked_greater(X, 1.0)
+    for act in (ZeroMean().fit, ZeroMean().fit(X).transform):
+        with pytest.raises(ValueError, match="masked entries"):
+            act(masked)
+    np.testing.assert_array_equal(ZeroMean().fit_transform(np.ma.masked_array(X)), ZeroMean().fit_transform(X))
+
+
+def test_the_vectors_of_a_frame_are_found() -> None:
+    pandas = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    expected = ZeroMean().fit_transform(X)
+    frame = pandas.DataFrame(X, columns=["d0", "d1", "d2"]).assign(text="a")
+    for form in (frame, pandas.Series(list(X)), pandas.DataFrame({"text": "a", "vector": list(X)})):
+        np.testing.assert_allclose(ZeroMean().fit_transform(form), expected)

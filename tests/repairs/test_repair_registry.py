@@ -165,7 +165,7 @@ def test_nothing_is_replaced_without_overwrite(saved: Path, tmp_path: Path) -> N
 def test_a_folder_of_other_things_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.txt").write_text("all of it")
-    with pytest.raises(FileExistsError, match=r"does not contain repair\.json"):
+    with pytest.raises(FileExistsError, match=r"does not contain a repair\.json"):
         save_repair(ZeroMean().fit(cloud()), tmp_path / "thesis", overwrite=True)
     assert (tmp_path / "thesis" / "chapter.txt").read_text() == "all of it"
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import StandardScaler
 
-from theodolite.repairs import Standardize, Whiten, ZeroMean
+from theodolite.repairs import PowerWhiten, Rotate, Standardize, UnitLength, Whiten, ZeroMean
 
 Array = np.ndarray[Any, Any]
 
@@ -165,3 +165,49 @@ def test_no_variance_and_wrong_options() -> None:
         Whiten(shrinkage=2).fit(X)
     with pytest.raises(ValueError, match="tolerance=1"):
         Whiten(tolerance=1).fit(X)
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 1000), power=st.floats(0, 1), d=st.integers(1, 12))
+def test_power_whitening_leaves_each_principal_variance_to_the_power_of_one_minus_p(seed: int, power: float, d: int) -> None:
+    random = np.random.default_rng(seed)
+    X = random.standard_normal((300, d)) @ random.standard_normal((d, d)) + 100 * random.standard_normal(d)
+    values = np.linalg.eigvalsh(covariance(X))
+    if values.min() < 1e-6 * values.max():
+        return
+    out = PowerWhiten(power).fit_transform(X)
+    np.testing.assert_allclose(np.linalg.eigvalsh(covariance(out)), np.sort(values ** (1 - power)), rtol=1e-5)
+
+
+def test_power_whitening_runs_from_centring_to_whitening() -> None:
+    random = np.random.default_rng(0)
+    X = random.standard_normal((500, 6)) * np.arange(1, 7) + 3
+    np.testing.assert_array_equal(PowerWhiten(0.0).fit_transform(X), ZeroMean().fit_transform(X))
+    whitened, expected = PowerWhiten(1.0).fit_transform(X), Whiten().fit_transform(X)
+    np.testing.assert_allclose(whitened @ whitened.T, expected @ expected.T, atol=1e-8)  # the same up to a rotation
+    with pytest.raises(ValueError, match=r"power=1.5 must be in \[0, 1\]"):
+        PowerWhiten(1.5).fit(X)
+
+
+def test_power_whitening_does_not_scale_rounding_up() -> None:
+    random = np.random.default_rng(0)
+    X = layer_norm(random.standard_normal((3000, 48)), random, np.float32)
+    repair = PowerWhiten(1.0).fit(X)
+    assert np.linalg.matrix_rank(repair.kernel_, tol=1e-6) == 47
+    assert np.linalg.norm(repair.kernel_, 2) < 100
+
+
+def test_unit_length_keeps_directions_and_zeros() -> None:
+    X = np.array([[3.0, 4.0], [0.0, 0.0], [-1e-30, 0.0], [1e30, 1e30]], np.float32)
+    half = np.sqrt(0.5)
+    np.testing.assert_allclose(UnitLength().fit_transform(X), [[0.6, 0.8], [0, 0], [-1, 0], [half, half]], rtol=1e-6)
+
+
+def test_rotation_keeps_distances_and_evens_variances_out() -> None:
+    random = np.random.default_rng(0)
+    X = random.standard_normal((2000, 64)) * np.where(np.arange(64) < 2, 30.0, 1.0) + 5
+    out = Rotate().fit_transform(X)
+    centred = X - X.mean(axis=0)
+    np.testing.assert_allclose(out[:50] @ out[:50].T, centred[:50] @ centred[:50].T, rtol=1e-9)
+    assert out.var(axis=0).max() / out.var(axis=0).mean() < 0.5 * X.var(axis=0).max() / X.var(axis=0).mean()
+    assert not np.allclose(out, Rotate(seed=1).fit_transform(X))

@@ -63,6 +63,15 @@ def test_a_string_of_the_data_is_not_markup() -> None:
     assert text.count("```") == 2
 
 
+def test_a_claims_id_is_not_markup_in_its_heading() -> None:
+    result = study()
+    verdicts = tuple(replace(verdict, claim="a](x)<b>\n# head") for verdict in result.verdicts)
+    text = markdown_of(replace(result, verdicts=verdicts))
+    heads = [line for line in text.split("\n") if line.startswith("### ")]
+    assert len(heads) == len(verdicts) and all("a\\](x)\\<b\\>" in line for line in heads)
+    assert "\n# head" not in text
+
+
 @pytest.mark.parametrize("count", [59, 61])
 def test_long_tables_are_cut_and_say_so(count: int) -> None:
     rows = tuple(Row(metric="iso_score", value=i / 100, model=f"m{i}") for i in range(count))

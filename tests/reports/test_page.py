@@ -114,7 +114,7 @@ def test_verdicts_say_outcome_why_interval_and_what_the_paper_shows(parsed: Pars
     assert "All three repairs lower the tuned score." in text
     assert "[−0.03, −0.012]" in text
     assert "On the paper’s own rows (RP21, table 1):" in text
-    assert "the printed table disagrees with the claim" in text
+    assert "the table ✗ disagrees" in text
     assert "theodolite study run rp21 --model minilm" in text
 
 
@@ -192,7 +192,7 @@ def hostile() -> Parsed:
 
 
 def _verdict(nasty: str) -> Verdict:
-    judged = Judged(source=nasty, outcome="holds", why=nasty, effects=(Effect(name=nasty, value=1.0, how=nasty),))
+    judged = Judged(source=nasty, outcome="supported", why=nasty, effects=(Effect(name=nasty, value=1.0, how=nasty),))
     return Verdict(claim=nasty, title=nasty, rule=nasty, model=nasty, measured=judged, printed=(judged,))
 
 

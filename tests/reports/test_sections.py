@@ -82,10 +82,19 @@ def test_an_effect_that_is_not_finite_is_not_positions() -> None:
 
 
 def test_every_outcome_has_a_word_a_sign_and_a_class_of_its_own() -> None:
-    judged = [card(verdict, i)["measured"] for i, verdict in enumerate(verdicts_of())]
-    assert [each["outcome"] for each in judged] == list(OUTCOMES)
-    for key in ("sign", "kind"):
-        assert len({each[key] for each in judged}) == len(OUTCOMES)
+    verdict = verdicts_of()[0]
+    measured = [replace(verdict, measured=replace(verdict.measured, outcome=outcome)) for outcome in OUTCOMES[:4]]
+    judged = [card(each, i)["measured"] for i, each in enumerate(measured)]
+    assert [each["outcome"] for each in judged] == ["supported", "contradicted", "inconclusive", "not measured"]
+    assert len({each["sign"] for each in judged}) == 4
+    assert [each["kind"] for each in judged] == ["holds", "fails", "open", "open"]
+
+
+def test_a_card_has_the_command_and_marks_what_is_only_shown() -> None:
+    verdict = verdicts_of()[2]
+    assert card(verdict, 1)["measured"]["command"] == "theodolite study run rp21 --model x"
+    primary, shown = bars([Effect(name="a", value=1.0, claimed="above 0"), Effect(name="b", value=1.0, primary=False)])
+    assert (primary["shown_only"], shown["shown_only"]) == (False, True) and "claimed above 0" in primary["how"]
 
 
 def test_a_printed_table_that_disagrees_with_its_claim_is_marked() -> None:
@@ -97,7 +106,7 @@ def test_a_printed_table_that_disagrees_with_its_claim_is_marked() -> None:
 
 def test_counts_are_of_the_measured_outcomes() -> None:
     counts = outcome_counts([*verdicts_of(), verdicts_of()[0]])
-    assert [(count["n"], count["word"]) for count in counts] == [(2, "hold"), (1, "does not hold"), (1, "not decidable here")]
+    assert [(count["n"], count["word"]) for count in counts] == [(2, "supported"), (1, "contradicted"), (1, "not measured")]
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,37 @@ def test_a_changed_file_is_read_again(file: Path) -> None:
     np.testing.assert_array_equal(cache.cached_moments(file).mean, Moments.of(X + 1).mean)
 
 
+def test_a_change_that_keeps_size_and_time_of_modification_is_noticed(file: Path) -> None:
+    cache.cached_moments(file)
+    before = file.stat()
+    with file.open("r+b") as content:
+        content.seek(before.st_size // 2)
+        content.write(np.float32(1e6).tobytes())
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (file.stat().st_size, file.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    changed = np.load(file)
+    assert np.abs(changed).max() > 1e5
+    np.testing.assert_array_equal(cache.cached_moments(file).mean, Moments.of(changed).mean)
+
+
+@pytest.mark.parametrize("change", ["inode", "head", "tail"])
+def test_the_inode_and_both_ends_of_a_file_are_part_of_its_key(file: Path, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def key(inode: int = 7) -> str | None:
+        # A file system may keep no inodes, or no time of change: each of the two must do alone.
+        same = os.stat_result((0o100644, inode, 1, 1, 0, 0, file.stat().st_size, 5, 5, 5))
+        with monkeypatch.context() as patch:
+            patch.setattr(cache.os, "fstat", lambda _: same)
+            return cache._fingerprint(file, ())
+
+    before = key()
+    assert key() == before
+    content = bytearray(file.read_bytes())
+    if change != "inode":
+        content[0 if change == "head" else -1] ^= 1
+        file.write_bytes(content)
+    assert key(inode=8 if change == "inode" else 7) != before
+
+
 def test_other_columns_are_another_entry(tmp_path: Path) -> None:
     np.savetxt(tmp_path / "v.csv", X, delimiter=",", header="a,b,c,d,e,f,g,h", comments="")
     first = cache.cached_moments(tmp_path / "v.csv", columns=["a", "b"])
@@ -68,13 +99,19 @@ def test_a_broken_entry_is_ignored_and_written_again(file: Path, folder: Path, r
     np.testing.assert_array_equal(Moments.load(entry).mean, right.mean)
 
 
-def test_a_flipped_bit_is_noticed(file: Path, folder: Path) -> None:
+def test_no_flipped_bit_changes_a_number(file: Path, folder: Path) -> None:
     right = cache.cached_moments(file)
     (entry,) = (folder / "moments").iterdir()
-    data = bytearray(entry.read_bytes())
-    data[len(data) // 2] ^= 1
-    entry.write_bytes(bytes(data))
-    np.testing.assert_array_equal(cache.cached_moments(file).full_scatter(), right.full_scatter())
+    whole = entry.read_bytes()
+    for at in range(0, len(whole), 7):
+        data = bytearray(whole)
+        data[at] ^= 1 << at % 8
+        entry.write_bytes(bytes(data))
+        moments = cache.cached_moments(file)
+        assert moments.n == right.n
+        for name in ("mean", "unit_sum"):
+            np.testing.assert_array_equal(getattr(moments, name), getattr(right, name))
+        np.testing.assert_array_equal(moments.full_scatter(), right.full_scatter())
 
 
 def test_moments_larger_than_their_file_are_not_cached(tmp_path: Path, folder: Path) -> None:

@@ -87,7 +87,7 @@ def test_a_space_is_replaced_only_with_overwrite(stored: Path) -> None:
 def test_a_folder_that_is_not_a_space_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.jpg").touch()
-    with pytest.raises(FileExistsError, match=r"does not contain space\.json, so it is not replaced"):
+    with pytest.raises(FileExistsError, match=r"does not contain a space\.json of the verb extract, so it is not replaced"):
         the_space().save(tmp_path / "photos", overwrite=True)
     assert names(tmp_path) == ["photos"] and names(tmp_path / "photos") == ["cat.jpg"]
 

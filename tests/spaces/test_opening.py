@@ -68,7 +68,7 @@ def test_an_unknown_ending_lists_the_known_ones(tmp_path: Path) -> None:
 
 def test_options_that_do_not_apply_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "v.npy", X)
-    with pytest.raises(ValueError, match=r"key='a' is for \.npz and \.safetensors files: leave it out"):
+    with pytest.raises(ValueError, match=r"key='a' is for \.npz, \.safetensors files: leave it out"):
         read(tmp_path / "v.npy", key="a")
     with pytest.raises(ValueError, match=r"columns='a,b' is for .*: leave it out"):
         read(tmp_path / "v.npy", columns=["a", "b"])
@@ -147,3 +147,42 @@ def test_other_weights_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     (tmp_path / "weights" / "l2_supercat_256.safetensors").write_bytes(b"other")
     with pytest.raises(ValueError, match="has the hash"):
         demo_vectors()
+
+
+@pytest.mark.parametrize("ending", [".npy", ".safetensors", ".npz", ".csv", ".parquet"])
+def test_more_shards_than_files_may_be_open(tmp_path: Path, few_open_files: None, monkeypatch, ending: str) -> None:
+    monkeypatch.setattr("theodolite.spaces.readers.data_files._MOST_COPIES", 20)
+    for number in range(100):
+        path, rows = tmp_path / f"shard-{number}{ending}", np.full((2, 3), number, np.float32)
+        if ending == ".npz":
+            np.savez_compressed(path, rows)
+        elif ending == ".csv":
+            np.savetxt(path, rows, delimiter=",")
+        else:
+            write_vectors([rows], path, n=2, d=3)
+    data = read(tmp_path)
+    for _ in range(2):
+        assert array(data)[:, 0].tolist() == np.repeat(np.arange(100), 2).tolist()
+    if data.n is not None:
+        assert data.take(np.arange(1, 200, 2))[:, 0].tolist() == list(range(100))
+
+
+def test_a_folder_has_one_order_whoever_reads_it(tmp_path: Path) -> None:
+    names = ["s-10", "s-2", "s-0", "s-1", "s-01", "t-1"]
+    for number, name in enumerate(names):
+        np.save(tmp_path / f"{name}.npy", np.full((1, 2), float(number)))
+    expected = [names.index(name) for name in ("s-0", "s-01", "s-1", "s-2", "s-10", "t-1")]
+    assert array(read(tmp_path))[:, 0].tolist() == expected
+    assert array(tmp_path)[:, 0].tolist() == expected  # metrics and repairs read folders themselves
+    assert [entry.local.stem for entry in files_of(locate(tmp_path))] == [names[i] for i in expected]
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    import os
+
+    os.mkfifo(tmp_path / "v.npy")
+    for path in (tmp_path / "v.npy", tmp_path):
+        with pytest.raises(ValueError, match="is a pipe or a device"):
+            read(path)
+    with pytest.raises(ValueError, match="is a pipe or a device"):
+        array(tmp_path)

@@ -73,8 +73,8 @@ def test_blocks_that_do_not_fit_leave_no_file(tmp_path: Path, ending: str) -> No
 
 
 def test_wrong_names_and_types_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"'v\.csv' has no known ending"):
-        write_vectors([X], tmp_path / "v.csv", n=100, d=6)
+    with pytest.raises(ValueError, match=r"'v\.dat' has no known ending"):
+        write_vectors([X], tmp_path / "v.dat", n=100, d=6)
     with pytest.raises(ValueError, match="dtype=int64 cannot be stored"):
         write_vectors([X], tmp_path / "v.npy", n=100, d=6, dtype=int)
     with pytest.raises(FileNotFoundError, match="there is no folder"):

@@ -141,3 +141,17 @@ def test_own_tasks_are_not_looked_for_in_the_folder_of_the_releases(moods, tmp_p
     sources = Sources(data=str(tmp_path / "releases"), tasks={"moods": moods, "relative": relative})
     assert sources.examples("moods", "test").texts == sources.examples("relative", "train").texts == ("fine", "grim")
     assert np.array_equal(sources.data_for("stsb"), str(tmp_path / "releases"))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "epochs"),
+    [
+        ("bert-base-uncased", {}, 3),  # the paper trains it for fewer epochs than the small ones
+        ("prajjwal1/bert-mini", {}, None),
+        ("bert-base-uncased", {"changes": {"tuning.epochs": 2}}, 2),
+        ("bert-base-uncased", {"quick": True}, 1),
+    ],
+)
+def test_what_the_paper_did_for_one_model_alone(releases, name, options, epochs):
+    asked = Request(load_spec("zs22"), (StudyModel(name, "x", "hash", 6),), data=str(releases), **options)
+    assert asked.tuning_step(asked.models[0], "trec-50", 0).settings["changes"].get("epochs") == epochs

@@ -85,11 +85,12 @@ def test_a_failed_step_stops_what_needs_it_through_others(tmp_path, jobs):
     bad = Step(FAIL, {"name": "bad"})
     child = Step(COUNT, {"name": "child"}, {"under": bad})
     grandchild = Step(COUNT, {"name": "grandchild"}, {"under": child})
-    outcome = run([grandchild], tmp_path, jobs=jobs)
+    great = Step(COUNT, {"name": "great-grandchild"}, {"under": grandchild, "other": Step(COUNT, {"name": "sound"})})
+    outcome = run([great], tmp_path, jobs=jobs)
     assert [step.settings["name"] for step in outcome.failed] == ["bad"]
-    assert outcome.blocked == [child, grandchild]
-    assert outcome.done == [] and DONE == []
-    assert not any(map(Store(tmp_path).has, (bad, child, grandchild)))
+    assert outcome.blocked == [child, grandchild, great]
+    assert [step.settings["name"] for step in outcome.done] == ["sound"]
+    assert not any(map(Store(tmp_path).has, (bad, child, grandchild, great)))
 
 
 def test_jobs_must_be_at_least_one(tmp_path):
@@ -130,17 +131,42 @@ def test_a_killed_run_continues_where_it_was(tmp_path):
     assert all((path / "half").exists() for path in (tmp_path / "store").glob("slow-*"))
 
 
-def test_two_runs_at_once_do_not_write_over_each_other(tmp_path):
-    from theodolite.core.files import BusyError, Lock
+def test_two_runs_at_once_share_their_steps(tmp_path):
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "store"), "3"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
+        assert [first.stdout.readline().strip() for _ in range(2)] == ["begins first", "begins second"]  # and sleeps in it
+        second = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert first.stdout.read() == "done 2 reused 0\n"
+    assert "begins" not in second.stdout and second.stdout.startswith("done")  # it waited for the second step
 
-    step, store = Step(COUNT, {"name": "a"}), Store(tmp_path)
-    tmp_path.mkdir(exist_ok=True)
-    lock = Lock(store.path(step))
-    try:
-        outcome = run([step], tmp_path)
-    finally:
-        lock.release()
-    assert isinstance(outcome.failed[step], BusyError)
+
+@pytest.mark.parametrize("file", ["made", "rows.parquet", "step.json"])
+def test_a_step_whose_files_were_changed_is_done_again(tmp_path, file):
+    plan = chain()
+    run(plan, tmp_path)
+    wrong = Store(tmp_path).path(plan[1]) / file
+    content = bytearray(wrong.read_bytes())
+    content[len(content) // 2] ^= 1  # as long as before
+    wrong.write_bytes(content)
+    DONE.clear()
+    last = Step(COUNT, {"name": "d"}, {"one": plan[1]})
+    with pytest.warns(UserWarning, match=f"{file} was changed after it was written; the step is done again"):
+        outcome = run([*plan, last], tmp_path)
+    assert DONE == ["b", "d"] and len(outcome.reused) == 3
+    assert Store(tmp_path).rows(last)[0].setting == "d b"
+
+
+def test_changed_rows_are_not_read(tmp_path):
+    (step, *_), store = chain(), Store(tmp_path)
+    run([step], tmp_path)
+    for at in range(len((store.path(step) / "rows.parquet").read_bytes())):
+        content = bytearray((store.path(step) / "rows.parquet").read_bytes())
+        content[at] ^= 4
+        (store.path(step) / "rows.parquet").write_bytes(content)
+        with pytest.raises(ValueError, match=r"rows\.parquet was changed after it was written; run the study again"):
+            store.rows(step)
+        content[at] ^= 4
+        (store.path(step) / "rows.parquet").write_bytes(content)
 
 
 class Watcher:

@@ -4,6 +4,7 @@ import io
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from theodolite.core.options import ON_COMMAND_LINE
@@ -19,7 +20,7 @@ from theodolite.tasks.declarations import TASKS
 CLUSTERED = ("cluster-based", "cluster-based scaled", "least cluster-based 100", "least cluster-based 700")
 SMALL = {
     "rp21": {
-        "examples": 40, "bootstrap": 20, "halves": 20, "sample": 200, "points": 50, "clusters": 3, "components": 2,
+        "examples": 40, "bootstrap": 200, "starts": 2, "sample": 200, "points": 50, "clusters": 3, "components": 2,
         "sweep": [0, 1, 2], "tuning.epochs": 1, "tuning.track": None,
         "repairs.global.n_directions": 2, "repairs.cluster-based.n_directions": 2,
         **{f"repairs.{name}.n_clusters": 3 for name in ("clustering+zero-mean", *CLUSTERED)},
@@ -47,8 +48,8 @@ def step_times(folder):
 
 def test_a_study_says_what_it_is():
     rp21 = study("rp21")
-    assert (rp21.name, rp21.title, len(rp21.claims)) == ("rp21", rp21.spec.title, 8)
-    assert "\n" not in repr(rp21) and "rp21" in repr(rp21) and "8 claims" in repr(rp21)
+    assert (rp21.name, rp21.title, len(rp21.claims)) == ("rp21", rp21.spec.title, 10)
+    assert "\n" not in repr(rp21) and "rp21" in repr(rp21) and "10 claims" in repr(rp21)
     assert rp21.show() == Path(rp21.spec.path).read_text(encoding="utf-8")
     assert rp21.folder() == Path("theodolite-studies/rp21") and rp21.folder("x") == Path("x")
     with pytest.raises(AttributeError):
@@ -62,7 +63,7 @@ def test_a_run_returns_what_it_saved(rp21, study_bert, releases):
     result, again = Result.load(rp21), run("rp21", study_bert, releases, rp21)
     assert result.verb == "study" and result.title == study("rp21").title
     assert result.rows == again.rows and result.verdicts == again.verdicts and result.notes == again.notes
-    assert set(result.records) == set(again.records) == {"spectra", "printed"}
+    assert set(result.records) == set(again.records) == {"draws", "pairs", "spectra", "printed"}
     assert again.provenance["steps"] == {"done": 0, "reused": len(step_times(rp21)), "failed": 0, "blocked": 0}
     facts = result.provenance
     assert (facts["study"], facts["quick"], facts["failed"]) == ("rp21", False, [])
@@ -76,7 +77,7 @@ def test_rp21_measures_both_states(rp21):
     result = Result.load(rp21)
     assert {row.study for row in result} == {"rp21"}
     assert {row.state for row in result} >= {PRE_TRAINED, FINE_TUNED}
-    assert {row.setting for row in result if row.metric == "iso_score_corrected"} == {"tokens", "cls"}
+    assert {row.setting for row in result if row.metric == "iso_score_corrected"} == {"tokens", "cls", "one token per sentence"}
     assert {row.metric for row in result} >= {
         "spearman", "pearson", "spearman_change", "clustering_gain", "silhouette", "between_share", "removed_directions",
         "frequency_r2", "norm_frequency_correlation", "log_partition_isotropy", "iso_score_corrected",
@@ -84,8 +85,44 @@ def test_rp21_measures_both_states(rp21):
     assert {row.setting for row in result if row.metric == "spearman" and not row.label} >= {"baseline", "baseline [CLS]"}
     assert {verdict.claim for verdict in result.verdicts} == {claim.id for claim in study("rp21").claims}
     family = next(verdict for verdict in result.verdicts if verdict.claim == "RP21-c")
-    assert family.measured.outcome == "not decidable here"
+    assert family.measured.outcome == "not measured"
     assert len(result.pictures) == 2 and all({"text", "token", "cluster"} <= set(each.columns) for each in result.pictures)
+
+
+@pytest.mark.slow
+def test_an_interval_agrees_with_a_plain_loop_over_the_pairs(rp21):
+    """PD22-4's effect on real cosines: Spearman of resampled pairs, computed again one by one."""
+    from scipy.stats import spearmanr
+
+    result = Result.load(rp21)
+    effect = next(verdict for verdict in result.verdicts if verdict.claim == "PD22-4").measured.effects[0]
+    records = [each for each in result.records["pairs"].to_pylist() if each["state"] == FINE_TUNED and each["layer"] == 2]
+    scores, rng = np.array(records[0]["scores"]), np.random.default_rng(7)
+
+    def mean(settings, at):
+        chosen = [each for each in records if each["setting"] in settings]
+        return np.mean([
+            np.mean([spearmanr(scores[at], np.array(c["cosines"])[at]).statistic for c in chosen if c["setting"] == s])
+            for s in settings
+        ])  # fmt: skip
+
+    def change(at):
+        return mean(["least global 100", "least cluster-based 100"], at) - mean(["global", "cluster-based"], at)
+
+    assert effect.value == pytest.approx(change(slice(None)), abs=1e-6)
+    spread = np.std([change(rng.integers(0, len(scores), len(scores))) for _ in range(200)])
+    assert (effect.high - effect.low) / 2 / 1.96 >= 0.75 * spread  # the k-means starts come on top of it
+    assert (effect.high - effect.low) / 2 / 1.96 <= 3 * spread
+
+
+@pytest.mark.slow
+def test_records_alone_are_judged_as_the_run_is(rp21, tmp_path):
+    folder = study("rp21").export(tmp_path / "records", to=rp21)
+    exported, run_result = Result.load(folder), Result.load(rp21)
+    assert exported.pictures == () and exported.verdicts == run_result.verdicts
+    assert set(exported.provenance["step_hashes"]) == {path.name for path in (rp21 / "steps").iterdir() if path.is_dir()}
+    assert study("rp21").check(folder).verdicts == run_result.verdicts
+    assert not list(folder.rglob("*.safetensors")) and "text" not in exported.records["pairs"].column_names
 
 
 @pytest.mark.slow
@@ -107,7 +144,7 @@ def test_the_same_run_repeats_nothing_and_a_changed_setting_only_what_depends_on
 def test_a_dry_run_shows_what_is_there_and_writes_nothing(rp21, study_bert, releases, tmp_path):
     nothing = run("rp21", study_bert, releases, tmp_path / "new", dry_run=True)
     assert len(nothing) == 0 and not (tmp_path / "new").exists()
-    assert all(verdict.measured.outcome == "not decidable here" for verdict in nothing.verdicts)
+    assert all(verdict.measured.outcome == "not measured" for verdict in nothing.verdicts)
     modified = (rp21 / "result.json").stat().st_mtime_ns
     assert len(run("rp21", study_bert, releases, rp21, dry_run=True)) > 100
     assert (rp21 / "result.json").stat().st_mtime_ns == modified
@@ -135,6 +172,8 @@ def test_quick_sizes_are_noted(study_bert, releases, tmp_path):
     changes = {"tuning.train_rows": 240}
     result = run("il23", study_bert, releases, tmp_path, tasks=["cola"], seeds=[0], quick=True, changes=changes)
     assert any(note.startswith("Made with quick=True") for note in result.notes)
+    assert result.title.startswith("Quick run, not final: ") and "Quick run" in repr(result).splitlines()[0]
+    assert study("il23").check(tmp_path).quick
     assert result.provenance["quick"] and result.provenance["settings"]["tuning"]["train_rows"] == 240
     assert not any(each.comparable for each in study("il23").check(tmp_path).comparisons)
 
@@ -145,6 +184,27 @@ def test_il23_has_all_three_methods_and_judges_over_seeds(study_bert, releases, 
     scores = {(row.state, row.seed) for row in result if row.metric == "matthews" and row.state != PRE_TRAINED}
     assert scores == {(state, seed) for state in (FINE_TUNED, ISOLAYER, ISOBN) for seed in (0, 1)}
     assert {row.model for row in result} == {Path(study_bert).name}
+
+
+@pytest.mark.slow
+def test_slices_of_a_run_merge(study_bert, releases, tmp_path):
+    """Two runs with one seed each give the rows, records and verdicts of one run with both."""
+    options = {"tasks": ["cola"], "changes": {"methods": ["plain"]}}
+    first = run("il23", study_bert, releases, tmp_path / "s", seeds=[0], **options)
+    both = run("il23", study_bert, releases, tmp_path / "s", seeds=[1], **options)
+    assert {row.seed for row in first} == {0} and {row.seed for row in both} == {0, 1}
+    whole = run("il23", study_bert, releases, tmp_path / "s", seeds=[0, 1], **options)
+    assert whole.provenance["steps"]["done"] == 0
+    assert set(whole.rows) == set(both.rows) and whole.records["draws"].num_rows == both.records["draws"].num_rows > 0
+    other = run(
+        "il23",
+        study_bert,
+        releases,
+        tmp_path / "s",
+        seeds=[1],
+        **{**options, "changes": {"methods": ["plain"], "tuning.epochs": 2}},
+    )
+    assert {row.seed for row in other} == {1}  # other settings: not a slice of the same run
 
 
 @pytest.mark.slow
@@ -275,11 +335,11 @@ def test_claims_over_tasks_are_judged_over_the_tasks_that_were_given(study_bert,
     zs22 = run("zs22", study_bert, None, tmp_path / "zs", tasks=[task], changes={"task_tuning.topics.epochs": 1})
     assert zs22.provenance["failed"] == []
     clusters = next(verdict.measured for verdict in zs22.verdicts if verdict.claim == "ZS22-c")
-    assert "topics clusters" in clusters.why and "trec-50" not in clusters.why
+    assert clusters.outcome != "not measured" and clusters.effects[0].name == "clusters per label, mean over tasks"
     il23 = run("il23", study_bert, None, tmp_path / "il", tasks=[task], seeds=[0, 1])
     assert il23.provenance["failed"] == []
     reshaped = next(verdict.measured for verdict in il23.verdicts if verdict.claim == "IL23-a")
-    assert reshaped.outcome != "not decidable here" and "topics iso_score" in reshaped.why and "rte" not in reshaped.why
+    assert reshaped.outcome != "not measured" and reshaped.effects[0].name == "log ratio of IsoScore, mean over tasks"
     assert study("il23").check(tmp_path / "il").verdicts == il23.verdicts
 
 

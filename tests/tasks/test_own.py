@@ -283,12 +283,15 @@ def missing_column(tmp_path: Path) -> str:
 
 
 def test_a_missing_column_is_chosen_with_column_in_python(tmp_path: Path) -> None:
-    assert missing_column(tmp_path).endswith("; choose it with column={'text': NAME}")
+    message = missing_column(tmp_path)
+    assert (
+        "; choose it with column={'text': NAME}. The first line was taken as the names" in message and "header=False" in message
+    )
 
 
 @pytest.mark.usefixtures("on_command_line")
 def test_a_missing_column_is_chosen_with_column_on_the_command_line(tmp_path: Path) -> None:
-    assert missing_column(tmp_path).endswith("; choose it with --column text=NAME")
+    assert "; choose it with --column text=NAME. " in missing_column(tmp_path) and "--no-header" in missing_column(tmp_path)
     with pytest.raises(DataError, match=r"^--column txt=a names 'txt'; a classification task has text, label"):
         own_task("own.csv", "classification", columns={"txt": "a"})
     with pytest.raises(DataError, match=r"lowest first, not None: --score-range LOW,HIGH$"):
@@ -300,8 +303,7 @@ def test_a_missing_column_is_chosen_with_column_on_the_command_line(tmp_path: Pa
     ("name", "text", "kind", "hint"),
     [
         ("own.csv", 'text,label\n"a,x\n', "classification", "in Python, own_task(..., quoting=False)"),
-        ("own.csv", "text,label\na\n", "classification", "in Python, own_task(..., delimiter=TEXT, quoting=False)"),
-        ("own.conll", "Mary B-PER\n", "tagging", "in Python own_task(..., delimiter=TEXT)"),
+        ("own.csv", "text,label\na\n", "classification", "in Python, own_task(..., quoting=False)"),
         ("own.xyz", "", "classification", "in Python own_task(..., format=NAME)"),
     ],
 )
@@ -311,7 +313,20 @@ def test_options_of_python_alone_are_not_shown_as_options_of_the_command_line(
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(DataError) as caught:
         load_task(own_task(tmp_path / name, kind), "train")
-    assert str(caught.value).endswith(hint) and "--" not in str(caught.value)
+    assert str(caught.value).endswith(hint) and "--quoting" not in str(caught.value)
+
+
+def test_a_table_without_header_and_with_another_delimiter_is_read(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("good, really;1\nbad;0\n", encoding="utf-8")
+    with pytest.raises(DataError, match="there is no column 'text' for the text; the columns are good, really, 1"):
+        load_task(own_task(tmp_path / "own.csv", "classification"), "train")
+    task = own_task(tmp_path / "own.csv", "classification", header=False, columns={"text": "0", "label": "1"})
+    examples = load_task(task, "train")
+    assert (examples.texts, examples.labels) == (("good, really", "bad"), ("1", "0"))
+    (tmp_path / "own.csv").write_text("text~label\na;b~1\n", encoding="utf-8")
+    assert load_task(own_task(tmp_path / "own.csv", "classification", delimiter="~"), "train").texts == ("a;b",)
+    with pytest.raises(DataError, match="only tables have a header"):
+        own_task("own.jsonl", "classification", header=False)
 
 
 @pytest.mark.parametrize("kind", get_args(Kind))

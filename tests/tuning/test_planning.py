@@ -29,7 +29,10 @@ def test_presets_are_the_papers() -> None:
     assert not preset("il23", task="stsb", model="m", output="o").is_siamese
     zs22 = preset("zs22", task="pos", model="m", output="o", epochs=3)
     assert (zs22.learning_rate, zs22.batch_size, zs22.warmup, zs22.schedule, zs22.epochs) == (3e-4, 32, 0.1, "linear", 3)
-    with pytest.raises(ValueError, match="there is no preset 'rp22'; there are rp21, il23, zs22"):
+    isobn = preset("isobn", task="rte", model="m", output="o", method="isobn")
+    assert (isobn.learning_rate, isobn.batch_size, isobn.epochs, isobn.warmup) == (5e-5, 16, 10, 0.06)
+    assert (isobn.max_length, isobn.pooler, isobn.validation) == (256, True, 0)
+    with pytest.raises(ValueError, match="there is no preset 'rp22'; there are rp21, il23, isobn, zs22"):
         preset("rp22", task="stsb", model="m", output="o")
 
 

@@ -313,3 +313,19 @@ def test_a_diverging_method_leaves_no_model(quick: Quick, moods: Any) -> None:
         fine_tune(settings)
     assert not (Path(settings.output) / "model").exists()
     assert not (Path(settings.output) / "result.json").exists()
+
+
+def test_isobn_at_its_published_place(quick: Quick, moods: Any) -> None:
+    """[CLS] through the encoder's own pooler, then IsoBN, then dropout and the head; the folder loads back as it was."""
+    tuned = fine_tune(quick(moods, epochs=1, method="isobn", published=True, pooler=True, validation=0.0, patience=None))
+    classifier = TunedClassifier.from_pretrained(tuned.model_folder)
+    model, texts = classifier.model, ["the dog sees a cat .", "a song ."]
+    assert model.dropout.p == 0.1 and isinstance(model.layer, IsoBN) and model.pooler is not None
+    with torch.no_grad():
+        coded = classifier.encoder.tokenizer(texts, padding=True, return_tensors="pt")
+        pooled = model.pooler(model.encoder(**coded).last_hidden_state[:, 0])
+        expected = model.head(pooled * model.layer.scale())
+    assert float(pooled.abs().max()) <= 1  # tanh
+    np.testing.assert_allclose(classifier.logits(texts), expected.numpy(), atol=1e-5)
+    with pytest.raises(ValueError, match="pooler is for"):
+        quick(moods, method="isolayer", pooler=True, validation=0.3)

@@ -224,6 +224,36 @@ def test_it_logs_through_the_trainer(quick: Quick, moods: Any) -> None:
     assert {"geometry/layer_00/iso_score", "geometry/layer_02/label_min_distance"} <= set(geometry[0])
 
 
+def test_what_the_trainer_reports_to_gets_the_scalars(quick: Quick, moods: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers.integrations import integration_utils
+
+    logged: list[dict[str, float]] = []
+
+    class TensorBoard(TrainerCallback):  # type: ignore[misc]
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            logged.append(dict(logs))
+
+    monkeypatch.setitem(integration_utils.INTEGRATION_TO_CALLBACK, "tensorboard", TensorBoard)
+
+    def train(attach: bool) -> None:
+        settings = quick(moods, epochs=1, report_to=("tensorboard",), output=str(quick(moods).output) + str(attach))
+        splits = load_splits(settings, None)
+        job = ClassifierJob(settings, splits, Path(settings.output))
+        callback = GeometryCallback(GeometryTracker(splits.dev, job.encoder.tokenizer))
+        if attach:
+            callback.attach(job.trainer)
+        else:
+            job.trainer.add_callback(callback)
+        job.trainer.train()
+
+    train(attach=True)
+    assert sum("geometry/layer_02/mean_cosine" in logs for logs in logged) == 2
+    logged.clear()
+    with pytest.warns(UserWarning, match=r"cannot log to tensorboard from callbacks=\[\.\.\.\]; use .*attach\(trainer\)"):
+        train(attach=False)
+    assert not any("geometry/layer_02/mean_cosine" in logs for logs in logged)
+
+
 def test_a_collapse_stops_the_trainer_cleanly(quick: Quick, moods: Any) -> None:
     settings = quick(moods, epochs=3)
     splits = load_splits(settings, None)

@@ -97,13 +97,26 @@ def test_only_complete_checkpoints_count(tmp_path: Path) -> None:
     checkpoint(tmp_path, 10, whole=False)
     cut = checkpoint(tmp_path, 11)
     (cut / "model.safetensors").write_bytes(b"weigh")
+    flipped = checkpoint(tmp_path, 12)
+    (flipped / "model.safetensors").write_bytes(b"weighus")  # as long as before
     gone = checkpoint(tmp_path, 100)
     (gone / "model.safetensors").unlink()
     torn = checkpoint(tmp_path, 101)
-    (torn / MARKER).write_text('{"sizes": {')
-    assert last_checkpoint(tmp_path) == kept
+    (torn / MARKER).write_text('{"files": {')
+    with pytest.warns(UserWarning, match=r"model\.safetensors was changed after it was written") as warned:
+        assert last_checkpoint(tmp_path) == kept
+    assert len(warned) == 3
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-9"]
     assert last_checkpoint(tmp_path / "nowhere") is None
+
+
+def test_a_checkpoint_does_not_count_without_that_of_its_best_epoch(tmp_path: Path) -> None:
+    first, second = checkpoint(tmp_path, 5), checkpoint(tmp_path, 9, whole=False)
+    seal(second, stopped=False, best=first.name)
+    assert last_checkpoint(tmp_path) == second
+    (first / "model.safetensors").write_bytes(b"weighus")
+    with pytest.warns(UserWarning, match="checkpoint-5"):
+        assert last_checkpoint(tmp_path) is None
 
 
 def test_the_marker_knows_every_file(tmp_path: Path) -> None:
@@ -111,7 +124,8 @@ def test_the_marker_knows_every_file(tmp_path: Path) -> None:
     (folder / "inner").mkdir()
     (folder / "inner" / "file").write_text("abc")
     seal(folder, stopped=True)
-    assert sealed_facts(folder) == {"sizes": {"inner/file": 3, "model.safetensors": 7}, "stopped": True}
+    facts = sealed_facts(folder)
+    assert facts is not None and facts["stopped"] and set(facts["files"]) == {"inner/file", "model.safetensors"}
 
 
 CHILD = """

@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch", reason="the extra models is not installed")
 pytest.importorskip("transformers", reason="the extra models is not installed")
 pytest.importorskip("accelerate", reason="the extra models is not installed")
 
+from theodolite.core.files import BusyError, Lock  # noqa: E402
 from theodolite.core.result import Result  # noqa: E402
 from theodolite.core.rows import read_rows  # noqa: E402
 from theodolite.spaces.readers.data_files import DataError  # noqa: E402
@@ -73,6 +74,72 @@ def test_a_folder_with_files_of_others_is_left_alone(quick: Quick, moods: Any, t
     assert (tmp_path / "run" / "thesis.tex").read_text() == "mine"
 
 
+def test_a_folder_with_settings_of_others_is_left_alone(quick: Quick, moods: Any, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    for content in ("{}", '{"model": "bert", "epochs": 1}', "not JSON", '{"format": 1, "verb": "extract"}'):
+        (tmp_path / "run" / "settings.json").write_text(content)
+        (tmp_path / "run" / "thesis.tex").write_text("mine")
+        with pytest.raises(FileExistsError, match="not of a run"):
+            fine_tune(quick(moods), overwrite=True)
+        assert {path.name for path in (tmp_path / "run").iterdir()} == {"settings.json", "thesis.tex"}
+
+
+def test_a_finished_run_stays_until_the_one_that_replaces_it_is_finished(
+    quick: Quick, moods: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished = fine_tune(quick(moods, epochs=1))
+    few = task_of(tmp_path, ["the dog,a", "the cat,b"] * 2, ["the dog,a"])
+    with pytest.raises(DataError):
+        fine_tune(quick(few), overwrite=True)  # a mistyped file costs nothing
+    with pytest.raises(ValueError, match=r"is replaced, but .* in it is needed to make it"):
+        fine_tune(quick(moods, model=str(finished.model_folder)), overwrite=True)
+
+    def interrupt(done: int, total: int) -> None:
+        if done == total:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fine_tune(quick(moods, epochs=2), overwrite=True, progress=interrupt)
+    assert Result.load(finished.run_folder).rows == finished.rows and finished.model_folder.is_dir()
+    replaced = fine_tune(quick(moods, epochs=2), overwrite=True)
+    assert replaced.steps == 12 and Result.load(finished.run_folder).rows == replaced.rows
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_run_that_was_cut_off_before_a_setting_existed_is_continued(quick: Quick, moods: Any) -> None:
+    settings = quick(moods, epochs=2)
+
+    def interrupt(done: int, total: int) -> None:
+        if done == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fine_tune(settings, progress=interrupt)
+    path = Path(settings.output) / "settings.json"
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps({name: value for name, value in values.items() if name != "published"}))
+    reports: list[int] = []
+    fine_tune(settings, progress=lambda done, total: reports.append(done))
+    assert reports == list(range(7, 13))  # from the checkpoint at the end of the first epoch
+
+
+def test_a_link_to_a_run_stays_a_link(quick: Quick, moods: Any, tmp_path: Path) -> None:
+    (tmp_path / "disk" / "run").mkdir(parents=True)
+    (tmp_path / "run").symlink_to(tmp_path / "disk" / "run")
+    fine_tune(quick(moods, epochs=1))
+    assert fine_tune(quick(moods, epochs=2), overwrite=True).steps == 12
+    assert (tmp_path / "run").is_symlink() and (tmp_path / "disk" / "run" / "result.json").is_file()
+    assert [path.name for path in (tmp_path / "disk").iterdir()] == ["run"]
+
+
+def test_a_run_that_another_process_makes_is_left_to_it(quick: Quick, moods: Any) -> None:
+    settings = quick(moods, epochs=1)
+    Path(settings.output).parent.mkdir(parents=True, exist_ok=True)
+    with Lock(Path(settings.output)), pytest.raises(BusyError, match=r"is writing to .*; wait until it ends"):
+        fine_tune(settings)
+    assert fine_tune(settings).steps == 6
+
+
 def task_of(folder: Path, train: list[str], dev: list[str]) -> Any:
     for split, rows in (("train", train), ("dev", dev)):
         (folder / f"{split}.csv").write_text("text,label\n" + "\n".join(rows) + "\n")
@@ -111,7 +178,7 @@ def test_a_run_from_before_a_setting_existed_has_its_default(quick: Quick, moods
     first = fine_tune(settings)
     path = Path(settings.output) / "settings.json"
     values = json.loads(path.read_text())
-    assert set(values) == set(TuneSettings.__dataclass_fields__) - {"output"}
+    assert set(values) == set(TuneSettings.__dataclass_fields__) - {"output"} | {"format", "verb"}
     later = ("method", "strength", "published", "layer", "track_hulls")
     path.write_text(json.dumps({name: value for name, value in values.items() if name not in later}))
     assert fine_tune(settings).rows == first.rows

@@ -49,7 +49,7 @@ def test_pooling_follows_the_task() -> None:
 def test_settings_need_no_torch() -> None:
     code = "import sys; from theodolite.tuning import PRESETS, TuneSettings; print('torch' in sys.modules, len(PRESETS))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "3"]
+    assert done.stdout.split() == ["False", "4"]
 
 
 def test_a_missing_extra_raises_one_sentence() -> None:

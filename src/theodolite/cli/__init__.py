@@ -10,12 +10,14 @@ def main() -> None:
     """Entry point of the command `theodolite`."""
     try:
         from theodolite.cli.app import app
+        from theodolite.cli.output import end_on_sigterm
 
         arguments = sys.argv[1:]
         if "--debug" in arguments:  # allowed anywhere, before or after the verb
             arguments.remove("--debug")
             os.environ["THEODOLITE_DEBUG"] = "1"
+        end_on_sigterm()
         app(arguments, prog_name="theodolite")
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interruption:
         print("theodolite: interrupted", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(143 if type(interruption).__name__ == "Terminated" else 130)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import Output, guarded
+from theodolite.cli.output import CHECK_FAILED, Output, guarded
 
 
 @guarded
@@ -36,6 +37,9 @@ def compare_command(
     output: opt.Output = None,
     report: opt.Report = None,
     text: opt.Text = True,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with code 1 if a metric got worse, beyond doubt and by more than 5 %.")
+    ] = False,
     **_reading: Any,
 ) -> None:
     """Show how the metrics differ between two spaces.
@@ -49,9 +53,18 @@ def compare_command(
       theodolite compare a.npy b.npy --independent --metrics iso_score,mean_cosine
       theodolite compare bert-base-uncased tuned/model --task stsb --unit tokens
     """  # noqa: D301  # \b keeps the lines of the example apart
-    from theodolite.verbs.comparing import compare
+    from theodolite.advice.gate import worse_metrics
+    from theodolite.verbs.comparing import BOOTSTRAP, compare
 
     target = Output(as_json, output, report, text)
-    result = compare(before, after, **opt.typed_options(context, "before", "after", *opt.PRINTING))
+    verb_options = opt.typed_options(context, "before", "after", "strict", *opt.PRINTING)
+    if strict:  # judged by intervals, which layers have only if they are asked for
+        verb_options.setdefault("bootstrap", BOOTSTRAP)
+    result = compare(before, after, **verb_options)
+    worse = worse_metrics(result) if strict else []
     target.show(result)
     target.finish(result)
+    for sentence in worse:
+        print(sentence, file=sys.stderr)
+    if worse:
+        raise typer.Exit(CHECK_FAILED)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from theodolite.cli.output import guarded, show
+from theodolite.cli.output import guarded, say, show
 
 
 @guarded
@@ -32,13 +32,13 @@ def demo_command(
     from theodolite.verbs.demonstrating import demo, static_demo
 
     if not static:
-        print("Encoder: all-MiniLM-L6-v2, 6 layers, d = 384, contrastively fine-tuned.\n")
+        say("Encoder: all-MiniLM-L6-v2, 6 layers, d = 384, contrastively fine-tuned.\n")
     for result in static_demo(to) if static else demo(to):
         show(result)
         print()
     if static:
-        print(f"In {to}: vectors.npy, the repaired vectors, the fitted repairs, and rows.json with all numbers.")
-        print(f"Next: theodolite survey {to}/vectors.npy --bootstrap 200")
+        say(f"In {to}: vectors.npy, the repaired vectors, the fitted repairs, and rows.json with all numbers.")
+        say(f"Next: theodolite survey {to}/vectors.npy --bootstrap 200")
     else:
-        print(f"In {to}: the fine-tuned encoders (tuned-pairs/model, tuned-topics/model), sentences.npy, and rows.parquet.")
-        print(f"Next: theodolite survey {to}/sentences.npy")
+        say(f"In {to}: the fine-tuned encoders (tuned-pairs/model, tuned-topics/model), sentences.npy, and rows.parquet.")
+        say(f"Next: theodolite survey {to}/sentences.npy")

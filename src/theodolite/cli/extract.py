@@ -35,7 +35,8 @@ def extract_command(
       theodolite extract ./my-encoder --texts sentences.txt --to sentences
       theodolite extract ./my-encoder --own train=tags.conllu --kind tagging --split train --to words
     """  # noqa: D301  # \b keeps the lines of the example apart
+    from theodolite.models.token_counts import counts_line
     from theodolite.verbs.extracting import extract
 
     space = extract(model, **opt.typed_options(context, "model"))
-    print(f"{space!r}\nwritten to {to}; measure it with: theodolite survey {to}")
+    print(f"{space!r}\n{counts_line(space.origin.counts)}\nwritten to {to}; measure it with: theodolite survey {to}")

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-UNITS = "tokens, cls, mean, max, last, words, pairs"
+UNITS = "text, tokens, cls, mean, max, last, words, pairs"
 
 Metrics = Annotated[
     str | None, typer.Option(help="Metrics to measure, separated by commas; see survey --list-metrics.", metavar="LIST")
@@ -40,6 +40,14 @@ READING: dict[str, Any] = {
         "LIST",
         "Vector columns of a table, separated by commas: names, first:last, patterns (dim_*), or one list column.",
     ),
+    "delimiter": _option(str | None, "TEXT", "What separates the cells of a .csv, .tsv or .txt table; found by default."),
+    "header": _option(
+        bool | None,
+        "",
+        "Whether its first line names the columns; without, they are 0, 1, 2, ...",
+        "--header/--no-header",
+        show_default=False,
+    ),
     "task": _option(str | None, "NAME", "A task by name, such as stsb, cola or pos."),
     "split": _option(str | None, "NAME", "Split of the task; the scored one (dev or test) by default."),
     "data": _option(str | None, "FOLDER", "Folder with the task's own release files; the Hugging Face Hub without it."),
@@ -57,7 +65,9 @@ READING: dict[str, Any] = {
     ),
     "score_range": _option(str | None, "LOW,HIGH", "Lowest and highest score of your own pairs, such as 0,5."),
     "encoding": _option(str | None, "NAME", "Encoding of the files, if it is not the usual one."),
-    "unit": _option(str | None, "UNIT", f"What gets a vector: {UNITS}; the task's own by default."),
+    "unit": _option(
+        str | None, "UNIT", f"What gets a vector: {UNITS}; text for sentence models, otherwise the task's own by default."
+    ),
     "layers": _option(str, "LIST", "all, last, or numbers separated by commas; 0 is the embeddings."),
     "specials": _option(bool, "", "Count special tokens among the tokens.", "--specials"),
     "batch_size": _option(int | None, "N", "Texts per batch; chosen by length by default.", min=1),
@@ -66,6 +76,9 @@ READING: dict[str, Any] = {
     "max_length": _option(int | None, "N", "Number of tokens that a text is cut to.", min=1),
     "revision": _option(str | None, "NAME", "Revision of the model on the Hub."),
     "trust_remote_code": _option(bool, "", "Run code that comes with the model.", "--trust-remote-code"),
+    "allow_unknown": _option(
+        bool, "", "Go on even if a fifth of the tokens or more is unknown to the tokenizer.", "--allow-unknown"
+    ),
 }
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]

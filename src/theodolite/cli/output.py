@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import typer
 
 from theodolite.core.options import ON_COMMAND_LINE
+from theodolite.core.text import plain_json, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,17 +23,19 @@ if TYPE_CHECKING:
 CHECK_FAILED = 1
 WRONG_USE = 2
 INTERRUPTED = 130
+TERMINATED = 143
 
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
 
 
 def guarded(command: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
-    """A command whose user errors are one line on stderr with exit code 2, and whose interruption is exit code 130."""
+    """A command whose user errors are one line on stderr with exit code 2, and whose interruption is exit code 130 or 143."""
 
     @functools.wraps(command)
     def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
         token = ON_COMMAND_LINE.set(True)
+        usual, warnings.formatwarning = warnings.formatwarning, _warning_line
         try:
             return command(*args, **kwargs)
         except BrokenPipeError:
@@ -39,15 +43,56 @@ def guarded(command: Callable[Arguments, Returned]) -> Callable[Arguments, Retur
         except (ValueError, OSError, ImportError, MemoryError) as error:
             if os.environ.get("THEODOLITE_DEBUG", "") not in ("", "0"):
                 raise
-            print(f"theodolite: {_one_line(error)}", file=sys.stderr)
+            say(f"theodolite: {_one_line(error)}", to_stderr=True)
             raise typer.Exit(WRONG_USE) from None
-        except KeyboardInterrupt:
-            print("theodolite: interrupted; nothing half-written is left behind", file=sys.stderr)
-            raise typer.Exit(INTERRUPTED) from None
+        except KeyboardInterrupt as interruption:
+            say(f"theodolite: {_interrupted()}", to_stderr=True)
+            raise typer.Exit(exit_code(interruption)) from None
         finally:
             ON_COMMAND_LINE.reset(token)
+            warnings.formatwarning = usual
 
     return run
+
+
+def _interrupted() -> str:
+    from theodolite.core.files import UNFINISHED
+
+    begun = [str(folder) for folder in sorted(UNFINISHED) if folder.exists() and UNFINISHED.isdisjoint(folder.parents)]
+    if not begun:
+        return "interrupted; nothing half-written is left behind"
+    return f"interrupted; what was done so far is in {' and '.join(begun)}, and the same command continues from it"
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end by SIGTERM; it ends as if by Ctrl-C, so that what is being written is cleaned up."""
+
+
+def exit_code(interruption: KeyboardInterrupt) -> int:
+    """The exit code after an interruption, as shells have it: 128 and the number of the signal."""
+    return TERMINATED if isinstance(interruption, Terminated) else INTERRUPTED
+
+
+def end_on_sigterm() -> None:
+    """Have SIGTERM, which schedulers and containers send, end the process like Ctrl-C."""
+    import signal
+
+    def stop(number: int, frame: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not cut the cleaning up short
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, stop)
+
+
+def say(text: str, *, to_stderr: bool = False) -> None:
+    """Print lines in which no name from outside can steer the terminal."""
+    print("\n".join(map(visible, text.split("\n"))), file=sys.stderr if to_stderr else sys.stdout)
+
+
+def _warning_line(message: Any, category: type[Warning], *_: Any, **__: Any) -> str:
+    """A warning as one line without the code that gave it."""
+    kind = "warning" if category.__module__.startswith("theodolite") else category.__name__
+    return f"theodolite: {kind}: {' '.join(str(message).split())}\n"
 
 
 def _one_line(error: BaseException) -> str:
@@ -100,7 +145,7 @@ class Output:
 
     def _say(self, sentence: str) -> None:
         if not self.as_json:
-            print(f"\n{sentence}")
+            say(f"\n{sentence}")
 
 
 def show(result: Result) -> None:
@@ -122,4 +167,4 @@ def print_json(document: Any) -> None:
     """Print one JSON document to stdout."""
     import json
 
-    print(json.dumps(document, indent=1, ensure_ascii=False))
+    print(plain_json(json.dumps(document, indent=1, ensure_ascii=False)))

@@ -1,4 +1,4 @@
-"""`theodolite repair`: fit, apply, list."""
+"""`theodolite repair`: list, fit, apply, advise, export, check."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import console, guarded, show
+from theodolite.cli.output import CHECK_FAILED, Output, console, guarded, say, show
 
-app = typer.Typer(help="Fit a repair on vectors, and apply it to others.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Find out which repair helps, fit it on vectors, apply it to others, and ship it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 Vectors = Annotated[str, typer.Argument(metavar="PATH", help="File of vectors, folder of shards, or space.")]
 Layers = Annotated[str, typer.Option(help="Which layer of a space: last, or a number.", metavar="LAYER")]
@@ -38,7 +42,7 @@ def list_command() -> None:
 
 @app.command("fit")
 @guarded
-@opt.reading_options("key", "columns")
+@opt.reading_options("key", "columns", "delimiter", "header")
 def fit_command(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Which repair; see repair list.")],
@@ -72,32 +76,154 @@ def fit_command(
     from theodolite.verbs import repairing
 
     repair = repairing.fit(name, path, **opt.typed_options(context, "name", "path"))
-    print(f"{name} fitted on {path} and saved to {to}")
+    say(f"{name} fitted on {path} and saved to {to}")
     if pairs:
-        print(f"Pearson of cosines with scores {repair.pearson_before_:.4f} → {repair.pearson_:.4f} on these pairs")
+        say(f"Pearson of cosines with scores {repair.pearson_before_:.4f} → {repair.pearson_:.4f} on these pairs")
     elif hasattr(repair, "fit_pairs"):
-        print("its weights are all 1, which removes whole directions: --pairs and --scores let it learn them")
-    print(f"apply it with: theodolite repair apply {to} {path} --to repaired.npy")
+        say("its weights are all 1, which removes whole directions: --pairs and --scores let it learn them")
+    say(f"apply it with: theodolite repair apply {to} {path} --to repaired.npy")
 
 
 @app.command("apply")
 @guarded
-@opt.reading_options("key", "columns")
+@opt.reading_options("key", "columns", "delimiter", "header")
 def apply_command(
     context: typer.Context,
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder a repair was saved to.")],
     path: Vectors,
-    to: Annotated[str, typer.Option("--to", metavar="FILE", help="File to write: .npy, .safetensors or .parquet.")],
+    to: Annotated[
+        str, typer.Option("--to", metavar="FILE", help="File to write: .parquet, .csv, .tsv, .jsonl, .npy, .safetensors.")
+    ],
     layers: Layers = "last",
     overwrite: opt.Overwrite = False,
     **_reading: Any,
 ) -> None:
     """Apply a fitted repair to vectors, and write the result to a new file.
 
+    Other columns of a table (ids, texts) stay, in order, in a .parquet, .csv, .tsv or .jsonl file.
+
     \b
-    Example:
+    Examples:
       theodolite repair apply my-repair vectors.npy --to repaired.npy
+      theodolite repair apply my-repair docs.parquet --to repaired.parquet
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.verbs import repairing
 
     show(repairing.apply(folder, path, **opt.typed_options(context, "folder", "path")))
+
+
+@app.command("export")
+@guarded
+@opt.reading_options("revision")
+def export_command(
+    context: typer.Context,
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder a repair was saved to.")],
+    to: Annotated[str, typer.Option("--to", metavar="PATH", help="Folder to write; without MODEL also NAME.faiss or NAME.onnx.")],
+    model: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help="Model to put it into, by Hub id or folder.", show_default=False)
+    ] = None,
+    texts: Annotated[
+        str | None,
+        typer.Option(help="The texts of the fit, one per line, to check the model with.", metavar="FILE"),
+    ] = None,
+    prompt: Annotated[
+        str | None, typer.Option(help="What was put before every text, if not the model's default.", metavar="TEXT")
+    ] = None,
+    overwrite: opt.Overwrite = False,
+    **_reading: Any,
+) -> None:
+    """Put a repair into a copy of a model's folder, or write it for FAISS, as ONNX, or as arrays.
+
+    The repair goes where it was fitted: after the model's Normalize if on vectors of length 1, before it otherwise. The copy
+    loads in sentence-transformers without this program and without trusting remote code. Without MODEL, --to NAME.faiss is a
+    LinearTransform, NAME.onnx one Gemm, and any other name a folder with matrix.npy and bias.npy.
+
+    \b
+    Examples:
+      theodolite repair export my-repair my-model --to my-model-repaired
+      theodolite repair export my-repair --to my-repair.faiss
+    """  # noqa: D301  # \b keeps the lines of the example apart
+    from theodolite.verbs import repairing
+
+    show(repairing.export(folder, model, **opt.typed_options(context, "folder", "model")))
+
+
+@app.command("check")
+@guarded
+def check_command(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder that repair export wrote.")],
+) -> None:
+    """Repeat the self-test of an exported model; exit code 1 if it gives other vectors than when it was exported.
+
+    \b
+    Example:
+      theodolite repair check my-model-repaired
+    """  # noqa: D301  # \b keeps the lines of the example apart
+    from theodolite.verbs import repairing
+
+    result = repairing.check(folder)
+    show(result)
+    if any(finding.verdict == "bad" for finding in result.findings):
+        raise typer.Exit(CHECK_FAILED)
+
+
+@app.command("advise")
+@guarded
+@opt.reading_options()
+def advise_command(
+    context: typer.Context,
+    path: Annotated[str | None, typer.Argument(metavar="PATH", help="File of vectors, or space.", show_default=False)] = None,
+    model: opt.Model = None,
+    pairs: Annotated[
+        str | None, typer.Option(help="The other side of scored pairs, row by row with PATH.", metavar="FILE")
+    ] = None,
+    scores: Annotated[str | None, typer.Option(help="One score per pair, one per line or .npy.", metavar="FILE")] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Labels: a column of the space or table, or FILE[:COLUMN].", metavar="NAME")
+    ] = None,
+    queries: Annotated[str | None, typer.Option(help="Vectors of queries; PATH holds the documents.", metavar="FILE")] = None,
+    judgements: Annotated[
+        str | None, typer.Option(help="Table of query, document and grade; both by row number from 0.", metavar="FILE")
+    ] = None,
+    retrieval: Annotated[
+        str | None,
+        typer.Option(help="BEIR folder for --model: corpus.jsonl, queries.jsonl, qrels/*.tsv.", metavar="FOLDER"),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="spearman; knn_accuracy or linear_accuracy; ndcg@K, recall@K or mrr; the first that fits by default.",
+            metavar="NAME",
+        ),
+    ] = None,
+    folds: Annotated[int, typer.Option(help="Number of folds, at least 3.", metavar="N")] = 5,
+    sample: Annotated[int, typer.Option(help="Most pairs, texts or queries to look at.", min=2, metavar="N")] = 10_000,
+    seed: opt.Seed = 0,
+    layers: Layers = "last",
+    as_json: opt.AsJson = False,
+    output: opt.Output = None,
+    report: opt.Report = None,
+    text: opt.Text = True,
+    **_reading: Any,
+) -> None:
+    """Find the repair that helps on your own data, or learn that none does.
+
+    Every repair is tried by nested cross-validation on your scored pairs, labels, or queries with judged documents. One is
+    recommended only if the lower limit of its gain is above 0. What compression costs is measured too.
+
+    \b
+    Examples:
+      theodolite repair advise a.npy --pairs b.npy --scores scores.txt
+      theodolite repair advise vectors.parquet --columns embedding --labels topic
+      theodolite repair advise docs.npy --queries queries.npy --judgements qrels.tsv
+      theodolite repair advise -m ./my-encoder --retrieval ./scifact --metric recall@100
+      theodolite repair advise -m ./my-encoder --task stsb
+    """  # noqa: D301  # \b keeps the lines of the example apart
+    from theodolite.verbs.advising import advise
+
+    if bool(path) == bool(model):
+        raise ValueError("give vectors (theodolite repair advise vectors.npy) or an encoder (--model), one of them")
+    target = Output(as_json, output, report, text)
+    result = advise(path or model, **opt.typed_options(context, "path", "model", *opt.PRINTING))
+    target.show(result)
+    target.finish(result)

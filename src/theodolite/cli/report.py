@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import guarded
+from theodolite.cli.output import guarded, say
 
 
 @guarded
@@ -44,6 +44,6 @@ def report_command(
     from theodolite.reports.drawing import report
 
     path = report(results, **opt.typed_options(context, "results"))
-    print(f"report written to {path}")
+    say(f"report written to {path}")
     if figures is not None:
-        print(f"figures written to {figures}")
+        say(f"figures written to {figures}")

@@ -1,14 +1,15 @@
-"""`theodolite study`: list, show, run, check."""
+"""`theodolite study`: list, show, run, check, export."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import CHECK_FAILED, console, guarded, print_json, show
+from theodolite.cli.output import CHECK_FAILED, console, guarded, print_json, say, show
 
 app = typer.Typer(
     help="Run a paper's experiments on your models, and judge its claims by what was measured.",
@@ -117,7 +118,8 @@ def run_command(
     chosen = study(name)
     typed = opt.typed_options(context, "name", "models", "as_json")
     if dry_run:
-        print(chosen.plan(models, **{key: value for key, value in typed.items() if key not in ("dry_run", "jobs", "text")}))
+        options = {key: value for key, value in typed.items() if key not in ("dry_run", "jobs", "text")}
+        say(str(chosen.plan(models, **options)))
         return
     result = chosen.run(models, **typed)
     page = result.report(chosen.folder(to) / "report.html", text=text)
@@ -125,7 +127,7 @@ def run_command(
         print_json(result.to_dict())
     else:
         show(result)
-        print(f"report: {page}; rows: {page.with_name('rows.parquet')}")
+        say(f"report: {page}; rows: {page.with_name('rows.parquet')}")
     if result.provenance["failed"]:
         raise typer.Exit(CHECK_FAILED)
 
@@ -135,7 +137,10 @@ def run_command(
 def check_command(
     name: Name,
     to: Run = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a claim does not hold.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a claim is contradicted.")] = False,
+    page: Annotated[
+        Path | None, typer.Option(help="Also write the run with these verdicts as a page (.html or .md).", metavar="FILE")
+    ] = None,
     as_json: opt.AsJson = False,
 ) -> None:
     """Compare a run's numbers with the printed ones, side by side, and judge the claims again.
@@ -151,11 +156,35 @@ def check_command(
     from theodolite.studies import study
 
     check = study(name).check(to)
+    if page is not None and check.result is not None:
+        check.result.report(page)
     if as_json:
         print_json(
             {"checked": [asdict(each) for each in check.comparisons], "verdicts": [asdict(each) for each in check.verdicts]}
         )
     else:
+        if check.quick:
+            print("Quick run, not final: small sizes, wide intervals.")
         print_blocks([*comparison_blocks(check.comparisons), *verdict_blocks(check.verdicts)], console())
-    if strict and any(each.measured.outcome == "does not hold" for each in check.verdicts):
+    if strict and any(each.measured.outcome == "contradicted" for each in check.verdicts):
         raise typer.Exit(CHECK_FAILED)
+
+
+@app.command("export")
+@guarded
+def export_command(
+    name: Name,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to write.")],
+    to: Run = None,
+) -> None:
+    """Write a run's rows and item-level records, with the hashes of its steps, without weights, vectors or texts.
+
+    The folder can be committed; `study check` and `report` read it as they read a run.
+
+    \b
+    Example:
+      theodolite study export rp21 records/rp21
+    """  # noqa: D301  # \b keeps the lines of the example apart
+    from theodolite.studies import study
+
+    print(f"records: {study(name).export(folder, to=to)}")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import Output, console, guarded
+from theodolite.cli.output import CHECK_FAILED, Output, console, guarded
 
 
 @guarded
@@ -32,6 +32,7 @@ def survey_command(
     output: opt.Output = None,
     report: opt.Report = None,
     text: opt.Text = True,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if a finding is bad.")] = False,
     list_metrics: Annotated[bool, typer.Option("--list-metrics", help="List all metrics and exit.")] = False,
     **_reading: Any,
 ) -> None:
@@ -55,13 +56,17 @@ def survey_command(
         return
     if bool(paths) == bool(model):
         raise ValueError("give files of vectors (theodolite survey vectors.npy) or an encoder (--model with --task), one of them")
+    if strict and not (findings and store):
+        raise ValueError(f"--strict judges by findings; leave {'--no-findings' if store else '--no-store'} out")
     target = Output(as_json, output, report, text)
-    verb_options = opt.typed_options(context, "paths", "model", "list_metrics", *opt.PRINTING)
+    verb_options = opt.typed_options(context, "paths", "model", "list_metrics", "strict", *opt.PRINTING)
     results = []
     for source in paths or [str(model)]:
         results.append(survey(source, **verb_options))
         target.show(results[-1])
     target.finish(Result.joined(results))
+    if strict and any(finding.verdict == "bad" for result in results for finding in result.findings):
+        raise typer.Exit(CHECK_FAILED)
 
 
 def _print_metrics() -> None:

@@ -12,7 +12,19 @@ from theodolite.cli.output import guarded, print_json, show
 
 @guarded
 @opt.reading_options(
-    "task", "data", "own", "kind", "column", "score_range", "encoding", "max_length", "revision", "trust_remote_code"
+    "task",
+    "data",
+    "own",
+    "kind",
+    "column",
+    "score_range",
+    "delimiter",
+    "header",
+    "encoding",
+    "max_length",
+    "revision",
+    "trust_remote_code",
+    "allow_unknown",
 )
 def tune_command(
     context: typer.Context,
@@ -26,14 +38,16 @@ def tune_command(
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="Hyper-parameters of a paper: rp21, il23 or zs22; one that fits the task by default.", metavar="NAME"),
+        typer.Option(
+            help="Hyper-parameters of a paper: rp21, il23, zs22 or isobn; one that fits the task by default.", metavar="NAME"
+        ),
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the training examples.", min=1, metavar="N")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Examples per batch.", min=1, metavar="N")] = None,
     learning_rate: Annotated[
         float | None, typer.Option("--learning-rate", "--lr", help="Peak learning rate.", metavar="X")
     ] = None,
-    pooling: Annotated[str | None, typer.Option(help="mean or cls.", metavar="NAME")] = None,
+    pooling: Annotated[str | None, typer.Option(help="mean, cls or last (the last token, for decoders).", metavar="NAME")] = None,
     method: Annotated[
         str,
         typer.Option(

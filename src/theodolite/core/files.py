@@ -1,23 +1,73 @@
-"""Files and folders that are whole or absent: written under a temporary name, synced, then renamed; one writer at a time."""
+"""Files and folders that are whole or absent, ours, and written by one process at a time.
+
+One rule for every verb: what exists is replaced only on request, a folder only if a marker in it proves that this package wrote
+it, and only by renaming a complete copy that was written next to it. A process that is killed at any point leaves the old content
+or the new one under its name or in a hidden folder next to it, from which the next reader or writer puts it back.
+"""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
-import secrets
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from theodolite.core.options import option
 
+# Seconds to wait for another process that writes the same thing, if writing it takes moments.
+WAIT = 10.0
+# Folders in which this process has begun work that the same command would continue; an interruption names those that exist.
+UNFINISHED: set[Path] = set()
+
 
 class BusyError(OSError):
     """Another process is writing to the same place."""
+
+
+@dataclass(frozen=True)
+class Marker:
+    """How the folders of a verb are known: a JSON file in them that has its format and the verb.
+
+    Parameters
+    ----------
+    file
+        Name of the file, such as `space.json`.
+    verb
+        The verb that writes such folders.
+    format
+        The format that it writes.
+    """
+
+    file: str
+    verb: str
+    format: int = 1
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What the file contains, besides what else its writer puts there."""
+        return {"format": self.format, "verb": self.verb}
+
+    def is_in(self, folder: Path) -> bool:
+        """Whether the folder was provably written by the verb.
+
+        Parameters
+        ----------
+        folder
+            Any path; it need not exist.
+        """
+        try:
+            content = json.loads((folder / self.file).read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return False
+        return isinstance(content, dict) and type(content.get("format")) is int and content.get("verb") == self.verb
 
 
 def sync(path: Path) -> None:
@@ -47,8 +97,48 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def natural_key(name: str) -> list[tuple[int, int | str]]:
-    """A sort key for file names under which numbers count by value.
+def sync_all(folder: Path) -> None:
+    """Wait until a folder and all that is in it would survive a power cut.
+
+    Parameters
+    ----------
+    folder
+        An existing folder.
+    """
+    for path in (*folder.rglob("*"), folder):
+        sync(path)
+
+
+def hashes_in(folder: Path) -> dict[str, str]:
+    """The SHA-256 of every file in a folder and in the folders in it, by relative name.
+
+    Parameters
+    ----------
+    folder
+        An existing folder.
+    """
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): sha256_of(path) for path in files}
+
+
+def changed_file(folder: Path, hashes: Mapping[str, str]) -> Path | None:
+    """The first file that is missing or has another hash than it had; None if all are as they were.
+
+    Parameters
+    ----------
+    folder
+        The folder of the files.
+    hashes
+        Their hashes by relative name, from `hashes_in`.
+    """
+    for name, digest in hashes.items():
+        if not (folder / name).is_file() or sha256_of(folder / name) != digest:
+            return folder / name
+    return None
+
+
+def natural_key(name: str) -> tuple[list[tuple[int, int | str]], str]:
+    """A sort key for file names under which numbers count by value: the one order of shards, whoever reads them.
 
     Parameters
     ----------
@@ -61,7 +151,45 @@ def natural_key(name: str) -> list[tuple[int, int | str]]:
     ['shard-2', 'shard-10']
     """
     # Not isdigit(): it accepts characters such as ², which int() does not.
-    return [(0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"(\d+)", name)]
+    parts: list[tuple[int, int | str]] = [(0, int(x)) if x.isdecimal() else (1, x) for x in re.split(r"(\d+)", name)]
+    return parts, name  # the name itself orders 1 and 01
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text.
+
+    Parameters
+    ----------
+    text
+        The text; bytes are UTF-8.
+
+    Raises
+    ------
+    ValueError
+        It is not JSON, or nested so deeply that the parser gives up.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def require_regular(path: Path) -> Path:
+    """The path, unless it is a pipe, a socket or a device: reading one may never end, and can be done once at most.
+
+    Parameters
+    ----------
+    path
+        An existing file or folder.
+
+    Raises
+    ------
+    ValueError
+        It is neither a file nor a folder.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ValueError(f"{path} is a pipe or a device, which cannot be read twice; write its content to a file first")
+    return path
 
 
 def require_free(path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
@@ -93,7 +221,7 @@ def require_free(path: str | os.PathLike[str], *, overwrite: bool = False) -> Pa
     return path
 
 
-def require_free_folder(folder: str | os.PathLike[str], *, overwrite: bool = False, marker: str = "") -> Path:
+def require_free_folder(folder: str | os.PathLike[str], *, overwrite: bool = False, marker: Marker | None = None) -> Path:
     """The folder, if it does not exist yet or may be replaced; called before long work rather than after it.
 
     Parameters
@@ -103,7 +231,7 @@ def require_free_folder(folder: str | os.PathLike[str], *, overwrite: bool = Fal
     overwrite
         Whether a folder that exists may be replaced; a file never is.
     marker
-        Name of a file that shows that the folder is ours, such as `space.json`: a folder without it is never replaced.
+        What proves that the folder is ours: one without it is never replaced. None only for a folder inside one that is ours.
 
     Raises
     ------
@@ -111,20 +239,37 @@ def require_free_folder(folder: str | os.PathLike[str], *, overwrite: bool = Fal
         There is a file or folder of that name that may not be replaced.
     """
     folder = Path(folder)
+    recover_folder(folder)
     if not folder.exists() and not folder.is_symlink():
         return folder
     if not folder.is_dir():
         raise FileExistsError(f"{folder} exists and is not a folder, so it is not replaced; choose another name")
+    if marker is not None and overwrite and not marker.is_in(folder):
+        fault = f"exists and does not contain a {marker.file} of the verb {marker.verb}, so it is not replaced"
+        raise FileExistsError(f"{folder} {fault}; choose another folder")
     if not overwrite:
         raise FileExistsError(f"{folder} exists already; choose another folder, or replace it with {option('overwrite')}")
-    if marker and not (folder / marker).is_file():
-        raise FileExistsError(f"{folder} exists and does not contain {marker}, so it is not replaced; choose another folder")
     return folder
+
+
+def require_outside(target: Path, source: str | os.PathLike[str] | None) -> None:
+    """Raise an error if replacing a folder would delete what it is made from.
+
+    Parameters
+    ----------
+    target
+        The folder that is going to be replaced.
+    source
+        A file or folder that is read to make it; what does not exist, such as a Hub id, and None are never inside.
+    """
+    written, read = target.resolve(), Path(source or "/").resolve()
+    if read.exists() and (written == read or written in read.parents):
+        raise ValueError(f"{target} is replaced, but {source} in it is needed to make it; write it somewhere else")
 
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[Path]:
-    """Write a file that appears under its name only once it is complete and on disk.
+    """Write a file that appears under its name only once it is complete and on disk; by one process at a time.
 
     Parameters
     ----------
@@ -137,16 +282,24 @@ def whole_file(path: str | os.PathLike[str], *, overwrite: bool = True) -> Itera
     ------
     Path
         A temporary name in the same folder, to write to. It is removed if the block raises.
+
+    Raises
+    ------
+    BusyError
+        Another process is writing the same file, and goes on doing so for more than `WAIT` seconds.
     """
     path = require_free(path, overwrite=overwrite)
-    # With the number of the process: two that write the same file do not share a partial one.
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        sync(partial)  # before the rename, or a power cut could leave the new name with no content
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with Lock(path, wait=WAIT, required=False) as lock:
+        path = require_free(path, overwrite=overwrite)  # another process may have written it while this one waited
+        # Under the lock the name is always the same, so that what a killed process left is written over.
+        partial = path.with_name(f".{path.name}.partial" if lock.held else f".{path.name}.{os.getpid()}.partial")
+        try:
+            yield partial
+            sync(partial)  # before the rename, or a power cut could leave the new name with no content
+            partial.replace(path)
+            sync(path.parent)
+        finally:
+            partial.unlink(missing_ok=True)
 
 
 def write_text(path: str | os.PathLike[str], text: str, *, overwrite: bool = True) -> None:
@@ -179,36 +332,46 @@ def write_json(path: str | os.PathLike[str], values: Any) -> None:
 
 
 @contextmanager
-def whole_folder(target: str | os.PathLike[str], *, overwrite: bool = False, marker: str = "") -> Iterator[Path]:
-    """Fill a folder that appears under its name only once it is complete and on disk.
+def whole_folder(target: str | os.PathLike[str], *, overwrite: bool = False, marker: Marker | None = None) -> Iterator[Path]:
+    """Fill a folder that appears under its name only once it is complete and on disk; by one process at a time.
 
     Parameters
     ----------
     target
-        The name the folder gets in the end.
+        The name the folder gets in the end; folders above it are made.
     overwrite
         Whether a folder of that name may be replaced; it is replaced only after the new one is complete.
     marker
-        Name of a file without which a folder is never replaced; see `require_free_folder`.
+        What proves that a folder may be replaced; see `require_free_folder`.
 
     Yields
     ------
     Path
         A temporary folder next to the target, to write into. It is removed if the block raises.
+
+    Raises
+    ------
+    BusyError
+        Another process is writing the same folder, and goes on doing so for more than `WAIT` seconds.
+    FileExistsError
+        There is a file or folder of that name that may not be replaced.
     """
-    target = Path(target)
-    undo_half_replacement(target)
     require_free_folder(target, overwrite=overwrite, marker=marker)
-    # Not tempfile.mkdtemp: its folders can be read by their owner only.
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    partial.mkdir(parents=True)
-    try:
-        yield partial
-        for path in (*partial.rglob("*"), partial):
-            sync(path)
-        replace_folder(partial, target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    # The real path: two names of one folder share one lock, and renaming works on the folder, not on a link to it.
+    target = Path(os.path.realpath(target))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with Lock(target, wait=WAIT):
+        undo_half_replacement(target)
+        require_free_folder(target, overwrite=overwrite, marker=marker)
+        partial = hidden(target, "new")
+        shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+        partial.mkdir()
+        try:
+            yield partial
+            sync_all(partial)
+            replace_folder(partial, target)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 def replace_folder(partial: Path, target: Path) -> None:
@@ -219,8 +382,9 @@ def replace_folder(partial: Path, target: Path) -> None:
     partial
         The finished folder, in the same folder as the target.
     target
-        The name it gets.
+        The name it gets; the caller holds its lock.
     """
+    undo_half_replacement(target)
     if target.exists():
         target.rename(set_aside(target))
     try:
@@ -236,15 +400,93 @@ def undo_half_replacement(target: Path) -> None:
     Parameters
     ----------
     target
-        The name that the folder has, or should have.
+        The name that the folder has, or should have; the caller holds its lock.
     """
-    old = set_aside(target)
+    old, rubbish = set_aside(target), hidden(target, "rubbish")
+    shutil.rmtree(rubbish, ignore_errors=True)
     if not old.exists():
         return
     if target.exists():
-        shutil.rmtree(old)
+        old.rename(rubbish)  # first, so that what is deleted by half is never restored
+        shutil.rmtree(rubbish, ignore_errors=True)
     else:
         old.rename(target)
+
+
+def recover_folder(target: Path) -> None:
+    """Restore a folder that a killed process had set aside; called before a folder is read or looked for.
+
+    Parameters
+    ----------
+    target
+        The name that the folder should have.
+
+    Raises
+    ------
+    BusyError
+        Another process is replacing the folder, and goes on doing so for more than `WAIT` seconds.
+    """
+    target = Path(os.path.realpath(target))
+    if not target.exists() and set_aside(target).exists():
+        with Lock(target, wait=WAIT):
+            undo_half_replacement(target)
+
+
+@contextmanager
+def whole_files(folder: Path, name: str) -> Iterator[Path]:
+    """Write several files into a folder that has other files too: all of them or none; by one process at a time.
+
+    Parameters
+    ----------
+    folder
+        The folder, which exists.
+    name
+        The file that describes the others; it is put in its place after them.
+
+    Yields
+    ------
+    Path
+        A temporary folder to write into; its files get the same relative names in `folder`.
+    """
+    with Lock(folder / name, wait=WAIT):
+        complete, partial = hidden(folder / name, "complete"), hidden(folder / name, "new")
+        _move_files(complete, folder, name)
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        try:
+            yield partial
+            sync_all(partial)
+            partial.rename(complete)  # from here on, the new files count: whoever comes next moves them
+            sync(folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        _move_files(complete, folder, name)
+
+
+def recover_files(folder: Path, name: str) -> None:
+    """Put in place what a process completed inside `whole_files` before it was killed; called before the files are read.
+
+    Parameters
+    ----------
+    folder
+        The folder of the files.
+    name
+        The file that describes the others.
+    """
+    complete = hidden(folder / name, "complete")
+    if complete.exists():
+        with Lock(folder / name, wait=WAIT):
+            _move_files(complete, folder, name)
+
+
+def _move_files(complete: Path, folder: Path, last: str) -> None:
+    paths = [path for path in complete.rglob("*") if path.is_file()] if complete.exists() else []
+    for path in sorted(paths, key=lambda path: path == complete / last):
+        target = folder / path.relative_to(complete)
+        target.parent.mkdir(exist_ok=True)
+        path.replace(target)
+        sync(target.parent)
+    shutil.rmtree(complete, ignore_errors=True)
 
 
 def set_aside(target: Path) -> Path:
@@ -255,7 +497,20 @@ def set_aside(target: Path) -> Path:
     target
         The name that both share.
     """
-    return target.with_name(f".{target.name}.old")
+    return hidden(target, "old")
+
+
+def hidden(target: Path, what: str) -> Path:
+    """A name next to a file or folder for what is not visible yet, or not any more.
+
+    Parameters
+    ----------
+    target
+        The file or folder.
+    what
+        What is there: `new` while it is written, `complete` or `old` while it is replaced, `rubbish` while it is deleted.
+    """
+    return target.with_name(f".{target.name}.theodolite-{what}")
 
 
 class Lock:
@@ -268,6 +523,10 @@ class Lock:
     ----------
     target
         The file or folder to be written; the lock is a hidden file next to it.
+    wait
+        Seconds to wait for another process; `math.inf` waits until it ends.
+    required
+        Whether a disk that cannot lock files is an error. Otherwise nothing is locked there, and `held` is False.
 
     Raises
     ------
@@ -275,10 +534,23 @@ class Lock:
         Another process holds the lock; the message names it.
     """
 
-    def __init__(self, target: Path) -> None:
+    def __init__(self, target: Path, *, wait: float = 0.0, required: bool = True) -> None:
         self.path = target.with_name(f".{target.name}.lock")
-        self._handle: int | None = _acquire(self.path, target)
+        deadline = time.monotonic() + wait
+        while True:
+            try:
+                self._handle = _acquire(self.path, target, required=required)
+                break
+            except BusyError:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(0.02)
         self._holder = os.getpid()
+
+    @property
+    def held(self) -> bool:
+        """Whether the lock is ours."""
+        return self._handle is not None
 
     def __enter__(self) -> Lock:
         return self
@@ -290,13 +562,15 @@ class Lock:
         """Let others write; releasing twice does nothing."""
         if self._handle is None:
             return
-        if os.getpid() == self._holder:  # a forked child has the handle too, but must not give up its parent's lock
-            self.path.unlink(missing_ok=True)  # before the lock opens: whoever holds this file next sees that it is gone
-        os.close(self._handle)
-        self._handle = None
+        try:
+            if os.getpid() == self._holder:  # a forked child has the handle too, but must not give up its parent's lock
+                self.path.unlink(missing_ok=True)  # before the lock opens: whoever holds this file next sees that it is gone
+        finally:
+            os.close(self._handle)
+            self._handle = None
 
 
-def _acquire(path: Path, target: Path) -> int:
+def _acquire(path: Path, target: Path, *, required: bool) -> int | None:
     import fcntl  # Unix only
 
     while True:
@@ -309,11 +583,15 @@ def _acquire(path: Path, target: Path) -> int:
             raise BusyError(f"process {holder} is writing to {target}; wait until it ends, or choose another name") from None
         except OSError as error:
             os.close(handle)
+            if not required and error.errno in (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK):
+                path.unlink(missing_ok=True)
+                return None
             raise OSError(f"{target.parent} cannot lock files ({error}); write to a local disk, then move the folder") from error
         # The holder before us may have removed the file after we opened it: the lock is then on a file that no one else finds.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), path.stat()):
-                os.ftruncate(handle, 0)
-                os.write(handle, f"{os.getpid()}\n".encode())
+                with suppress(OSError):  # a full disk: the lock holds without the number too
+                    os.ftruncate(handle, 0)
+                    os.write(handle, f"{os.getpid()}\n".encode())
                 return handle
         os.close(handle)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -223,3 +224,92 @@ def half_samples(n: int, count: int, *, seed: int) -> list[NDArray[np.intp]]:
     """
     generator = np.random.default_rng(seed)
     return [np.sort(generator.permutation(n)[: n // 2]) for _ in range(count)]
+
+
+@dataclass(frozen=True)
+class Component:
+    """One source of chance in an estimate.
+
+    Parameters
+    ----------
+    source
+        What was drawn, in the plural: "fine-tuning seeds", "sentence pairs", "labels".
+    variance
+        Its part in the variance of the estimate.
+    degrees
+        Degrees of freedom that the variance was estimated with.
+    n
+        How many were drawn.
+    """
+
+    source: str
+    variance: float
+    degrees: float
+    n: int
+
+
+def component_interval(estimate: float, components: Sequence[Component], *, level: float = LEVEL) -> Interval:
+    """Student's interval of an estimate with several sources of chance; degrees of freedom by Satterthwaite (1946).
+
+    Parameters
+    ----------
+    estimate
+        The centre of the interval.
+    components
+        The sources of chance; there is no interval without any.
+    level
+        Coverage, between 0 and 1.
+    """
+    if not components or not math.isfinite(estimate):
+        return NO_INTERVAL
+    total = sum(part.variance for part in components)
+    if total <= 0:
+        return estimate, estimate
+    within = sum(part.variance**2 / part.degrees for part in components if math.isfinite(part.degrees))
+    return standard_error_interval(estimate, math.sqrt(total), total**2 / within if within else math.inf, level=level)
+
+
+def jackknife_variance(leave_one_out: ArrayLike) -> float:
+    """Tukey's variance of a statistic, from its values without each unit in turn.
+
+    Parameters
+    ----------
+    leave_one_out
+        The statistic without unit i, for every i; at least two.
+    """
+    values = np.asarray(leave_one_out, dtype=np.float64)
+    return float((len(values) - 1) / len(values) * np.square(values - values.mean()).sum())
+
+
+def units_needed(
+    distance: float, components: Sequence[Component], *, level: float = LEVEL, most: int = 10
+) -> tuple[str, int] | None:
+    """How many more units of the largest source of chance would bring an interval to one side, at the size observed.
+
+    Parameters
+    ----------
+    distance
+        How far the estimate is from the boundary.
+    components
+        The sources of chance now.
+    level
+        Coverage of the interval, between 0 and 1.
+    most
+        How many times what was drawn is considered at most.
+
+    Returns
+    -------
+    tuple
+        What to draw, and how many more; None if `most` times as many would not do.
+    """
+    if not components or distance <= 0:
+        return None
+    largest = max(components, key=lambda part: part.variance)
+    rest = [part for part in components if part is not largest]
+    for n in range(largest.n + 1, most * largest.n + 1):
+        # Degrees of freedom grow with the units, one for one.
+        more = replace(largest, variance=largest.variance * largest.n / n, degrees=largest.degrees + n - largest.n, n=n)
+        high = component_interval(0.0, [*rest, more], level=level)[1]
+        if high is not None and high < distance:
+            return largest.source, n - largest.n
+    return None

@@ -78,6 +78,8 @@ class Moments:
         if isinstance(X, cls):
             return X
         data = source(X)
+        if isinstance(data.moments, cls):
+            return data.moments
         few: list[Floats] = []
 
         def parts() -> Iterator[BlockMoments]:
@@ -213,7 +215,8 @@ class Moments:
         ValueError
             The file does not hold moments of this format.
         """
-        with np.load(path, allow_pickle=False) as stored:
+        # Opened here: np.load leaves a damaged archive open.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
             values: dict[str, Any] = dict(stored)
         if values.pop("format", 0) != FORMAT:
             raise ValueError(f"{path} does not hold moments in format {FORMAT}; write it with Moments.save")
@@ -245,16 +248,23 @@ class BlockMoments:
         longest = norms.max()
         if longest > LONGEST:
             raise ValueError(f"vectors of length {longest:.1e} overflow when squared; divide them all by that length")
-        if not 1e-12 < longest < 1e15:  # squares of such entries do not fit in float32
+        # Squares of such entries do not fit in float32; and next to a row of 1000 times the usual length, float32 would round
+        # the products of all others away.
+        if not 1e-12 < longest < 1e15 or longest > 1000 * float(np.median(norms)):
             block = block.astype(np.float64)
         # The mean of a few rows is close enough to the mean of all: what remains is corrected through `offset`.
         shift = block[:: -(-len(block) // SUM_RUN)].mean(axis=0)
         centred = block - shift
         offset = column_sums(centred) / len(block)
         products = centred.T @ centred
-        inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0).astype(block.dtype)
+        # Of tiny rows the squares would underflow and the inverse overflow: they are scaled before they are squared.
+        is_tiny = (norms > 0) & (norms < 1e-12)
+        inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=(norms > 0) & ~is_tiny).astype(block.dtype)
         squares = np.square(block, out=centred)  # reuses memory that is no longer needed
         unit_sum, unit_squares = column_sums(block, inverse), column_sums(squares, np.square(inverse))
+        if is_tiny.any():
+            units = block[is_tiny].astype(np.float64) / norms[is_tiny, None]
+            unit_sum, unit_squares = unit_sum + units.sum(axis=0), unit_squares + np.square(units).sum(axis=0)
         return cls(shift + offset, offset, products, unit_sum, unit_squares, norms)
 
 

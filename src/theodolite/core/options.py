@@ -40,6 +40,22 @@ def option(name: str, value: str = "") -> str:
     return f"{name}={value if is_expression else repr(value)}"
 
 
+def switched_off(name: str) -> str:
+    """A switch that is turned off, as the caller would type it.
+
+    Parameters
+    ----------
+    name
+        The name of the parameter in Python, such as `header`.
+
+    Examples
+    --------
+    >>> switched_off("header")
+    'header=False'
+    """
+    return _flag(f"no_{name}", "") if ON_COMMAND_LINE.get() else f"{name}=False"
+
+
 def command(words: str, **options: str) -> str:
     """A command line of theodolite that can be pasted into a shell, whoever the caller is.
 

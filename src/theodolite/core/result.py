@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
 
-from theodolite.core.files import sha256_of, whole_file, write_json
+from theodolite.core.files import Marker, recover_files, recover_folder, sha256_of, whole_files, write_json
 from theodolite.core.pictures import Picture, read_picture, write_picture
 from theodolite.core.rows import ROW_ENDINGS, Row, read_rows, write_rows
 
@@ -27,7 +27,8 @@ ROWS = "rows.parquet"
 AGAIN = "run the verb again"
 
 Severity: TypeAlias = Literal["good", "watch", "bad"]
-Outcome: TypeAlias = Literal["holds", "does not hold", "not decidable here"]
+# Of measured rows; and of printed ones, which have no intervals.
+Outcome: TypeAlias = Literal["supported", "contradicted", "inconclusive", "not measured", "agrees", "disagrees", "not printed"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
@@ -80,7 +81,11 @@ class Effect:
     low, high
         Its 95 % interval, if it has one.
     n, how
-        The number of units behind it, and how the interval was computed.
+        The number of units behind it, and what the interval covers.
+    primary
+        Whether it decides the verdict; otherwise it is only shown.
+    claimed
+        Where the claim expects it, such as "above 0".
     """
 
     name: str
@@ -89,6 +94,8 @@ class Effect:
     high: float | None = None
     n: int | None = None
     how: str = ""
+    primary: bool = True
+    claimed: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,13 +109,16 @@ class Judged:
     outcome, why
         The outcome, and one sentence with the figures behind it.
     effects
-        The quantities behind it.
+        The quantities behind it, those that decide first.
+    command
+        What to run to decide an open claim; empty if nothing has to be run.
     """
 
     source: str
     outcome: Outcome
     why: str
     effects: tuple[Effect, ...] = ()
+    command: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,33 +277,37 @@ class Result(Sequence[Row]):
         Parameters
         ----------
         path
-            The file or folder to write; one that a result was saved to before is updated.
+            The file or folder to write. A folder with a result of the same verb is updated, with all of the new result or none
+            of it; other files in it stay.
+
+        Raises
+        ------
+        FileExistsError
+            The folder has files that this would replace and that are not of a result of the same verb.
         """
         path = Path(path)
         if path.suffix in ROW_ENDINGS:
             write_rows(self.rows, path)
             return path
-        if path.is_file():
-            raise FileExistsError(f"{path} is a file; name a folder, or a file that ends in {', '.join(ROW_ENDINGS)}")
+        require_result_folder(path, self.verb)
         import pyarrow.parquet as parquet
 
-        # In place, not as a whole folder: a study or a training run has other files there.
         path.mkdir(parents=True, exist_ok=True)
-        (path / ABOUT).unlink(missing_ok=True)  # while files change, the folder is not a result
-        write_rows(self.rows, path / ROWS)
-        names = [ROWS]
-        for number, picture in enumerate(self.pictures, start=1):
-            names.append(f"pictures/{number:02d}.parquet")
-            (path / "pictures").mkdir(exist_ok=True)
-            write_picture(picture, path / names[-1])
-        for name, table in self.records.items():
-            names.append(f"records/{name}.parquet")
-            (path / "records").mkdir(exist_ok=True)
-            with whole_file(path / names[-1]) as partial:
-                parquet.write_table(table, partial)
-        about = self.to_dict()
-        del about["rows"]
-        write_json(path / ABOUT, {"format": FORMAT, **about, "files": {name: sha256_of(path / name) for name in names}})
+        with whole_files(path, ABOUT) as folder:
+            require_result_folder(path, self.verb)  # again: another process may have written it since
+            write_rows(self.rows, folder / ROWS)
+            names = [ROWS]
+            for number, picture in enumerate(self.pictures, start=1):
+                names.append(f"pictures/{number:02d}.parquet")
+                (folder / "pictures").mkdir(exist_ok=True)
+                write_picture(picture, folder / names[-1])
+            for name, table in self.records.items():
+                names.append(f"records/{name}.parquet")
+                (folder / "records").mkdir(exist_ok=True)
+                parquet.write_table(table, folder / names[-1])
+            about = self.to_dict()
+            del about["rows"]
+            write_json(folder / ABOUT, {"format": FORMAT, **about, "files": {name: sha256_of(folder / name) for name in names}})
         return path
 
     @classmethod
@@ -315,12 +329,14 @@ class Result(Sequence[Row]):
             The folder does not hold a result as it was saved; the message names the file and what is wrong with it.
         """
         path = Path(path)
+        recover_folder(path)
         if path.is_file():
             return cls(verb="rows", title=f"Rows of {path.name}", rows=_rows(path))
         if not path.is_dir():
             raise FileNotFoundError(f"there is no result {path}; name a folder that a verb wrote, or a file of rows")
         import pyarrow.parquet as parquet
 
+        recover_files(path, ABOUT)
         about = _about(path)
         # The rows are checked even if the list of files leaves them out.
         files = {name: _inside(path, name) for name in {ROWS: "", **about["files"]}}
@@ -375,6 +391,30 @@ class Result(Sequence[Row]):
             provenance={**first.provenance, "inputs": inputs},
             **sequences,
         )
+
+
+def require_result_folder(path: str | os.PathLike[str], verb: str) -> Path:
+    """The folder, if a result could be saved to it; called before long work rather than after it.
+
+    Parameters
+    ----------
+    path
+        The folder that is going to be written; it need not exist, and may have files of other names.
+    verb
+        The verb of the result.
+
+    Raises
+    ------
+    FileExistsError
+        The path is a file, or the folder has files that are not of a result of the same verb.
+    """
+    path = Path(path)
+    if path.exists() and not path.is_dir():
+        raise FileExistsError(f"{path} is a file; name a folder, or a file that ends in {', '.join(ROW_ENDINGS)}")
+    other = next((path / name for name in (ABOUT, ROWS, "pictures", "records") if (path / name).exists()), None)
+    if other is not None and not Marker(ABOUT, verb).is_in(path):
+        raise FileExistsError(f"{other} is not of a result of the verb {verb}, so it is not replaced; choose another folder")
+    return path
 
 
 def table_of(records: Iterable[Mapping[str, Any]]) -> pyarrow.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import math
 import os
@@ -13,9 +14,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar
 
-from theodolite.core.files import require_free, whole_file, write_json, write_text
+from theodolite.core.files import parse_json, require_free, require_regular, whole_file, write_json, write_text
 
 ROW_ENDINGS = (".parquet", ".json", ".jsonl")  # of files that rows can be written to
+HASH = "sha256"  # the field, or key of a file's metadata, that has the hash of the rest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,10 +83,23 @@ class Row:
         values
             Fields by name; a value of None is nan.
         """
+        if not isinstance(values, dict):
+            raise ValueError(f"{values!r:.40} is not a row; it must be an object with the fields {', '.join(cls.FIELDS)}")
         unknown = set(values) - set(cls.FIELDS)
         if unknown:
             raise ValueError(f"a row has no field {min(unknown)!r}; it has {', '.join(cls.FIELDS)}")
-        return cls(**{**values, "value": math.nan if values.get("value") is None else values["value"]})
+        known: dict[str, Any] = {"value": math.nan}
+        for entry in fields(cls):
+            value, kind = values.get(entry.name), str(entry.type).split(" ")[0]
+            types: Any = {"str": str, "int": int, "float": (int, float)}[kind]
+            if value is None:
+                continue
+            if not isinstance(value, types) or isinstance(value, bool):
+                raise ValueError(f"the {entry.name} of a row is {value!r:.40}; it must be of type {kind}")
+            known[entry.name] = float(value) if kind == "float" else value
+        if "metric" not in known:
+            raise ValueError("a row has no metric; every row names what was measured")
+        return cls(**known)
 
 
 # Only after the decorator ran does the class know its fields.
@@ -109,21 +124,60 @@ def write_rows(rows: Iterable[Row], path: str | os.PathLike[str]) -> None:
         The file; its ending chooses the format.
     """
     path = require_rows_file(path)
-    records = [row.to_dict() for row in rows]
+    rows = list(rows)
     # JSON has no nan: `to_dict` made them null, and `from_dict` turns null into nan.
     if path.suffix == ".json":
-        write_json(path, records)
+        write_json(path, [hashed_record(row) for row in rows])
     elif path.suffix == ".jsonl":
-        write_text(path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
+        write_text(path, "".join(json.dumps(hashed_record(row), ensure_ascii=False) + "\n" for row in rows))
     else:
         import pyarrow
         import pyarrow.parquet as parquet
 
         # The schema comes from the class, so that columns of None, and files without rows, have their types too.
         kinds = {"str": pyarrow.string(), "float": pyarrow.float64(), "int": pyarrow.int64()}
-        schema = pyarrow.schema([(f.name, kinds[str(f.type).split(" ")[0]]) for f in fields(Row)])
+        columns = [(f.name, kinds[str(f.type).split(" ")[0]]) for f in fields(Row)]
+        table = pyarrow.Table.from_pylist([row.to_dict() for row in rows], schema=pyarrow.schema(columns))
+        # Of the values as they come back: a column of the file is a float even if a row has a whole number there.
         with whole_file(path) as partial:
-            parquet.write_table(pyarrow.Table.from_pylist(records, schema=schema), partial)
+            parquet.write_table(table.replace_schema_metadata({HASH: _hash(table.to_pylist())}), partial)
+
+
+def hashed_record(row: Row) -> dict[str, Any]:
+    """A row as plain values with a hash of them, for a line of JSON.
+
+    Parameters
+    ----------
+    row
+        The row.
+    """
+    record = row.to_dict()
+    return {**record, HASH: _hash(record)[:16]}
+
+
+def row_of_record(record: dict[str, Any]) -> Row:
+    """The row that `hashed_record` came from.
+
+    Parameters
+    ----------
+    record
+        Fields by name; a record without a hash, which other programs write, is not checked.
+
+    Raises
+    ------
+    ValueError
+        The record is not as it was written, or does not describe a row.
+    """
+    if not isinstance(record, dict):
+        raise ValueError(f"{record!r} is not a row")
+    values = {name: value for name, value in record.items() if name != HASH}
+    if HASH in record and record[HASH] != _hash(values)[:16]:
+        raise ValueError(f"the row of {values.get('metric')!r} was changed after it was written: its hash differs")
+    return Row.from_dict(values)
+
+
+def _hash(values: Any) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def require_rows_file(path: str | os.PathLike[str]) -> Path:
@@ -149,17 +203,35 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
     ----------
     path
         A `.parquet`, `.json` or `.jsonl` file.
-    """
-    path = _rows_file(path)
-    if path.suffix == ".parquet":
-        import pyarrow.parquet as parquet
 
-        records = parquet.read_table(path).to_pylist()
-    elif path.suffix == ".json":
-        records = json.loads(path.read_text(encoding="utf-8"))
-    else:  # not splitlines(): a label may contain other line separators of Unicode
-        records = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
-    return [Row.from_dict(record) for record in records]
+    Raises
+    ------
+    ValueError
+        The file does not hold rows, or is not as it was written.
+    """
+    path = require_regular(_rows_file(path))
+    try:
+        if path.suffix == ".parquet":
+            import pyarrow.parquet as parquet
+
+            table = parquet.read_table(path)
+            records = table.to_pylist()
+            digest = (table.schema.metadata or {}).get(HASH.encode())
+            if digest is not None and digest.decode(errors="replace") != _hash(records):
+                raise ValueError("it was changed after it was written: the SHA-256 of its rows differs")
+        elif path.suffix == ".json":
+            records = parse_json(path.read_bytes())
+        else:  # not splitlines(): a label may contain other line separators of Unicode
+            records = [parse_json(line) for line in path.read_bytes().split(b"\n") if line]
+        if not isinstance(records, list):
+            raise ValueError("it does not hold a list of rows")
+        return [row_of_record(record) for record in records]
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file {path} of rows; check the path") from None
+    # Arrow reports damage by errors of several kinds, and damaged text and JSON are ValueErrors.
+    except (ValueError, OSError, TypeError, NotImplementedError, LookupError, OverflowError, MemoryError) as error:
+        fault = " ".join(str(error).split())
+        raise ValueError(f"{path} does not hold whole rows ({fault}); write them again, or copy the file again") from error
 
 
 def installed_version(package: str) -> str:

@@ -49,7 +49,7 @@ class Spectrum:
 
 
 def eigenpairs(moments: Moments, *, centered: bool = True) -> Spectrum:
-    """Eigenvalues and eigenvectors of a cloud's second moments.
+    """Eigenvalues and eigenvectors of a cloud's second moments, which the moments keep for the next caller.
 
     Parameters
     ----------
@@ -58,6 +58,15 @@ def eigenpairs(moments: Moments, *, centered: bool = True) -> Spectrum:
     centered
         Whether to take the scatter about the mean, or the uncentred X^T X.
     """
+    # In the instance's dictionary, as `cached_property` does: the fields of the class stay what they are.
+    name = f"_spectrum_{centered}"
+    if name not in vars(moments):
+        vars(moments)[name] = _eigenpairs(moments, centered=centered)
+    spectrum: Spectrum = vars(moments)[name]
+    return spectrum
+
+
+def _eigenpairs(moments: Moments, *, centered: bool) -> Spectrum:
     if moments.rows is not None:
         # Singular values of the rows: eigenvalues of their products would lose half of the digits.
         rows = moments.rows - moments.mean if centered else moments.rows

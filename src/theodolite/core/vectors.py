@@ -14,12 +14,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.files import natural_key
+from theodolite.core.files import natural_key, require_regular
+from theodolite.core.frames import frame_vectors, is_frame
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Indices: TypeAlias = NDArray[np.intp]
-# Anything `source` accepts: an (n, d) array or memmap, a nested list, a torch tensor, a pandas or polars frame, an iterable
-# of (m, d) chunks, a function that returns such an iterable, a folder of `.npy` shards, or a `Source`.
+# Anything `source` accepts: an (n, d) array or memmap, a nested list, a torch tensor, a pandas or polars frame or series, an
+# Arrow table, a dataset of Hugging Face, an iterable of (m, d) chunks, a function that returns such an iterable, a folder of
+# `.npy` shards, or a `Source`.
 Vectors: TypeAlias = Any
 # The ways out that an error names if a stream would have to be read twice.
 REPLAYABLE = "pass a function that returns a fresh iterator, a list of chunks, a folder of shards or a memory-mapped array"
@@ -44,6 +46,8 @@ class Source:
         Whether `chunks` may be called again.
     take
         Returns the rows of the given numbers, if they can be read without reading all rows.
+    moments
+        Their `Moments` in float64, if they are known: `Moments.of` then reads no row, and several repairs can share them.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class Source:
         dtype: np.dtype[Any],
         replayable: bool = True,
         take: Callable[[Indices], NDArray[Any]] | None = None,
+        moments: Any = None,
     ) -> None:
         self._chunks = chunks
         self.n = n
@@ -62,6 +67,10 @@ class Source:
         self.dtype = working_dtype(dtype)
         self.replayable = replayable
         self._take = take
+        self.moments = moments
+
+    # The columns of a table that the rows come from, if they do.
+    columns: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Source(n={self.n}, d={self.d}, dtype={self.dtype})"
@@ -74,7 +83,7 @@ class Source:
 
     def raw_blocks(self) -> Iterator[tuple[int, NDArray[Any]]]:
         """Pairs of first row and block as stored: neither cast nor checked, so that worker threads can do both."""
-        for number, block in enumerate(_regroup(self._chunks(), self.block_rows, self.d)):
+        for number, block in enumerate(_regroup(self._chunks(), self.block_rows, self.d, self.dtype)):
             yield number * self.block_rows, block
 
     def prepare(self, start: int, raw: NDArray[Any], *, check: bool = True) -> Floats:
@@ -151,6 +160,8 @@ def source(X: Vectors) -> Source:
         return X
     if isinstance(X, (str, os.PathLike)):
         return _from_folder(Path(X))
+    if is_frame(X):
+        return _from_array(frame_vectors(X))
     if hasattr(X, "toarray"):
         raise TypeError("a sparse matrix is not a cloud of embeddings; pass X.toarray() if its dense form fits in memory")
     # Arrays and frames may be callable or iterable too, so `__array__` decides before both.
@@ -230,41 +241,14 @@ def _plain(X: Any) -> NDArray[Any]:
     if module == "torch":
         X = X.detach().cpu()  # bfloat16, which NumPy lacks, becomes float32 below
         return np.asarray(X.float() if str(X.dtype) == "torch.bfloat16" else X)
-    if module in ("pandas", "polars"):
-        return _from_frame(X)
+    if is_frame(X):
+        return frame_vectors(X)
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError("the array has masked entries; every entry must be a number: fill or drop them first")
     try:
         return np.asarray(X)
     except ValueError as error:
         raise ValueError(f"rows of different length do not make an (n, d) array: {error}") from error
-
-
-def _from_frame(frame: Any) -> NDArray[Any]:
-    """The vectors of a pandas or polars frame with numeric columns or one column of vectors, or of a Series of vectors."""
-    if not hasattr(frame, "columns"):
-        return _from_series(frame)
-    if len(frame.columns) == 1:  # which may hold one list per row
-        series = frame[frame.columns[0]]
-        if len(series) and np.ndim(next(iter(series))) == 1:
-            return _from_series(series)
-    for name in frame.columns:
-        dtype = frame[name].to_numpy().dtype
-        if dtype.kind not in "fiub":
-            raise TypeError(
-                f"column {str(name)!r} of the frame is not numeric ({dtype}); select the vector columns first, "
-                "or pass a frame with one column of lists"
-            )
-    return np.asarray(frame.to_numpy())
-
-
-def _from_series(series: Any) -> NDArray[Any]:
-    rows = [np.asarray(row) for row in series]
-    lengths = {row.shape for row in rows}
-    if len(lengths) > 1 or (rows and rows[0].ndim != 1):
-        shapes = ", ".join(map(str, sorted(lengths)[:3]))
-        raise ValueError(f"the entries of the series have the shapes {shapes}; each must be a vector, and all of one length")
-    return np.asarray(rows)
 
 
 def _from_array(X: NDArray[Any]) -> Source:
@@ -278,14 +262,34 @@ def _from_sequence(parts: Sequence[NDArray[Any]]) -> Source:
         raise ValueError("there are no vectors: every chunk is empty; give at least one row")
     for part in parts:
         _require_table(part)
-    ends = np.cumsum([len(part) for part in parts])
-    starts = ends - [len(part) for part in parts]
+    return joined([_from_array(part) for part in parts])
+
+
+def joined(parts: Sequence[Source]) -> Source:
+    """Sources one after the other, as one.
+
+    Parameters
+    ----------
+    parts
+        At least one source; all must have the width of the first, which is checked when they are read.
+    """
+    counts = [part.n for part in parts if part.n is not None]
+    is_counted = len(counts) == len(parts)
+    ends = np.cumsum(counts)
+
+    def chunks() -> Iterator[NDArray[Any]]:
+        for part in parts:
+            for _, block in part.raw_blocks():  # raw: the joined source casts and checks
+                yield block
 
     def take(rows: Indices) -> NDArray[Any]:
         owner = np.searchsorted(ends, rows, side="right")
-        return np.concatenate([part[rows[owner == i] - starts[i]] for i, part in enumerate(parts) if np.any(owner == i)])
+        # Unchecked if possible: a part does not know the number that a row has in the whole.
+        pick = [part._take or part.take for part in parts]
+        return np.concatenate([pick[i](rows[owner == i] - (ends[i] - counts[i])) for i in np.unique(owner)])
 
-    return Source(lambda: iter(parts), n=int(ends[-1]), d=parts[0].shape[1], dtype=np.result_type(*parts), take=take)
+    n, dtype = sum(counts) if is_counted else None, np.result_type(*(part.dtype for part in parts))
+    return Source(chunks, n=n, d=parts[0].d, dtype=dtype, take=take if is_counted else None)
 
 
 def _from_chunks(open_chunks: Callable[[], Any]) -> Source:
@@ -329,11 +333,30 @@ def _from_folder(folder: Path) -> Source:
     # A space has one .npy file per layer: reading them as shards would put layers one under the other.
     if (folder / "space.json").exists():
         raise ValueError(f"{folder} is a space with layers; open it with theodolite.spaces.Space.open and take one of them")
-    # Opened as memory maps, so that a folder may be larger than memory.
     shards = sorted(folder.glob("*.npy"), key=lambda path: natural_key(path.name))
     if not shards:
         raise FileNotFoundError(f"{folder} contains no .npy shard; name the folder the shards are in")
-    return _from_sequence([np.load(path, mmap_mode="r", allow_pickle=False) for path in shards])
+    parts = [part for part in map(_from_shard, shards) if part is not None]
+    if not parts:
+        raise ValueError(f"all {len(shards)} shards in {folder} are empty; there must be at least one vector")
+    return joined(parts)
+
+
+def _from_shard(path: Path) -> Source | None:
+    """A source of one shard, None if it is empty. It is mapped anew at every pass: a mapping keeps its file open."""
+
+    def load() -> NDArray[Any]:
+        try:
+            X: NDArray[Any] = np.load(require_regular(path), mmap_mode="r", allow_pickle=False)
+        except Exception as error:  # NumPy evaluates the header, and a damaged one raises anything
+            raise ValueError(f"{path} is not a whole .npy array ({error}); write it again with numpy.save") from None
+        return X
+
+    X = load()
+    if not len(X):
+        return None
+    _require_table(X)
+    return Source(lambda: iter([load()]), n=X.shape[0], d=X.shape[1], dtype=X.dtype, take=lambda rows: load()[rows])
 
 
 def _require_table(X: NDArray[Any]) -> None:
@@ -349,7 +372,7 @@ def _require_table(X: NDArray[Any]) -> None:
         raise ValueError(f"got shape {X.shape}; there must be at least one row and one column")
 
 
-def _regroup(chunks: Iterable[NDArray[Any]], rows: int, d: int) -> Iterator[NDArray[Any]]:
+def _regroup(chunks: Iterable[NDArray[Any]], rows: int, d: int, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
     """Blocks of exactly `rows` rows, but for the last, so that speed does not depend on how a caller chunks."""
     waiting: list[NDArray[Any]] = []
     count = 0  # rows waiting
@@ -357,7 +380,12 @@ def _regroup(chunks: Iterable[NDArray[Any]], rows: int, d: int) -> Iterator[NDAr
     for chunk in chunks:
         if chunk.ndim != 2 or chunk.shape[1] != d:
             raise ValueError(f"the chunk at row {start} has shape {chunk.shape}; the first one had {d} columns")
+        if not np.can_cast(working_dtype(chunk.dtype), dtype):
+            fault = f"the chunk at row {start} holds {chunk.dtype}, which loses digits as the {dtype} of the first one"
+            raise ValueError(f"{fault}; give all chunks one type")
         start += len(chunk)
+        # What waits of the chunk before is copied if it is mapped: it would keep its file open.
+        waiting = [np.array(piece) if isinstance(piece, np.memmap) else piece for piece in waiting]
         for low in range(0, len(chunk), rows):
             piece = chunk[low : low + rows]
             waiting.append(piece)

@@ -206,14 +206,18 @@ def moments_with_spread(X: Vectors | Moments | Cloud) -> Moments:
     moments = moments_of(X)
     if moments.n < 2:
         raise Undefined("one row has no covariance; give at least two")
-    if not moments.has_spread:
+    # Vectors of one point come out of an encoder with different roundings, depending on the batch they were in.
+    single = getattr(X.source if isinstance(X, Cloud) else X, "dtype", None) == np.float32
+    rounding = 4 * float(np.finfo(np.float32).eps) * float(np.abs(moments.mean).max(initial=0.0)) if single else 0.0
+    if not moments.has_spread or moments.trace <= moments.n * moments.d * rounding**2:
         raise Undefined("all rows are the same point, so there is no variance")
     return moments
 
 
 def _unit_rows(X: Floats, index: Indices) -> UnitRows:
     """Rows scaled to unit length, in float64 but stored in X's precision; `index` are their numbers in the cloud."""
-    norms = row_norms(X)
+    # In float64: if all rows point nearly the same way, an error along that way would be larger than what distinguishes them.
+    norms = np.concatenate([row_norms(X[start : start + CHUNK].astype(np.float64)) for start in range(0, len(X), CHUNK)])
     directed = np.flatnonzero(norms > 0)
     chunks = [directed[start : start + CHUNK] for start in range(0, len(directed), CHUNK)]
 

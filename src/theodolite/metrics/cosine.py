@@ -31,7 +31,7 @@ def mean_cosine(X: Vectors | Moments | Cloud) -> float:
     X
         Vectors, their moments or a cloud.
     """
-    return float(dimension_contributions(X).sum())
+    return min(1.0, float(dimension_contributions(X).sum()))  # rounding may leave it a little above 1
 
 
 def dimension_contributions(X: Vectors | Moments | Cloud) -> Doubles:

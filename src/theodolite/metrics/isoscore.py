@@ -26,6 +26,22 @@ def iso_score(X: Vectors | Moments | Cloud) -> float:
     return _score(moments.trace**2 / moments.trace_of_square, moments.d)
 
 
+def iso_score_ceiling(n: int, d: int) -> float:
+    """The largest IsoScore that n rows in d dimensions can have, in [0, 1]: they fill at most n - 1 dimensions.
+
+    Parameters
+    ----------
+    n, d
+        Number of rows and of dimensions.
+
+    Examples
+    --------
+    >>> round(iso_score_ceiling(32, 256), 3), iso_score_ceiling(1000, 256)
+    (0.118, 1.0)
+    """
+    return min(1.0, max(0, n - 2) / max(1, d - 1))
+
+
 @metric("[1, d]", HIGHER, needs="moments", paper="Rudman et al. 2022")
 def participation_ratio(X: Vectors | Moments | Cloud) -> float:
     """Participation ratio (sum of eigenvalues)^2 / sum of their squares, in [1, d]; reads as "dimensions used".

@@ -238,7 +238,8 @@ def _table(cloud: Cloud, k: int) -> NeighbourTable:
     units = cloud.units
     first, group = distinct_rows(units.shifted)
     index, distance = _search(units.shifted, first, k)
-    rounding = 4 * float(np.finfo(units.shifted.dtype).eps) ** 2  # if the whole cloud is one direction, the rest is noise
+    # Parallel rows whose entries were rounded are up to eps²/2 apart: in a cloud of one direction, less than that is noise.
+    rounding = float(np.finfo(units.shifted.dtype).eps) ** 2
     limit = max(SAME * mean_distance(units.shifted, np.arange(units.m)), rounding)
     # A merge may bring rows together that were not among each other's k nearest, so the search is repeated.
     while distance.size and distance[:, 0].min() <= limit:

@@ -110,7 +110,11 @@ def near_duplicates(X: Vectors | Cloud) -> float:
         Vectors or a cloud; of more than 10,000 rows a seeded sample is measured, see `Cloud`. A pair is counted only if both of
         its rows were sampled, so the whole cloud has at least this share.
     """
-    return float(np.mean(neighbours_of(Cloud.of(X)).distance[:, 0] <= 1 - NEAR))
+    cloud = Cloud.of(X)
+    table = neighbours_of(cloud)
+    if len(table.distinct) > 1 and mean_distance(cloud.units.shifted, table.distinct) <= 1 - NEAR:
+        raise Undefined(f"any two rows are at cosine {NEAR} on average, so it says nothing of copies; remove the mean first")
+    return float(np.mean(table.distance[:, 0] <= 1 - NEAR))
 
 
 @metric("[0, 1)", NEITHER, needs="sample", resample=False)
@@ -310,7 +314,9 @@ def _centred(X: Floats) -> Floats:
     """Rows about their mean, divided by the largest entry: ratios stay the same, and squares neither cancel nor overflow."""
     scale = float(np.abs(X).max()) or 1.0
     mean = X.mean(axis=0, dtype=np.float64)
-    points = np.empty_like(X)
+    # One row far outside moves the mean away from all others, whose differences float32 would then round off.
+    is_far = scale > 1000 * float(np.median(np.abs(X).max(axis=1)))
+    points: Floats = np.empty(X.shape, np.float64 if is_far else X.dtype)
     for start in range(0, len(X), 1024):  # in chunks, so that float64 copies stay small
         points[start : start + 1024] = (X[start : start + 1024] - mean) / scale
     return points

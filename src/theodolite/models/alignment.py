@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -112,6 +112,8 @@ def plan_rows(encoder: Encoder, inputs: TextInputs, unit: Unit, *, specials: boo
     if specials and unit != "tokens":
         raise ValueError(f"{option('specials')} is for {option('unit', 'tokens')}; {unit} has its own rule for special tokens")
     on_words = unit in ("words", "pairs")
+    if unit == "text":
+        inputs = _prompted(encoder, inputs)
     tokens = tokenize(encoder, inputs, offsets=on_words)
     example: Ints | None = None
     dropped = dropped_texts = 0
@@ -167,12 +169,29 @@ def _runs_of_tokens(tokens: Tokens, specials: bool) -> tuple[Ints, Ints]:
 
 def _runs_of_texts(encoder: Encoder, tokens: Tokens, unit: Unit) -> Ints:
     lengths = tokens.lengths
+    if unit == "text":  # made by the model itself, of which these tokens are only what it reads
+        return np.stack([np.zeros_like(lengths), lengths], axis=1)[:, None]
     first = _cls_positions(encoder, tokens) if unit == "cls" else lengths - 1
     if not lengths.all():
         raise ValueError(f"text {int(np.argmin(lengths))} has no token, so it has no vector; leave it out")
     if unit in ("mean", "max"):
         return np.stack([np.zeros_like(lengths), lengths], axis=1)[:, None]
     return np.stack([first, first + 1], axis=1)[:, None]
+
+
+def _prompted(encoder: Encoder, inputs: TextInputs) -> TextInputs:
+    """The texts as a sentence model reads them."""
+    units = f"{option('unit', 'mean')} or {option('unit', 'cls')}"
+    if encoder.pipeline is None:
+        raise EncoderError(
+            f"{encoder.name} is not a sentence-transformers model, so it has no vector of a whole text of its own; use {units}"
+        )
+    if inputs.second is not None:
+        raise EncoderError(
+            f"{option('unit', 'text')} encodes one text at a time, and these are pairs in one sequence; use {units}"
+        )
+    prompt = encoder.pipeline.prompt
+    return replace(inputs, texts=[prompt + text for text in inputs.texts]) if prompt else inputs
 
 
 def _cls_positions(encoder: Encoder, tokens: Tokens) -> NDArray[np.int64]:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from theodolite.core.options import option
 from theodolite.models.alignment import RowPlan, plan_rows, warn_dropped
 from theodolite.models.encoder import Encoder
+from theodolite.models.location import EncoderError
+from theodolite.models.token_counts import TokenCounts, count_tokens
 from theodolite.models.tokens import Ints, TextInputs, Tokens, text_inputs
 from theodolite.spaces.space import choose_layers
 from theodolite.tasks.examples import Examples
@@ -46,6 +48,8 @@ class Reading:
         The layers to read, ascending.
     batches
         Text numbers of each batch.
+    counts
+        What the tokenizer made of the texts.
     """
 
     encoder: Encoder
@@ -54,6 +58,7 @@ class Reading:
     unit: Unit
     layers: tuple[int, ...]
     batches: list[Ints]
+    counts: TokenCounts
 
     @classmethod
     def of(
@@ -65,8 +70,9 @@ class Reading:
         layers: str | int | Sequence[int] = "all",
         specials: bool = False,
         batch_size: BatchSize = "auto",
+        allow_unknown: bool = False,
     ) -> Reading:
-        """Tokenize texts and lay out their rows and batches; nothing is encoded yet. Dropped words are warned of.
+        """Tokenize texts and lay out their rows and batches; nothing is encoded yet. What the tokenizer misses is warned of.
 
         Parameters
         ----------
@@ -82,17 +88,32 @@ class Reading:
             Whether special tokens get vectors too; for unit "tokens".
         batch_size
             Texts per batch, or "auto" to fit the device.
+        allow_unknown
+            Whether any share of tokens may be unknown to the tokenizer; a fifth is an error otherwise.
         """
         inputs = text_inputs(texts, unit)
-        numbers = choose_layers(layers, range(encoder.n_layers))
+        # A sentence model has one vector for a text, made of its last layer.
+        numbers = choose_layers(layers, range(encoder.n_layers)[-1 if unit == "text" else 0 :])
         plan = plan_rows(encoder, inputs, unit, specials=specials)
+        counts = count_tokens(encoder, [(inputs, plan.tokens)])
+        counts.check(allow_unknown=allow_unknown)
         warn_dropped([plan], encoder.max_length)
-        return cls(encoder, inputs, plan, unit, numbers, _batches(encoder, plan, batch_size))
+        return cls(encoder, inputs, plan, unit, numbers, _batches(encoder, plan, batch_size), counts)
 
     @property
     def d(self) -> int:
-        """The width of a row: the encoder's, or twice that for pairs of words."""
+        """The width of a row: the encoder's or its pipeline's, or twice that for pairs of words."""
+        if self.unit == "text" and self.encoder.pipeline is not None:
+            return self.encoder.pipeline.d
         return self.encoder.d * self.plan.slots
+
+    @property
+    def description(self) -> str:
+        """What the vectors are, if the model is a sentence model, whose pipeline goes beyond its transformer."""
+        if self.unit == "text" and self.encoder.pipeline is not None:
+            return self.encoder.pipeline.description
+        rest = ", ".join(name for name in self.encoder.module_names if name != "Transformer")
+        return f"hidden states of the transformer, without the model's {rest}" if rest and not self.encoder.is_static else ""
 
     def encode(self, batch: Ints) -> tuple[Ints, Blocks]:
         """The rows of one batch, and their vectors in each layer.
@@ -102,7 +123,15 @@ class Reading:
         batch
             Text numbers. A batch that does not fit in memory is halved until it does.
         """
-        return self.plan.rows_of(batch)[0], _encode(self.encoder, self.plan, batch, self.layers)
+        rows, blocks = self.plan.rows_of(batch)[0], _encode(self, batch)
+        for layer, block in blocks.items():
+            if not np.isfinite(block).all():
+                text = self.inputs.number[self.plan.text[rows[int(np.argmin(np.isfinite(block).all(axis=1)))]]]
+                raise EncoderError(
+                    f"layer {layer} of {self.encoder.name} gives values that are not finite numbers (text {text}); check its "
+                    f"weights, or compute in {option('dtype', 'float32')}"
+                )
+        return rows, blocks
 
     def blocks(self, progress: Progress | None = None) -> Iterator[tuple[Ints, Blocks]]:
         """The rows and vectors of one batch after the other.
@@ -131,27 +160,35 @@ def _batches(encoder: Encoder, plan: RowPlan, size: BatchSize) -> list[Ints]:
     budget = CPU_TOKENS if encoder.device.type == "cpu" else GPU_TOKENS
     batches, start = [], 0
     while start < len(order):
-        count = size if size != "auto" else max(1, budget // int(lengths[order[start]]))
+        count = size if size != "auto" else max(1, budget // max(1, int(lengths[order[start]])))
         batches.append(order[start : start + count])
         start += count
     return batches
 
 
-def _encode(encoder: Encoder, plan: RowPlan, texts: Ints, layers: tuple[int, ...]) -> Blocks:
+def _encode(reading: Reading, texts: Ints) -> Blocks:
+    encoder = reading.encoder
     try:
-        return _encode_at_once(encoder, plan, texts, layers)
+        return _whole_texts(reading, texts) if reading.unit == "text" else _encode_at_once(reading, texts)
     except (RuntimeError, MemoryError) as error:
         if not _is_out_of_memory(error):
             raise
         if len(texts) == 1:
-            tokens = int(plan.tokens.lengths[texts[0]])
+            tokens = int(reading.plan.tokens.lengths[texts[0]])
             limit = option("max_length", str(encoder.max_length))
             raise MemoryError(
                 f"text {texts[0]} with {tokens} tokens does not fit in the memory of {encoder.device} even alone; lower {limit}"
             ) from None
     # Outside the handler, which would keep the tensors of the failed batch alive.
-    first, second = (_encode(encoder, plan, half, layers) for half in np.array_split(texts, 2))
-    return {layer: np.concatenate([first[layer], second[layer]]) for layer in layers}
+    first, second = (_encode(reading, half) for half in np.array_split(texts, 2))
+    return {layer: np.concatenate([first[layer], second[layer]]) for layer in reading.layers}
+
+
+def _whole_texts(reading: Reading, texts: Ints) -> Blocks:
+    """The vectors that a sentence model makes of texts by itself."""
+    assert reading.encoder.pipeline is not None
+    vectors = reading.encoder.pipeline.encode([reading.inputs.texts[text] for text in texts])
+    return {reading.layers[0]: np.asarray(vectors, dtype=np.float32)}
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
@@ -162,10 +199,11 @@ def _is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "out of memory" in text or "can't allocate memory" in text
 
 
-def _encode_at_once(encoder: Encoder, plan: RowPlan, texts: Ints, layers: tuple[int, ...]) -> Blocks:
+def _encode_at_once(reading: Reading, texts: Ints) -> Blocks:
     import torch
     from torch.nn.functional import embedding_bag
 
+    encoder, plan, layers = reading.encoder, reading.plan, reading.layers
     ids, mask, types = padded(plan.tokens, texts, pad=encoder.pad_id)
     rows, owner = plan.rows_of(texts)
     # The states of a batch are one long list of tokens: runs are moved to where their text begins in it.

@@ -7,10 +7,22 @@ import inspect
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from theodolite.core.options import option
-from theodolite.models.location import EncoderError, Location, find_encoder
+from theodolite.models.location import STATIC, EncoderError, Location, find_encoder, hidden_state_numbers
+from theodolite.models.pipeline import (
+    Pipeline,
+    evaluating,
+    is_sentence_model,
+    is_static_model,
+    load_pipeline,
+    refuse_length,
+    sentence_pipeline,
+    static_parts,
+    static_pipeline,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +41,8 @@ class Encoder:
     Parameters
     ----------
     module
-        A model of transformers; of a model with encoder and decoder, the encoder is used.
+        A model of transformers; of a model with encoder and decoder the encoder is used, of one for texts and images the part
+        for texts.
     tokenizer
         Its tokenizer.
     name
@@ -38,19 +51,28 @@ class Encoder:
         Where it was loaded from, if it was.
     max_length
         Texts are cut to this number of tokens; by default as many as the positions and the tokenizer allow.
+    pipeline
+        Makes the vector of a whole text, if the model is a sentence model.
     """
 
     def __init__(
-        self, module: Any, tokenizer: Any, *, name: str = "", location: Location | None = None, max_length: int | None = None
+        self,
+        module: Any,
+        tokenizer: Any,
+        *,
+        name: str = "",
+        location: Location | None = None,
+        max_length: int | None = None,
+        pipeline: Pipeline | None = None,
     ) -> None:
-        # A decoder's layers are not states of the text that is read.
-        self.module = module.get_encoder() if getattr(module.config, "is_encoder_decoder", False) else module
+        self.whole, self.module = module, text_part(module)
         self.tokenizer = tokenizer
         self.location = location
         configured = str(getattr(module.config, "name_or_path", ""))
         self.name = name or (location.name if location else configured) or type(module).__name__
-        self.max_length = _max_length(module, tokenizer, max_length)
-        self._arguments = set(inspect.signature(self.module.forward).parameters)
+        self.max_length = _max_length(self.module, tokenizer, max_length)
+        self.is_static = False
+        self._pipeline, self._trusted = pipeline, False
 
     @classmethod
     def load(
@@ -108,26 +130,71 @@ class Encoder:
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
         location = find_encoder(model, revision=revision)
+        if location.modules[:1] == (STATIC,):
+            with quiet_loading():
+                static = load_pipeline(location, None, trust_remote_code=trust_remote_code).to(device)
+            return cls._static(static[0], sentence_pipeline(static), name or location.name, max_length, location)
         with quiet_loading():
             module, own_tokenizer = _load(location, tokenizer, trust_remote_code)
-        length = max_length if max_length is not None else _within_positions(module, location.max_length)
+        length = max_length if max_length is not None else _within_positions(text_part(module), location.max_length)
         encoder = cls(module, own_tokenizer, name=name, location=location, max_length=length)
+        encoder._trusted = trust_remote_code
         # Files may be in half precision; measured numbers should not depend on that unless it is asked for.
-        encoder.module.to(device=device, dtype=getattr(torch, dtype)).eval()
+        encoder.whole.to(device=device, dtype=getattr(torch, dtype)).eval()
         return encoder
 
     @classmethod
     def _in_memory(cls, model: Any, tokenizer: Any, *, name: str, max_length: int | None) -> Encoder:
-        # A SentenceTransformer is recognised by its methods, so that its library need not be imported.
-        if hasattr(model, "encode") and hasattr(model, "max_seq_length"):
-            module = getattr(model[0], "auto_model", None)
+        if is_sentence_model(model):
+            first = model[0]
+            if type(first).__name__ == STATIC:
+                return cls._static(first, sentence_pipeline(model), name, max_length)
+            module = getattr(first, "auto_model", None)
             if module is None:
-                raise EncoderError(f"the first module of the model is {type(model[0]).__name__}, which has no layers to read")
-            length = max_length if max_length is not None else _within_positions(module, model.max_seq_length)
-            return cls(module, tokenizer or model.tokenizer, name=name, max_length=length)
+                raise EncoderError(f"the first module of the model is {type(first).__name__}, which has no layers to read")
+            length = max_length if max_length is not None else _within_positions(text_part(module), model.max_seq_length)
+            pipeline = sentence_pipeline(model, max_length)
+            return cls(module, tokenizer or model.tokenizer, name=name, max_length=length, pipeline=pipeline)
+        if is_static_model(model):
+            return cls._static(model, static_pipeline(model), name or type(model).__name__, max_length)
         if tokenizer is None:
             raise EncoderError("a model in memory comes without its tokenizer; pass tokenizer=AutoTokenizer.from_pretrained(...)")
         return cls(model, tokenizer, name=name, max_length=max_length)
+
+    @classmethod
+    def _static(
+        cls, table: Any, pipeline: Pipeline, name: str, max_length: int | None, location: Location | None = None
+    ) -> Encoder:
+        """An encoder of static vectors, which are its only layer; `table` has `embedding` and `tokenizer`."""
+        refuse_length(max_length)
+        weight = getattr(table.embedding, "weight", table.embedding)
+        module, tokenizer = static_parts(weight, table.tokenizer)
+        encoder = cls(module, tokenizer, name=name, location=location, pipeline=pipeline)
+        encoder.is_static = True
+        return encoder
+
+    @property
+    def pipeline(self) -> Pipeline | None:
+        """What makes the vector of a whole text; None if the model is not a sentence model."""
+        if self._pipeline is None and self.location is not None and self.location.modules:
+            with quiet_loading():
+                model = load_pipeline(self.location, self.whole, trust_remote_code=self._trusted)
+            model.to(device=self.device, dtype=next(self.module.parameters()).dtype)
+            self._pipeline = sentence_pipeline(model, self.max_length)
+        return self._pipeline
+
+    @property
+    def module_names(self) -> tuple[str, ...]:
+        """The class names of a sentence model's modules, in order; empty for any other model."""
+        if self.location is not None and self.location.modules:
+            return self.location.modules
+        return () if self._pipeline is None else tuple(type(part).__name__ for part in self._pipeline.module or ())
+
+    @property
+    def saveable(self) -> Any:
+        """The model whose `save_pretrained` writes a folder that loads as this encoder again."""
+        # An encoder that shares its configuration with a decoder cannot be told from it in a folder of its own.
+        return self.whole if self.whole.config is self.module.config else self.module
 
     @property
     def revision(self) -> str:
@@ -137,7 +204,7 @@ class Encoder:
     @property
     def n_layers(self) -> int:
         """Number of hidden states: the embeddings and every layer."""
-        return int(self.module.config.num_hidden_layers) + 1
+        return len(hidden_state_numbers(self.module.config))
 
     @property
     def d(self) -> int:
@@ -175,47 +242,54 @@ class Encoder:
         """
         import torch
 
-        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
+        inputs = {"input_ids": ids, "attention_mask": mask}
         if types is not None:
             inputs["token_type_ids"] = types
-        if "use_cache" in self._arguments:  # keys and values for the next token would only cost memory
-            inputs["use_cache"] = False
         with evaluating(self.module), torch.inference_mode():
-            states = self.module(**inputs, output_hidden_states=True, return_dict=True).hidden_states
-        if len(states) != self.n_layers:
-            raise EncoderError(f"{self.name} returned {len(states)} hidden states; its configuration promises {self.n_layers}")
-        return tuple(states)
+            return layer_states(self.module, **inputs)
 
-    def fingerprint(self) -> str:
-        """SHA-256 of all weights: equal for equal encoders, wherever they were loaded from."""
+    def fingerprint(self, *, whole_texts: bool = False) -> str:
+        """SHA-256 of all weights: equal for equal encoders, wherever they were loaded from.
+
+        Parameters
+        ----------
+        whole_texts
+            Whether to include what makes the vectors of whole texts, for a sentence model.
+        """
         import torch
 
-        digest = hashlib.sha256()
-        for key, value in sorted(self.module.state_dict().items()):
+        digest, module = hashlib.sha256(), self.module
+        if whole_texts and self.pipeline is not None:
+            digest.update(self.pipeline.description.encode())
+            module = self.pipeline.module or module
+        for key, value in sorted(module.state_dict().items()):
             digest.update(f"{key} {value.dtype} {tuple(value.shape)}".encode())
             # As bytes, because NumPy has no bfloat16.
             digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
 
-@contextmanager
-def evaluating(module: Any) -> Iterator[None]:
-    """Put a module into evaluation mode, and every part of it back into its own mode afterwards.
+def layer_states(module: Any, **inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The hidden states of every layer, (texts, tokens, d) each, in the module's own mode.
 
     Parameters
     ----------
     module
-        A torch module.
+        A model of transformers.
+    inputs
+        What its `forward` takes.
     """
-    # Part by part: some may be in evaluation mode already, because they are frozen, and must stay so.
-    training = [part for part in module.modules() if part.training]
-    for part in training:
-        part.training = False
-    try:
-        yield
-    finally:
-        for part in training:
-            part.training = True
+    options: dict[str, Any] = {"output_hidden_states": True, "return_dict": True}
+    if "use_cache" in inspect.signature(module.forward).parameters:  # keys and values for the next token would only cost memory
+        options["use_cache"] = False
+    output = module(**inputs, **options)
+    states, numbers = output.hidden_states, hidden_state_numbers(module.config)
+    if len(states) != numbers[-1] + 1:
+        name = type(module).__name__
+        raise EncoderError(f"{name} returned {len(states)} hidden states; its configuration promises {numbers[-1] + 1}")
+    last = getattr(output, "last_hidden_state", None)
+    # Some families, as CLIP, normalise the last layer once more; a model with a head returns its hidden states only.
+    return (*(states[number] for number in numbers[:-1]), states[numbers[-1]] if last is None else last)
 
 
 @contextmanager
@@ -250,22 +324,58 @@ def limit_threads(threads: int) -> None:
     torch.set_num_threads(threads)
 
 
+def text_part(module: Any) -> Any:
+    """The part of a model that reads texts: the encoder before a decoder, the texts' side of a model for texts and images.
+
+    Parameters
+    ----------
+    module
+        A model of transformers.
+    """
+    config = module.config
+    if getattr(config, "is_encoder_decoder", False):  # a decoder's layers are not states of the text that is read
+        return module.get_encoder()
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    if text is config:
+        return module
+    return next((part for part in module.modules() if getattr(part, "config", None) is text), module)
+
+
 def _load(location: Location, tokenizer: Any, trust_remote_code: bool) -> tuple[Any, Any]:
-    from transformers import AutoModel, AutoTokenizer
+    from transformers import MODEL_FOR_TEXT_ENCODING_MAPPING, AutoConfig, AutoModel, AutoModelForTextEncoding, AutoTokenizer
 
     options = location.loading_options(trust_remote_code=trust_remote_code)
     try:
-        module, report = AutoModel.from_pretrained(location.place, output_loading_info=True, **options)
+        config = AutoConfig.from_pretrained(location.place, **options)
+        # T5 and its relatives have classes for the encoder alone, whose folders have no decoder.
+        kind: Any = AutoModelForTextEncoding if type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING else AutoModel
+        module, report = kind.from_pretrained(location.place, output_loading_info=True, weights_only=True, **options)
         if tokenizer is None:
             tokenizer = AutoTokenizer.from_pretrained(location.place, **options)
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, UnpicklingError) as error:
         raise location.loading_error(error) from error
     # A pooler is never read here; any other weight that the files lack would be random, and so would be what is measured.
-    missing = sorted(key for key in report["missing_keys"] if "pooler" not in key)
+    read = {id(parameter) for parameter in text_part(module).parameters()}
+    names = {name for name, parameter in module.named_parameters(remove_duplicate=False) if id(parameter) in read}
+    missing = sorted(key for key in report["missing_keys"] if "pooler" not in key and key in names)
     if missing:
         lacking = f"{len(missing)} weights of its layers ({missing[0]}, ...)"
         raise EncoderError(f"the files of {location.name!r} lack {lacking}, which would be random; save the whole encoder")
+    for parameter in module.parameters():  # some files have transposed views, which safetensors does not write
+        parameter.data = parameter.data.contiguous()
+    if location.lower_case:
+        _lower_case(tokenizer)
     return module, tokenizer
+
+
+def _lower_case(tokenizer: Any) -> None:
+    """Make a tokenizer read texts in lower case, as sentence-transformers does if a model's settings say so."""
+    from tokenizers.normalizers import Lowercase, Normalizer, Sequence
+
+    if getattr(tokenizer, "is_fast", False):
+        backend = tokenizer.backend_tokenizer
+        own: list[Normalizer] = [] if backend.normalizer is None else [backend.normalizer]
+        backend.normalizer = Sequence([Lowercase(), *own])
 
 
 def _max_length(module: Any, tokenizer: Any, requested: int | None) -> int | None:

@@ -1,6 +1,6 @@
 """Ship an affine map with its encoder: as sentence-transformers' own `Dense` at the end of the pipeline, in a copy of the folder.
 
-Such a folder loads anywhere without this package. The module has the type path that older releases and serving engines know.
+Such a folder loads anywhere without this package, in old and new releases: its files have the form that old ones read.
 """
 
 from __future__ import annotations
@@ -8,27 +8,43 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theodolite.core.files import whole_folder, write_json
+from theodolite.core.files import Marker, require_outside, whole_folder, write_json
 from theodolite.core.options import option
 from theodolite.models.encoder import quiet_loading
 from theodolite.models.location import EncoderError
+from theodolite.repairs.fitting_path import FittingPath
 
 Doubles: TypeAlias = NDArray[np.float64]
-Pooling: TypeAlias = Literal["cls", "mean"]
+Examples: TypeAlias = tuple[Sequence[str], Doubles]
 
 SELF_TEST = "self_test.json"
+MARKER = Marker("theodolite.json", "export")
 # The texts that a written model is tested on.
 TEXTS = ("A theodolite measures angles.", "The surveyor set it up on the hill before sunrise, and waited.", "No.")
 # Largest difference in the self-test, as a share of the largest value: rounding in single precision, and no more.
 AGREEMENT = 1e-4
+# The same for vectors of the fit, which may have been stored in half precision or made on another device. Another pooling,
+# another prompt or a missing Normalize are ten times as far away, or more.
+SAME_PATH = 2e-2
 _TYPES = "sentence_transformers.models."
+# Units that are a way of pooling, with the names that new releases have for it; then the names of old ones.
+_POOLING = {"cls": "cls", "mean": "mean", "max": "max", "last": "lasttoken"}
+_OLD_MODES = {
+    "cls": "pooling_mode_cls_token",
+    "max": "pooling_mode_max_tokens",
+    "mean": "pooling_mode_mean_tokens",
+    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
+    "weightedmean": "pooling_mode_weightedmean_tokens",
+    "lasttoken": "pooling_mode_lasttoken",
+}
+_UNKNOWN = FittingPath()
 
 
 def write_dense(
@@ -37,14 +53,17 @@ def write_dense(
     bias: ArrayLike,
     to: str | os.PathLike[str],
     *,
-    pooling: Pooling | None = None,
-    after_normalize: bool = False,
+    path: FittingPath = _UNKNOWN,
+    examples: Examples | None = None,
     texts: Sequence[str] = TEXTS,
+    name: str = "",
     overwrite: bool = False,
 ) -> Path:
-    """Copy a model's folder with x @ matrix + bias as its last module, or as the last one before a final Normalize.
+    """Copy a model's folder with x @ matrix + bias at the place of its pipeline where the map was fitted.
 
-    The copy is read back and tested on `texts` against the original's vectors put through the map. It is complete or absent.
+    A map fitted on vectors of length 1 goes after the model's Normalize and is followed by another one; a model without one gets
+    a Normalize before the map. Any other map goes before a final Normalize, or to the end. The copy is read back and tested on
+    `texts` against the original's vectors put through the map. It is complete or absent.
 
     Parameters
     ----------
@@ -56,15 +75,16 @@ def write_dense(
         (e,).
     to
         The folder to write.
-    pooling
-        How a plain encoder's tokens are pooled; None for a sentence-transformers model, which has its own.
-    after_normalize
-        Whether the map was fitted on vectors that a final Normalize has scaled to length 1. It then goes after that module, and
-        another Normalize follows.
+    path
+        What the map was fitted on. Its unit says how a plain encoder's tokens are pooled.
+    examples
+        Some texts and the vectors that the map was fitted on for them: the model must give the same ones.
     texts
         What the self-test encodes.
+    name
+        What messages call the model; the folder's name by default.
     overwrite
-        Whether a folder of that name may be replaced.
+        Whether a folder that this wrote earlier may be replaced; any other never is.
 
     Returns
     -------
@@ -76,16 +96,18 @@ def write_dense(
     EncoderError
         There is no such folder, or the written model gives other vectors than the map.
     ValueError
-        The map does not fit the model.
+        The map does not fit the model, or was fitted on other vectors than the model gives.
     """
     source, target = Path(model_folder), Path(to)
     if not source.is_dir():
         raise EncoderError(f"there is no folder {source}; name the folder of a model (download one from the Hub first)")
     if target.resolve() == source.resolve() or source.resolve() in target.resolve().parents:
         raise ValueError(f"{target} is inside the model's own folder; write the copy somewhere else")
-    with whole_folder(target, overwrite=overwrite) as partial:
+    require_outside(target, source)
+    with whole_folder(target, overwrite=overwrite, marker=MARKER) as partial:
         shutil.copytree(source, partial, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".git", ".cache"))
-        add_dense(partial, matrix, bias, pooling=pooling, after_normalize=after_normalize, texts=texts)
+        add_dense(partial, matrix, bias, path=path, examples=examples, texts=texts, name=name or source.name)
+        write_json(partial / MARKER.file, MARKER.about)
     return target
 
 
@@ -94,9 +116,10 @@ def add_dense(
     matrix: ArrayLike,
     bias: ArrayLike,
     *,
-    pooling: Pooling | None = None,
-    after_normalize: bool = False,
+    path: FittingPath = _UNKNOWN,
+    examples: Examples | None = None,
     texts: Sequence[str] = TEXTS,
+    name: str = "",
 ) -> None:
     """Add the map to a model's folder in place and test it; for a folder that nobody reads yet.
 
@@ -104,7 +127,7 @@ def add_dense(
     ----------
     folder
         The folder to change.
-    matrix, bias, pooling, after_normalize, texts
+    matrix, bias, path, examples, texts, name
         As in `write_dense`.
     """
     M, b = np.asarray(matrix, dtype=np.float64), np.asarray(bias, dtype=np.float64)
@@ -112,26 +135,33 @@ def add_dense(
         raise ValueError(f"matrix of shape {M.shape} and bias of shape {b.shape} must be (d, e) and (e,) of x @ matrix + bias")
     if not (np.isfinite(M).all() and np.isfinite(b).all()):
         raise ValueError("matrix and bias have values that are not finite numbers; such a map cannot be exported")
-    modules = _modules(folder, pooling)
-    ends_normalized = str(modules[-1]["type"]).rpartition(".")[2] == "Normalize"
-    if after_normalize and not ends_normalized:
-        raise ValueError("the model does not end with a Normalize, so the map cannot come after one")
-    X = _vectors(folder, texts, without_last=ends_normalized and not after_normalize)
+    name = name or folder.name
+    modules = _modules(folder, path, name)
+    ends_normalized = modules[-1]["type"] == f"{_TYPES}Normalize"
+    reading: dict[str, Any] = {"without_last": ends_normalized and not path.normalized, "normalize": path.normalized}
+    # None is the model's own default prompt, which its `encode` puts before a text; pooled hidden states have none.
+    reading["prompt"] = path.prompt or ("" if path.unit in _POOLING else None)
+    _require_same_path(folder, path, examples, reading, name)
+    X = _vectors(folder, texts, **reading)
     if X.shape[1] != len(M):
-        raise ValueError(f"the map takes {len(M)} dimensions and the model gives {X.shape[1]}; fit it on this model's vectors")
+        raise ValueError(f"the map takes {len(M)} dimensions and {name} gives {X.shape[1]}; fit it on this model's vectors")
     expected = X @ M + b
     if ends_normalized:
         expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    name = f"{len(modules)}_Dense"
-    _write_module(folder / name, M, b)
-    # A Normalize comes last in any case, so that the pipeline still returns vectors of length 1.
-    last = [modules.pop()] if ends_normalized and not after_normalize else []
-    if after_normalize:
-        last = [{"path": f"{len(modules) + 1}_Normalize", "type": f"{_TYPES}Normalize"}]
-        (folder / last[0]["path"]).mkdir()
-    modules += [{"path": name, "type": f"{_TYPES}Dense"}, *last]
-    write_json(folder / "modules.json", [{**module, "idx": i, "name": str(i)} for i, module in enumerate(modules)])
-    write_json(folder / name / SELF_TEST, {"texts": list(texts), "vectors": expected.tolist()})
+    # A pipeline that returned vectors of length 1 still does, so a Normalize comes last if one did.
+    count = len(modules)
+    before, after = [], [modules.pop()] if reading["without_last"] else []
+    if path.normalized and ends_normalized:
+        after = [{"path": f"{count + 1}_Normalize", "type": f"{_TYPES}Normalize"}]
+    elif path.normalized:
+        before = [{"path": f"{count}_Normalize", "type": f"{_TYPES}Normalize"}]
+    dense = f"{count + len(before)}_Dense"
+    _write_module(folder / dense, M, b)
+    modules += [*before, {"path": dense, "type": f"{_TYPES}Dense"}, *after]
+    for module in modules:
+        (folder / module["path"]).mkdir(exist_ok=True)
+    _write_modules(folder, modules)
+    write_json(folder / dense / SELF_TEST, {"texts": list(texts), "prompt": reading["prompt"], "vectors": expected.tolist()})
     difference = check_dense(folder)
     if difference > AGREEMENT:
         raise EncoderError(f"the written model gives other vectors than the map (by {difference:.2g} of the largest value)")
@@ -152,42 +182,127 @@ def check_dense(folder: str | os.PathLike[str]) -> float:
     """
     tests = sorted(Path(folder).glob(f"*_Dense/{SELF_TEST}"), key=lambda path: int(path.parent.name.partition("_")[0]))
     if not tests:
-        raise FileNotFoundError(f"{folder} has no *_Dense/{SELF_TEST}: no map was written into it")
+        raise FileNotFoundError(f"{folder} has no *_Dense/{SELF_TEST}: no repair was exported into it")
     # The whole pipeline was tested with the last map that was added.
     test = json.loads(tests[-1].read_text(encoding="utf-8"))
-    expected = np.asarray(test["vectors"])
-    return float(np.abs(_vectors(Path(folder), test["texts"]) - expected).max() / np.abs(expected).max())
+    return _difference(_vectors(Path(folder), test["texts"], prompt=test.get("prompt")), np.asarray(test["vectors"]))
 
 
-def _modules(folder: Path, pooling: Pooling | None) -> list[dict[str, Any]]:
-    """The modules of the pipeline; a plain encoder is given one."""
-    path = folder / "modules.json"
-    if path.is_file():
-        if pooling is not None:
-            raise ValueError(f"the model has a pooling of its own; leave {option('pooling', pooling)} out")
-        modules: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-        return sorted(modules, key=lambda module: int(module["idx"]))
-    if pooling not in ("cls", "mean"):
-        raise ValueError(f"{folder.name} is a plain encoder without pooling: choose pooling='cls' or 'mean' (not {pooling!r})")
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    (folder / "1_Pooling").mkdir()
-    modes = {f"pooling_mode_{name}": name.startswith(pooling) for name in ("cls_token", "mean_tokens", "max_tokens")}
-    d = config.get("hidden_size", config.get("dim", config.get("d_model")))
-    write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": d, **modes})
-    modules = [{"path": "", "type": f"{_TYPES}Transformer"}, {"path": "1_Pooling", "type": f"{_TYPES}Pooling"}]
-    # It has to load as a pipeline for the vectors that the map is tested on.
-    write_json(path, [{"idx": i, "name": str(i), **module} for i, module in enumerate(modules)])
+def _require_same_path(folder: Path, path: FittingPath, examples: Examples | None, reading: Mapping[str, Any], name: str) -> None:
+    """Refuse a map that was fitted on other vectors than the model gives at its place."""
+    if path.layer is not None and path.unit in _POOLING:
+        from theodolite.models.location import find_encoder, last_layer
+
+        last = last_layer(find_encoder(folder))
+        if path.layer != last:
+            raise ValueError(
+                f"the repair was fitted on layer {path.layer}, and {name} returns its last one, {last}; "
+                f"fit it on {option('layers', 'last')}"
+            )
+    if examples is None or not len(examples[0]):
+        return
+    vectors = _vectors(folder, examples[0], **reading)
+    difference = _difference(vectors, examples[1]) if vectors.shape == examples[1].shape else np.inf
+    if difference > SAME_PATH:
+        length = "of length 1" if path.normalized else "as it gives them before a Normalize"
+        raise ValueError(
+            f"{name} gives other vectors for the texts of the fit, taken {length}, than the repair was fitted on (they differ by "
+            f"{difference:.2g} of the largest value); export it into the model, pooling and prompt it was fitted on, or fit again"
+        )
+
+
+def _difference(vectors: Doubles, expected: Doubles) -> float:
+    return float(np.abs(vectors - expected).max() / np.abs(expected).max())
+
+
+def _modules(folder: Path, path: FittingPath, name: str) -> list[dict[str, Any]]:
+    """The modules of the pipeline, in the form that old releases read; a plain encoder is given one."""
+    if path.unit and path.unit not in ("text", *_POOLING):
+        raise ValueError(
+            f"the repair was fitted on vectors of {path.unit}, and a sentence-transformers model returns texts; "
+            f"fit it on {option('unit', 'text')}"
+        )
+    file = folder / "modules.json"
+    if not file.is_file():
+        return _pipeline(folder, path, name)
+    modules: list[dict[str, Any]] = sorted(json.loads(file.read_text(encoding="utf-8")), key=lambda module: int(module["idx"]))
+    for module in modules:
+        kind = str(module["type"]).rpartition(".")[2]
+        if str(module["type"]).startswith("sentence_transformers."):
+            module["type"] = _TYPES + kind
+        _rewrite_settings(folder / str(module["path"]), kind)
+        if path.unit in _POOLING and kind == "Pooling":
+            settings = json.loads((folder / str(module["path"]) / "config.json").read_text(encoding="utf-8"))
+            modes = [mode for mode, old in _OLD_MODES.items() if settings.get(old)]
+            if modes != [_POOLING[path.unit]]:
+                own = " and ".join(modes)
+                raise ValueError(
+                    f"the repair was fitted on {path.unit} vectors, and {name} pools by {own}; fit it on its own vectors"
+                )
+        elif path.unit in _POOLING and kind not in ("Transformer", "Normalize"):
+            raise ValueError(
+                f"{name} has a {kind} after its pooling; fit the repair on what it returns, {option('unit', 'text')}"
+            )
+    _write_modules(folder, modules)
     return modules
 
 
-def _vectors(folder: Path, texts: Sequence[str], *, without_last: bool = False) -> Doubles:
+def _pipeline(folder: Path, path: FittingPath, name: str) -> list[dict[str, Any]]:
+    """A pipeline for a plain encoder: itself and the pooling that the map was fitted on."""
+    if path.unit not in _POOLING:
+        raise ValueError(
+            f"{name} is a plain encoder without pooling; fit the repair on a space that extract wrote with "
+            f"{option('unit', 'mean')}, or another of {', '.join(_POOLING)}"
+        )
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    d = config.get("hidden_size", config.get("dim", config.get("d_model")))
+    modes = {old: mode == _POOLING[path.unit] for mode, old in _OLD_MODES.items()}
+    (folder / "1_Pooling").mkdir()
+    write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": d, **modes})
+    if not (folder / "sentence_bert_config.json").is_file():  # old releases insist on it
+        write_json(folder / "sentence_bert_config.json", {"max_seq_length": None, "do_lower_case": False})
+    modules = [{"path": "", "type": f"{_TYPES}Transformer"}, {"path": "1_Pooling", "type": f"{_TYPES}Pooling"}]
+    # It has to load as a pipeline for the vectors that the map is tested on.
+    _write_modules(folder, modules)
+    return modules
+
+
+def _rewrite_settings(folder: Path, kind: str) -> None:
+    """Give a module's settings the names that old releases know; new ones read both. Settings without such a name stay."""
+    file = folder / ("sentence_bert_config.json" if kind == "Transformer" else "config.json")
+    if kind not in ("Transformer", "Pooling", "Dense") or not file.is_file():
+        return
+    settings = json.loads(file.read_text(encoding="utf-8"))
+    if kind == "Pooling" and "pooling_mode" in settings:
+        modes = settings.pop("pooling_mode")
+        settings |= {old: mode == modes or (isinstance(modes, list) and mode in modes) for mode, old in _OLD_MODES.items()}
+        settings["word_embedding_dimension"] = settings.pop("embedding_dimension")
+    elif kind == "Dense":
+        for name in ("module_input_name", "module_output_name"):
+            if settings.get(name) == "sentence_embedding":
+                del settings[name]
+    elif kind == "Transformer" and settings.get("transformer_task") == "feature-extraction":
+        settings = {"max_seq_length": settings.get("max_seq_length"), "do_lower_case": settings.get("do_lower_case", False)}
+    write_json(file, settings)
+
+
+def _write_modules(folder: Path, modules: Sequence[Mapping[str, Any]]) -> None:
+    write_json(folder / "modules.json", [{**module, "idx": i, "name": str(i)} for i, module in enumerate(modules)])
+
+
+def _vectors(
+    folder: Path, texts: Sequence[str], *, without_last: bool = False, normalize: bool = False, prompt: str | None = None
+) -> Doubles:
     from sentence_transformers import SentenceTransformer
 
     with quiet_loading():
-        model: Any = SentenceTransformer(str(folder), device="cpu")
+        model: Any = SentenceTransformer(str(folder), device="cpu", trust_remote_code=False)
         if without_last:
-            model = SentenceTransformer(modules=list(model)[:-1], device="cpu")
-        vectors = model.encode(list(texts), show_progress_bar=False, convert_to_numpy=True)
+            # The last module is left out in place: another pipeline of the others would lose the model's prompts.
+            del model[-1]
+        vectors = model.encode(
+            list(texts), prompt=prompt, normalize_embeddings=normalize, show_progress_bar=False, convert_to_numpy=True
+        )
     return np.asarray(vectors, dtype=np.float64)
 
 

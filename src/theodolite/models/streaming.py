@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from theodolite.core.moments import Moments
 from theodolite.core.rows import Row
 from theodolite.core.sampling import sample_rows
-from theodolite.core.vectors import Floats, Source, require_finite
+from theodolite.core.vectors import Floats, Source
 from theodolite.metrics import partition
 from theodolite.metrics.cloud import SAMPLE, Cloud, Undefined
 from theodolite.metrics.evaluation import metric_rows
@@ -41,6 +41,7 @@ def survey_layers(
     layers: str | int | Sequence[int] = "all",
     specials: bool = False,
     batch_size: BatchSize = "auto",
+    allow_unknown: bool = False,
     sample: int = SAMPLE,
     seed: int = 0,
     about: Mapping[str, Any] | None = None,
@@ -67,6 +68,8 @@ def survey_layers(
         Whether special tokens get vectors too; for unit "tokens".
     batch_size
         Texts per batch, or "auto" to fit the device.
+    allow_unknown
+        Whether any share of tokens may be unknown to the tokenizer; a fifth is an error otherwise.
     sample
         Rows that metrics which compare rows are computed on, at most.
     seed
@@ -76,15 +79,37 @@ def survey_layers(
     progress
         Called with the number of texts that are done, over all passes, and of all.
     """
-    names = check_metrics(metrics)
+    options: dict[str, Any] = {"unit": unit, "layers": layers, "specials": specials, "batch_size": batch_size}
+    reading = Reading.of(encoder, texts, **options, allow_unknown=allow_unknown)
+    return survey_reading(reading, metrics, sample=sample, seed=seed, about=about, progress=progress)
+
+
+def survey_reading(
+    reading: Reading,
+    metrics: Sequence[str] | None = None,
+    *,
+    sample: int = SAMPLE,
+    seed: int = 0,
+    about: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> list[Row]:
+    """What `survey_layers` does, of texts that are tokenized already.
+
+    Parameters
+    ----------
+    reading
+        The encoder with its texts.
+    metrics, sample, seed, about, progress
+        As in `survey_layers`.
+    """
+    names, encoder = check_metrics(metrics), reading.encoder
     needs = {METRICS[name].needs for name in names}
-    reading = Reading.of(encoder, texts, unit=unit, layers=layers, specials=specials, batch_size=batch_size)
     passes = 2 if "second pass" in needs else 1
     index = sample_rows(reading.plan.n, sample, seed=seed) if "sample" in needs else np.empty(0, np.intp)
     clouds = _first_pass(reading, index, sample=sample, seed=seed, progress=_share(progress, 0, passes))
     if passes == 2:
         _second_pass(reading, clouds, names, progress=_share(progress, 1, passes))
-    fields = {"setting": unit, "versions": model_versions(), "model": encoder.name, "revision": encoder.revision}
+    fields = {"setting": reading.unit, "versions": model_versions(), "model": encoder.name, "revision": encoder.revision}
     fields |= {"task": reading.inputs.task, "split": reading.inputs.split, **(about or {})}
     return [row for layer, cloud in clouds.items() for row in metric_rows(cloud, names, about={**fields, "layer": layer})]
 
@@ -113,7 +138,6 @@ def _first_pass(
     samples = {layer: np.empty((len(sampled), reading.d), np.float32) for layer in reading.layers}
 
     def add(layer: int, rows: Ints, block: Floats) -> None:
-        require_finite(block)  # one nan would spoil the moments of the whole layer
         added = Moments.of(block)
         moments[layer] = moments[layer] | added if layer in moments else added
         # Batches come in the order of their lengths, so sampled rows arrive in any order.

@@ -145,6 +145,8 @@ class Tokens:
         The characters (start, end) of each token; None if words were not requested.
     cut
         The character from which on a text was cut off, -1 if it is whole; None if words were not requested.
+    shortened
+        Whether each text was cut to the encoder's `max_length`.
     """
 
     ids: NDArray[np.int32]
@@ -153,6 +155,7 @@ class Tokens:
     types: NDArray[np.int8] | None = None
     offsets: NDArray[np.int32] | None = None
     cut: NDArray[np.int32] | None = None
+    shortened: NDArray[np.bool_] | None = None
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -201,6 +204,7 @@ def _chunk(encoder: Encoder, inputs: TextInputs, start: int, offsets: bool) -> d
         padding=False,
         truncation=encoder.max_length is not None,
         max_length=encoder.max_length,
+        add_special_tokens=not encoder.is_static,
         return_special_tokens_mask=True,
         return_offsets_mapping=offsets,
         return_attention_mask=False,
@@ -216,7 +220,19 @@ def _chunk(encoder: Encoder, inputs: TextInputs, start: int, offsets: bool) -> d
     if offsets:
         columns["offsets"] = _flat(chain.from_iterable(encoded["offset_mapping"]), np.int32).reshape(-1, 2)
         columns["cut"] = np.array([_first_cut_character(encoding) for encoding in encoded.encodings], np.int32)
+    columns["shortened"] = columns["lengths"] == (encoder.max_length or 0)
+    for index in np.flatnonzero(columns["shortened"]):
+        columns["shortened"][index] = _is_shortened(encoder, inputs, encoded, start, int(index))
     return columns
+
+
+def _is_shortened(encoder: Encoder, inputs: TextInputs, encoded: Any, start: int, index: int) -> bool:
+    """Whether a text that is as long as allowed was longer."""
+    if encoded.encodings is not None:
+        return bool(encoded.encodings[index].overflowing)
+    second = None if inputs.second is None else inputs.second[start + index]
+    whole = encoder.tokenizer(inputs.texts[start + index], second, truncation=False, verbose=False)["input_ids"]
+    return len(whole) > len(encoded["input_ids"][index])
 
 
 def _flat(lists: Iterable[Iterable[int]], dtype: Any) -> NDArray[Any]:

@@ -43,13 +43,16 @@ class LayerProbe:
         The result in one sentence.
     score
         The accuracy of the classifier on the held-out rows; None without a classifier.
-    train_test
-        The spatial similarity of the fitted rows to the held-out rows; None if it was not requested.
+    train_test, test_probe
+        The spatial similarity of the fitted rows to the held-out rows, and the probe of the held-out rows that it compares with;
+        None if it was not requested.
     rows
-        All numbers as rows: `labels`, `clusters`, `is_linear` (1 or 0) and `mean_minimum_distance`; for each label
+        All numbers as rows: `labels`, `clusters`, `overlaps` (pairs of clusters that overlap), `is_linear` (1 or 0) and
+        `mean_minimum_distance`; for each label
         `label_clusters`, `minimum_distance`, `inside_mean` and `inside_max`; for each pair of labels `label_distance`, with "A|B"
         as its setting and the certified bounds as its interval; if there are held-out rows, `hull_accuracy`: the share whose
-        nearest hull is one of their own label; with a classifier `probe_accuracy`, `probe_accuracy_sd` over initialisations and
+        nearest hull is one of their own label; with a classifier `probe_accuracy`, `probe_accuracy_sd` over initialisations,
+        `probe_hidden_1` and `_2` (the chosen sizes), `probe_alpha` (the chosen L2 weight) and
         `classifier_seconds`; if requested `train_test_similarity`, with its interval; and `probe_seconds`, the time of the fit.
     """
 
@@ -58,6 +61,7 @@ class LayerProbe:
     score: ProbeScore | None
     train_test: Similarity | None
     rows: tuple[Row, ...]
+    test_probe: DirectProbe | None = None
 
 
 def probe_layer(
@@ -149,7 +153,7 @@ def probe_layer(
     probe.fit(vectors[sample], names[sample], clusters=None if cluster_names is None else cluster_names[sample])
     seconds = time.perf_counter() - start
     metrics = [*_layout_metrics(probe, names[sample])]
-    score = similarity = None
+    score = similarity = test_probe = None
     if test is not None:
         test_X, test_y = array(test[0]), np.asarray(test[1])
         require_match(test_X, test_y)
@@ -162,9 +166,11 @@ def probe_layer(
             model = _classifier(classifier, grid or {}, seed, device, progress)
             score = model.fit(vectors[training], names[training]).evaluate(test_X, test_y)
             values = {"probe_accuracy": score.mean, "probe_accuracy_sd": score.sd, "classifier_seconds": score.seconds}
+            values |= {f"probe_hidden_{number}": float(size) for number, size in enumerate(score.hidden, 1)}
+            values["probe_alpha"] = score.alpha
             metrics += [{"metric": metric, "value": value, "n": score.n, **split} for metric, value in values.items()]
         if train_test:
-            similarity = _train_test(probe, test_X, test_y, n_jobs)
+            similarity, test_probe = _train_test(probe, test_X, test_y, n_jobs)
             fields = {"value": similarity.value, "low": similarity.low, "high": similarity.high, "n": similarity.n}
             metrics.append({"metric": "train_test_similarity", **fields, "reason": similarity.reason})
     metrics.append({"metric": "probe_seconds", "value": seconds})
@@ -173,7 +179,7 @@ def probe_layer(
         if not math.isnan(metric["value"]):
             metric["reason"] = ""  # a reason is why there is no value
     rows = tuple(Row(**{**common, **metric}) for metric in metrics)
-    return LayerProbe(probe=probe, sentence=probe.verdict(), score=score, train_test=similarity, rows=rows)
+    return LayerProbe(probe=probe, sentence=probe.verdict(), score=score, train_test=similarity, rows=rows, test_probe=test_probe)
 
 
 def _layout_metrics(probe: DirectProbe, y: NDArray[Any]) -> Iterator[dict[str, Any]]:
@@ -181,6 +187,7 @@ def _layout_metrics(probe: DirectProbe, y: NDArray[Any]) -> Iterator[dict[str, A
     minimum = probe.minimum_distances_[np.isfinite(probe.minimum_distances_)]
     yield {"metric": "labels", "value": float(len(probe.classes_))}
     yield {"metric": "clusters", "value": float(probe.n_clusters_)}
+    yield {"metric": "overlaps", "value": float(probe.n_overlaps_)}
     yield {"metric": "is_linear", "value": float(probe.is_linear_)}
     mean = float(minimum.mean()) if len(minimum) else math.nan
     yield {"metric": "mean_minimum_distance", "value": mean, "reason": _ONE_LABEL}
@@ -217,11 +224,12 @@ def _classifier(kind: Classifier, grid: Mapping[str, Any], seed: int, device: st
     return ClassifierProbe(seed=seed, progress=report, device="cpu" if device == "auto" else device, **grid)
 
 
-def _train_test(probe: DirectProbe, X: Floats, y: NDArray[Any], n_jobs: int | None) -> Similarity:
-    """Whether the labels of the held-out rows are arranged as those of the fitted rows."""
+def _train_test(probe: DirectProbe, X: Floats, y: NDArray[Any], n_jobs: int | None) -> tuple[Similarity, DirectProbe | None]:
+    """Whether the labels of the held-out rows are arranged as those of the fitted rows, and the probe of the held-out rows."""
     if len(np.unique(y)) < 2:
-        return Similarity(float("nan"), n=1, reason="the test rows have one label")
+        return Similarity(float("nan"), n=1, reason="the test rows have one label"), None
     try:
-        return spatial_similarity(probe, DirectProbe(n_jobs=n_jobs).fit(X, y))
+        other = DirectProbe(n_jobs=n_jobs).fit(X, y)
     except NoSpread as error:
-        return Similarity(float("nan"), reason=f"test rows: {error}")
+        return Similarity(float("nan"), reason=f"test rows: {error}"), None
+    return spatial_similarity(probe, other), other

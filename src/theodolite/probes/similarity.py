@@ -60,7 +60,8 @@ def spatial_similarity(a: Any, b: Any, *, force: bool = False, level: float = LE
     a, b
         Fitted `DirectProbe`s, or anything with their attributes `classes_`, `label_distances_`, `is_linear_` and `n_clusters_`.
     force
-        Whether to compare mean distances between clusters if a label has several; without it the similarity is then not defined.
+        Whether to compare mean distances between clusters if a label has several, and to count overlaps of given clusters as a
+        distance of 0; without it the similarity is then not defined.
     level
         Coverage of the interval, between 0 and 1.
 
@@ -104,6 +105,9 @@ def _undefined(first: Any, second: Any, common: int, force: bool) -> str:
                 f"it is defined only if every label is one cluster; the {name} has {probe.n_clusters_} clusters of "
                 f"{len(probe.classes_)} labels: force=True compares mean distances between labels"
             )
+        overlaps = getattr(probe, "n_overlaps_", 0)
+        if overlaps and not force:
+            return f"it is defined only if no labels overlap; in the {name} {overlaps} pairs do: force=True counts them as 0"
     return f"{common} labels are in both; a correlation needs the distances of at least 3" if common < 3 else ""
 
 

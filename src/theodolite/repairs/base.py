@@ -14,9 +14,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from theodolite.core.frames import is_frame, is_plain_frame
 from theodolite.core.moments import Doubles
 from theodolite.core.parallel import map_blocks
 from theodolite.core.vectors import Floats, Source, Vectors, array, source
+from theodolite.repairs.fitting_path import FittingPath, Observer
 
 # (matrix (d, d_out), bias (d_out,)): the repaired row is x @ matrix + bias.
 Affine = tuple[Doubles, Doubles]
@@ -31,7 +33,10 @@ class Repair(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
     """
 
     is_affine: ClassVar[bool] = True  # whether `affine` has an answer
+    not_affine_because: ClassVar[str] = "moves each cluster in its own way"
     n_features_in_: int
+    fitted_on_: FittingPath  # how the vectors of the fit were made
+    examples_: Doubles  # the first few of them
 
     def fit(self, X: Vectors, y: Any = None) -> Self:  # noqa: ARG002  # the contract of scikit-learn
         """Learn the repair from the rows of X.
@@ -43,7 +48,9 @@ class Repair(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
         y
             Ignored.
         """
-        self._learn(self._open(X, reset=True))
+        observer = Observer(self._open(X, reset=True))
+        self._learn(observer.source())
+        self.fitted_on_, self.examples_ = FittingPath(normalized=observer.normalized), observer.examples
         # In C order: a repair that was saved and loaded then takes the same path through BLAS, to the same bits.
         for name, value in learned(self).items():
             if isinstance(value, np.ndarray) and value.dtype != object and value.ndim:
@@ -83,7 +90,7 @@ class Repair(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
         check_is_fitted(self)
         if not self.is_affine:
             raise TypeError(
-                f"{type(self).__name__} moves each cluster in its own way, so it is not a single matrix and bias; "
+                f"{type(self).__name__} {self.not_affine_because}, so it is not a single matrix and bias; "
                 "use the fitted repair itself, or choose one that is affine, such as RemoveDirections"
             )
         return self._affine()
@@ -164,14 +171,15 @@ def fold_affine(repairs: Repair | Sequence[Repair] | Pipeline) -> Affine:
 
 
 def learned(repair: Repair) -> dict[str, Any]:
-    """The attributes that `fit` set, by name.
+    """The numbers and arrays that `fit` set, by name.
 
     Parameters
     ----------
     repair
         A fitted repair.
     """
-    return {name: value for name, value in vars(repair).items() if name.endswith("_") and not name.startswith("_")}
+    values = {name: value for name, value in vars(repair).items() if name.endswith("_") and not name.startswith("_")}
+    return {name: value for name, value in values.items() if not isinstance(value, FittingPath)}
 
 
 def repair_settings(kind: type[Repair]) -> dict[str, Any]:
@@ -238,7 +246,7 @@ def _is_table(X: Any) -> bool:
     """Whether scikit-learn's own checks apply to X: an array, a frame, nested lists; not a path, a source or chunks."""
     if isinstance(X, (Source, str, os.PathLike)):
         return False
-    if hasattr(X, "__array__") or hasattr(X, "toarray"):
+    if hasattr(X, "__array__") or hasattr(X, "toarray") or is_frame(X):
         return True
     if isinstance(X, (list, tuple)):
         return not (X and np.ndim(X[0]) == 2)
@@ -246,5 +254,6 @@ def _is_table(X: Any) -> bool:
 
 
 def _needs_unpacking(X: Any) -> bool:
-    """Tensors, and frames with one column, which may hold lists."""
-    return type(X).__module__.partition(".")[0] == "torch" or len(getattr(X, "columns", ())) == 1
+    """Tensors, masked arrays, which scikit-learn would unmask, and frames in which the vectors have to be found."""
+    is_special = type(X).__module__.partition(".")[0] == "torch" or isinstance(X, np.ma.MaskedArray)
+    return is_special or (is_frame(X) and not is_plain_frame(X))

@@ -15,7 +15,7 @@ from theodolite.core.moments import BlockMoments, Doubles, Moments, centred, mer
 from theodolite.core.parallel import available_cores, in_order, map_blocks
 from theodolite.core.vectors import REPLAYABLE, Floats, Indices, Source, Vectors
 from theodolite.repairs.base import Repair, directions_to_remove, gather
-from theodolite.repairs.directions import PAPER_DIRECTIONS, Removal, Which, principal_removal
+from theodolite.repairs.directions import PAPER_DIRECTIONS, Removal, Which, leading_directions, principal_removal
 
 # The cluster of each row of a block, from the number of its first row and the block.
 Assign: TypeAlias = Callable[[int, Floats], Indices]
@@ -174,9 +174,9 @@ class ClusterRemoveDirections(_Clusterwise):
     n_clusters
         Number of clusters; there are fewer if there are fewer distinct rows.
     n_directions
-        How many directions each cluster loses, at most d - 1. None means 12, or d - 1 if that is less. A cluster loses at most
-        as many top directions as its rank: one of no more than `n_directions` + 1 rows shrinks to the origin, so choose fewer
-        clusters, or fewer directions, if `counts_` shows such.
+        How many directions each cluster loses, at most d - 1. None means 12, or d - 1 if that is less. A small cluster loses
+        fewer top directions, so that one of rank 1 or more keeps at least one: a cluster of m rows loses at most m - 2. Only
+        clusters whose rows are all equal, such as those of a single row, shrink to the origin.
     which
         "top" removes the directions of most variance, "bottom" those of least.
     seed
@@ -200,7 +200,12 @@ class ClusterRemoveDirections(_Clusterwise):
         removals: dict[int, Removal] = {}
 
         def solve(item: tuple[int, Moments]) -> tuple[int, Moments, Removal]:
-            return *item, principal_removal(item[1], count, self.which, data.dtype)
+            cluster, moments = item
+            if self.which != "top":
+                return cluster, moments, principal_removal(moments, count, self.which, data.dtype)
+            # One more than are removed, to see whether any is left: without one, all rows of the cluster would be zero.
+            directions = leading_directions(moments, min(count + 1, data.d), data.dtype)
+            return cluster, moments, Removal(directions[:, : min(count, max(directions.shape[1] - 1, 0))], keeps=False)
 
         for cluster, moments, removal in in_order(solve, _cluster_moments(data, assign, k), workers=available_cores()):
             self.counts_[cluster], self.means_[cluster] = moments.n, moments.mean

@@ -5,24 +5,27 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from theodolite.core.files import require_free_folder, whole_folder
+from theodolite.core.files import Marker, parse_json, recover_folder, require_free_folder, whole_folder
 from theodolite.core.options import suggestion
 from theodolite.core.rows import installed_version
 from theodolite.repairs.base import Repair, learned, repair_settings
 from theodolite.repairs.clusterwise import ClusterRemoveDirections, ClusterZeroMean
 from theodolite.repairs.directions import DropRogueDimensions, RemoveDirections
-from theodolite.repairs.scaling import Standardize, Whiten, ZeroMean
+from theodolite.repairs.fitting_path import FittingPath
+from theodolite.repairs.scaling import PowerWhiten, Rotate, Standardize, UnitLength, Whiten, ZeroMean
 from theodolite.repairs.weighted import WeightedRemoval
 
 FORMAT = 1
 ARRAYS = "repair.safetensors"
 ABOUT = "repair.json"
+MARKER = Marker(ABOUT, "repair", FORMAT)
 # All repairs by name. Least-dominant removal is `which="bottom"` of "global" and "cluster-based".
 REPAIRS: dict[str, type[Repair]] = {
     "zero-mean": ZeroMean,
@@ -31,6 +34,9 @@ REPAIRS: dict[str, type[Repair]] = {
     "cluster-zero-mean": ClusterZeroMean,
     "cluster-based": ClusterRemoveDirections,
     "whiten": Whiten,
+    "power-whiten": PowerWhiten,
+    "unit-length": UnitLength,
+    "rotate": Rotate,
     "drop-rogue": DropRogueDimensions,
     "weighted": WeightedRemoval,
 }
@@ -117,21 +123,22 @@ def save_repair(repair: Repair, folder: str | os.PathLike[str], *, overwrite: bo
     names = {kind: name for name, kind in REPAIRS.items()}
     if type(repair) not in names:
         raise TypeError(f"{type(repair).__name__} is not one of the repairs that can be saved: {', '.join(REPAIRS)}")
-    require_free_folder(folder, overwrite=overwrite, marker=ABOUT)  # before the arrays are copied
+    require_free_folder(folder, overwrite=overwrite, marker=MARKER)  # before the arrays are copied
     from safetensors.numpy import save
 
     content = save({name: np.asarray(value) for name, value in learned(repair).items() if name != "feature_names_in_"})
     about = {
-        "format": FORMAT,
+        **MARKER.about,
         "repair": names[type(repair)],
         "params": repair.get_params(),
         "d": repair.n_features_in_,
         "feature_names": list(getattr(repair, "feature_names_in_", [])) or None,
+        "fitted_on": asdict(repair.fitted_on_),
         "sha256": hashlib.sha256(content).hexdigest(),
         "theodolite": installed_version("theodolite"),
     }
     text = json.dumps(about, indent=1, default=_plain) + "\n"
-    with whole_folder(folder, overwrite=overwrite, marker=ABOUT) as partial:
+    with whole_folder(folder, overwrite=overwrite, marker=MARKER) as partial:
         (partial / ARRAYS).write_bytes(content)
         (partial / ABOUT).write_text(text, encoding="utf-8")
 
@@ -152,6 +159,7 @@ def load_repair(folder: str | os.PathLike[str]) -> Repair:
         The folder does not hold a repair as it was saved.
     """
     folder = Path(folder)
+    recover_folder(folder)
     about = _read_about(folder)
     kind = REPAIRS[about["repair"]]
     try:
@@ -174,6 +182,7 @@ def load_repair(folder: str | os.PathLike[str]) -> Repair:
         setattr(repair, name, value if value.ndim else value.item())  # numbers were saved as arrays without axes
     if about.get("feature_names"):
         repair.feature_names_in_ = np.array(about["feature_names"], dtype=object)
+    repair.fitted_on_ = FittingPath.from_dict(about.get("fitted_on", {}))
     if about["d"] != repair.n_features_in_:
         raise StoredRepairError(f"{folder / ABOUT} says d={about['d']}, but the arrays have d={repair.n_features_in_}")
     return repair
@@ -182,7 +191,7 @@ def load_repair(folder: str | os.PathLike[str]) -> Repair:
 def _read_about(folder: Path) -> dict[str, Any]:
     path = folder / ABOUT
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+        about = parse_json(path.read_bytes())
     except FileNotFoundError:
         raise FileNotFoundError(f"{folder} does not hold a saved repair: there is no {ABOUT} in it") from None
     except ValueError as error:

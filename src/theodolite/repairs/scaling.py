@@ -1,15 +1,15 @@
-"""Centring and scaling: the mean moves to the origin, and dimensions or principal directions get unit variance."""
+"""Centring, scaling and rotating: of the mean, of dimensions, of principal directions, and of rows to unit length."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin
 
-from theodolite.core.moments import Doubles, Moments, centred
+from theodolite.core.moments import Doubles, Moments, centred, row_norms
 from theodolite.core.spectrum import eigenpairs, noise_floor
 from theodolite.core.vectors import Floats, Source
 from theodolite.repairs.base import Affine, Repair
@@ -93,16 +93,7 @@ class Whiten(ClassNamePrefixFeaturesOutMixin, Repair):  # type: ignore[misc]
 
     def _learn(self, data: Source) -> None:
         self._check_options(data.d)
-        kinds: set[np.dtype[Any]] = set()
-        moments = Moments.of(_in_float64(data, kinds))
-        if moments.n < 2:
-            raise ValueError("whitening needs the variance of at least two rows; there is one (n_samples=1)")
-        pairs = eigenpairs(moments)
-        variances, directions = pairs.values / (moments.n - 1), pairs.vectors
-        rounding = max((float(np.finfo(kind).eps) for kind in kinds if kind.kind == "f"), default=0.0)
-        floor = self._floor(variances, moments, rounding)
-        if not variances.max(initial=0.0) > floor:
-            raise ValueError("all rows are the same point, up to rounding, so there is no variance to whiten")
+        moments, variances, directions, floor = _principal_variances(data, self.tolerance)
         if self.shrinkage > 0:
             directions = complete_basis(directions)
             padded = np.append(variances, np.zeros(data.d - len(variances)))
@@ -132,17 +123,114 @@ class Whiten(ClassNamePrefixFeaturesOutMixin, Repair):  # type: ignore[misc]
         if self.tolerance is not None and not 0 <= self.tolerance < 1:
             raise ValueError(f"tolerance={self.tolerance} must be in [0, 1)")
 
-    def _floor(self, variances: Doubles, moments: Moments, rounding: float) -> float:
-        """The size up to which variances are left out."""
-        if self.tolerance is not None:
-            return self.tolerance * float(variances.max(initial=0.0))
+
+class PowerWhiten(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
+    """Centre, scale principal direction i by its variance to the power -p/2: (x - mean) U diag(v)^(-p/2) U^T. One pass, affine.
+
+    p = 0 is centring, p = 1 whitening; between the two, weak directions are scaled up less, and with them their noise. Rows stay
+    in their own coordinates. Directions whose variance is rounding error are left out, as in `Whiten`, unless p is 0.
+
+    Parameters
+    ----------
+    power
+        p, in [0, 1].
+    """
+
+    mean_: Doubles
+    kernel_: Doubles  # (d, d), symmetric
+
+    def __init__(self, power: float = 0.5) -> None:
+        self.power = power
+
+    def _learn(self, data: Source) -> None:
+        if not 0 <= self.power <= 1:
+            raise ValueError(f"power={self.power} must be in [0, 1]")
+        moments, variances, directions, floor = _principal_variances(data, None)
+        count = int(np.count_nonzero(variances > floor))
+        kept = directions[:, :count]
+        self.mean_ = moments.mean
+        self.kernel_ = (kept * variances[:count] ** (-self.power / 2)) @ kept.T if self.power else np.eye(data.d)
+
+    def _apply(self, block: Floats) -> Floats:
+        return centred(block, self.mean_) @ self.kernel_.astype(block.dtype)
+
+    def _affine(self) -> Affine:
+        return self.kernel_.copy(), -self.mean_ @ self.kernel_
+
+
+class UnitLength(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
+    """Scale every row to length 1: x / |x|; rows of zeros stay zeros. Nothing is learned, not affine.
+
+    It changes no cosine, but inner products, distances, and whatever is fitted afterwards.
+    """
+
+    is_affine: ClassVar[bool] = False
+    not_affine_because: ClassVar[str] = "divides each row by its own length"
+
+    def _learn(self, data: Source) -> None:
+        for _ in data.blocks():  # nothing to learn, but an entry that is not finite is named here as by every other repair
+            pass
+
+    def _apply(self, block: Floats) -> Floats:
+        norms = row_norms(block)[:, None]
+        return np.divide(block, norms, out=np.zeros_like(block), where=norms > 0, casting="same_kind")
+
+
+class Rotate(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
+    """Centre, then rotate at random: every dimension gets a similar variance. One pass, affine.
+
+    Apart from centring it changes no cosine or distance. It is for what comes after it: int8 and binary codes, which waste their
+    levels if a few dimensions are much wider than the others.
+
+    Parameters
+    ----------
+    seed
+        Seed of the rotation.
+    """
+
+    mean_: Doubles
+    kernel_: Doubles  # (d, d), orthogonal
+
+    def __init__(self, *, seed: int = 0) -> None:
+        self.seed = seed
+
+    def _learn(self, data: Source) -> None:
+        self.mean_ = Moments.of(data).mean
+        self.kernel_, _ = np.linalg.qr(np.random.default_rng(self.seed).standard_normal((data.d, data.d)))
+
+    def _apply(self, block: Floats) -> Floats:
+        return centred(block, self.mean_) @ self.kernel_.astype(block.dtype)
+
+    def _affine(self) -> Affine:
+        return self.kernel_.copy(), -self.mean_ @ self.kernel_
+
+
+def _principal_variances(data: Source, tolerance: float | None) -> tuple[Moments, Doubles, Doubles, float]:
+    """Moments, variances along the principal directions (descending), the directions, and the variance that is rounding error."""
+    kinds: set[np.dtype[Any]] = set()
+    moments = Moments.of(_in_float64(data, kinds))
+    if moments.n < 2:
+        raise ValueError("whitening needs the variance of at least two rows; there is one (n_samples=1)")
+    pairs = eigenpairs(moments)
+    variances = pairs.values / (moments.n - 1)
+    largest = float(variances.max(initial=0.0))
+    if tolerance is not None:
+        floor = tolerance * largest
+    else:
+        rounding = max((float(np.finfo(kind).eps) for kind in kinds if kind.kind == "f"), default=0.0)
         # An entry is stored to within half of rounding * |x|: smaller variances cannot be distinguished from none.
         largest_entry = float((np.square(moments.mean) + moments.squared_deviations / moments.n).max())
-        return noise_floor(variances, moments.d, eps=moments.eps) + rounding**2 * largest_entry
+        floor = noise_floor(variances, moments.d, eps=moments.eps) + rounding**2 * largest_entry
+    if not largest > floor:
+        raise ValueError("all rows are the same point, up to rounding, so there is no variance to whiten")
+    return moments, variances, pairs.vectors, floor
 
 
 def _in_float64(data: Source, kinds: set[np.dtype[Any]]) -> Source:
     """The same rows as float64; adds the precisions they were stored in to `kinds`."""
+    if data.moments is not None:
+        kinds.add(data.dtype)
+        return data
 
     def chunks() -> Iterator[NDArray[Any]]:
         for _, block in data.raw_blocks():

@@ -8,6 +8,7 @@ from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from theodolite.core.text import visible
 from theodolite.reports.tables import Table
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def print_blocks(blocks: Sequence[Block], console: Console) -> None:
                 console.print()
                 after_table = False
             style = f"{block.style} bold".strip() if block.lead else block.style
-            text = Text(_visible(block.lead), style).append(_visible(block.text), "not bold default" if block.lead else "")
+            text = Text(visible(block.lead), style).append(visible(block.text), "not bold default" if block.lead else "")
             for line in text.wrap(console, width - block.indent):
                 line.rstrip()
                 console.print(Text(" " * block.indent).append_text(line), **options)
@@ -128,7 +129,7 @@ def table_lines(table: Table, width: int) -> tuple[list[str], list[str]]:
     """
     from rich.cells import cell_len
 
-    cells = [[_visible(cell) for cell in (column.heading, *column.texts())] for column in table.columns]
+    cells = [[visible(cell) for cell in (column.heading, *column.texts())] for column in table.columns]
     sizes = [max(map(cell_len, column)) for column in cells]
     are_numbers = [column.is_number for column in table.columns]
     shown = list(range(len(cells)))
@@ -169,9 +170,9 @@ def _total(sizes: Sequence[int], columns: Sequence[int]) -> int:
 def _html_paragraph(block: Paragraph) -> str:
     colour = f"color:{COLOURS[block.style]};" if block.style in COLOURS else ""
     weight = "font-weight:600;" if block.style == "bold" or block.lead else ""
-    text = escape(_visible(block.text))
+    text = escape(visible(block.text))
     if block.lead:
-        text = f'<span style="{colour}{weight}">{escape(_visible(block.lead))}</span>{text}'
+        text = f'<span style="{colour}{weight}">{escape(visible(block.lead))}</span>{text}'
         colour = weight = ""
     return f'<div style="margin-left:{block.indent}em;{colour}{weight}">{text}</div>'
 
@@ -184,11 +185,6 @@ def _html_table(table: Table) -> str:
     for number, cells in enumerate(zip(*columns, strict=True)):
         tag = "td" if number else "th"
         parts = zip(cells, sides, strict=True)
-        line = "".join(f'<{tag} style="text-align:{side};{style}">{escape(_visible(cell))}</{tag}>' for cell, side in parts)
+        line = "".join(f'<{tag} style="text-align:{side};{style}">{escape(visible(cell))}</{tag}>' for cell, side in parts)
         lines.append(f"<tr>{line}</tr>" if number else f"<thead><tr>{line}</tr></thead>")
     return f'<table style="border-collapse:collapse">{lines[0]}<tbody>{"".join(lines[1:])}</tbody></table>'
-
-
-def _visible(text: str) -> str:
-    """The text with control characters, which could steer the terminal, replaced by a visible sign."""
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)

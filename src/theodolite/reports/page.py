@@ -19,7 +19,7 @@ from theodolite.core.rows import Row
 from theodolite.reports.displays import grouped, records_of
 from theodolite.reports.sections import page_content
 from theodolite.reports.tables import Column, Entry, Table, pivot, tables_of
-from theodolite.reports.wording import clean, command_of, finding_numbers, name_of, outcome_look, with_labels
+from theodolite.reports.wording import SEVERITY_LOOKS, clean, command_of, finding_numbers, name_of, outcome_look, with_labels
 
 if TYPE_CHECKING:
     from theodolite.core.result import Finding, Result, Verdict
@@ -156,8 +156,10 @@ def markdown_of(result: Result) -> str:
         with what was measured in them.
     """
     name = name_of(result)
-    parts = [f"# {_text(result.title or name)}", *_verdicts(result.verdicts), *_findings(result.findings)]
-    for table in tables_of([(name, result)]):
+    is_gate = result.verb == "gate"
+    findings = _bounds(result.findings) if is_gate else _findings(result.findings)
+    parts = [f"# {_text(result.title or name)}", *_verdicts(result.verdicts), *findings]
+    for table in () if is_gate else tables_of([(name, result)]):
         parts += [f"## {_text(table.title)}", *_table(table)]
     for title, cells in grouped(records_of(result, "printed", PRINTED_COLUMNS), lambda cell: str(cell["table"])).items():
         entries = [Entry(str(cell["source"]), _printed_row(cell)) for cell in cells]
@@ -208,6 +210,20 @@ def _findings(findings: Sequence[Finding]) -> Iterator[str]:
             f"{_text(finding.meaning)}{f' → {_text(finding.action)}' if finding.action else ''}"
             for finding in unhealthy
         )
+
+
+def _bounds(findings: Sequence[Finding]) -> Iterator[str]:
+    """The bounds of a gate, broken ones first, as a table for a pull request."""
+    ordered = sorted(findings, key=lambda finding: -finding.severity)
+    columns: dict[str, list[Any]] = {
+        "": [SEVERITY_LOOKS[finding.verdict][0] for finding in ordered],
+        "bound": [finding.topic for finding in ordered],
+        "layer": ["" if finding.layer is None else str(finding.layer) for finding in ordered],
+        "value": [finding.value for finding in ordered],
+        "allowed": [finding.healthy for finding in ordered],
+        "broken because": [finding.meaning if finding.severity else "" for finding in ordered],
+    }
+    yield from _table(Table("", tuple(Column(name, values) for name, values in columns.items() if any(map(str, values)))))
 
 
 def _printed_row(cell: Mapping[str, Any]) -> Row:

@@ -46,7 +46,6 @@ VERBS = {
     "study": "A study", "survey": "A survey", "compare": "A comparison", "probe": "A probe", "tune": "A fine-tuning run",
     "rows": "Rows",
 }  # fmt: skip
-PLURALS = {"holds": "hold", "does not hold": "do not hold"}
 # Length of the line that an effect is drawn on, and what is left free at both ends.
 WIDTH, MARGIN = 200.0, 6.0
 # Effects share one scale if the largest reaches at most this many times as far as the smallest.
@@ -156,8 +155,7 @@ def outcome_counts(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
     lines = []
     for outcome in (outcome for outcome in dict.fromkeys((*OUTCOMES, *counts)) if counts[outcome]):
         sign, kind = outcome_look(outcome)
-        word = PLURALS.get(outcome, outcome) if counts[outcome] > 1 else outcome
-        lines.append({"n": counts[outcome], "word": word, "sign": sign, "kind": kind})
+        lines.append({"n": counts[outcome], "word": outcome, "sign": sign, "kind": kind})
     return lines
 
 
@@ -196,7 +194,8 @@ def _bar(effect: Effect, bounds: Sequence[float], reach: float) -> dict[str, Any
         # With the true minus sign that the page's tables have.
         "value": number_text(effect.value).replace("-", "−"),
         "interval": interval_text(*bounds).replace("-", "−") if bounds else "",
-        "how": clean(", ".join(filter(None, (effect.how, f"n = {effect.n:,}" if effect.n is not None else ""))), 300),
+        "how": clean(", ".join(filter(None, (effect.claimed and f"claimed {effect.claimed}", effect.how))), 300),
+        "shown_only": not effect.primary,
         "zero": WIDTH / 2,
         "at": place(effect.value),
         "low": place(low),
@@ -213,6 +212,7 @@ def _judged(judged: Judged) -> dict[str, Any]:
         "why": clean(with_labels(judged.why), 1500),
         "sign": sign,
         "kind": kind,
+        "command": clean(judged.command, 1500),
         "bars": bars(judged.effects),
     }
 

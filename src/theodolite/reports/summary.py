@@ -14,7 +14,8 @@ from theodolite.core.numbers import interval_text, number_text, short_number
 from theodolite.core.result import Effect, Finding, Result, Verdict
 from theodolite.core.rows import Row
 from theodolite.core.states import DIFFERENCE, state_title
-from theodolite.metrics.registry import LAYER_METRICS, METRICS
+from theodolite.metrics.isoscore import iso_score_ceiling
+from theodolite.metrics.registry import LAYER_METRICS, METRICS, label_of
 from theodolite.reports.blocks import Block, Paragraph
 from theodolite.reports.displays import Item, grouped
 from theodolite.reports.tables import Column, Entry, Table, all_rows, pivot
@@ -27,10 +28,14 @@ COLOURS = {"fails": "red", "open": "yellow", "holds": "green"}
 # What a tuning run measures of the vectors that its head reads, next to the task's score.
 SHAPE = ("iso_score", "ev_1", "ev_2", "ev_3")
 SCORES = ("accuracy", "macro_f1", "matthews", "pearson", "spearman")
+# Rows for each dimension from which on the plain IsoScore is within a tenth of the corrected one.
+ENOUGH_ROWS = 10
 LONGEST_LABEL = 24
+# How `advise` calls vectors without a change.
+UNCHANGED = "leave it alone"
 # Rows of a plain list; a result of more is better saved or framed.
 MOST_ROWS = 60
-# Effects of a verdict that are listed; the report has all of them.
+# Secondary effects of a verdict that are listed; the report has all of them.
 MOST_EFFECTS = 3
 
 
@@ -43,6 +48,7 @@ def blocks_of(result: Result) -> list[Block]:
         The result of any verb.
     """
     content = {"survey": _survey, "compare": _compare, "probe": _probe, "tune": _tune, "study": _study, "repair": _repair}
+    content |= {"advise": _advise, "calibrate": _calibrate, "gate": _gate}
     return list(content.get(result.verb, _any)(result))
 
 
@@ -60,8 +66,12 @@ def verdict_blocks(verdicts: Sequence[Verdict]) -> Iterator[Block]:
         measured = verdict.measured
         yield Paragraph(f"{outcome_look(measured.outcome)[0]} {verdict.claim}{model} {verdict.title}: {measured.outcome}")
         yield Paragraph(with_labels(measured.why), indent=4)
-        yield from (Paragraph(_effect(effect), "dim", indent=4) for effect in measured.effects[:MOST_EFFECTS])
-        yield from (Paragraph(f"on {judged.source}: {judged.outcome}", "dim", indent=4) for judged in verdict.printed)
+        if measured.command:
+            yield Paragraph(f"to decide it: {measured.command}", indent=4)
+        others = [effect for effect in measured.effects if not effect.primary]
+        yield from (Paragraph(_effect(effect), "dim", indent=4) for effect in others[:MOST_EFFECTS])
+        tables = [judged for judged in verdict.printed if judged.outcome != "not printed"]
+        yield from (Paragraph(f"{judged.source}: the table {judged.outcome}", "dim", indent=4) for judged in tables)
 
 
 def comparison_blocks(comparisons: Sequence[Comparison]) -> Iterator[Block]:
@@ -325,16 +335,26 @@ def _median_seed(rows: Sequence[Row]) -> int | None:
 
 
 def _steps(rows: Sequence[Row]) -> Iterator[Block]:
-    """What a tracker measured of every layer at the first and the last step."""
-    metrics = (*LAYER_METRICS, "mean_minimum_distance")
+    """What a tracker measured of every layer at the first and the last step; of few vectors, IsoScore is the corrected one."""
+    size = next((row for row in rows if row.metric == "iso_score_corrected" and row.layer is not None), None)
+    n, d = (0, 0) if size is None else (size.n or 0, size.d or 0)
+    is_small = 0 < n < ENOUGH_ROWS * d
+    metrics = [*LAYER_METRICS, "mean_minimum_distance"]
+    if is_small:
+        metrics[metrics.index("iso_score")] = "iso_score_corrected"
     tracked = [row for row in rows if row.layer is not None and not row.label and row.metric in metrics and row.step is not None]
     steps = sorted({row.step for row in tracked if row.step is not None})
     if len(steps) < 2 or len({row.seed for row in tracked}) > 1:
         return
-    yield Paragraph(f"geometry of a fixed sample, step {steps[0]} → {steps[-1]}:")
+    sample = f"a fixed sample of {n:,} vectors" if n else "a fixed sample"
+    yield Paragraph(f"geometry of {sample}, step {steps[0]} → {steps[-1]}:")
     # Tracked while it trained and measured again afterwards, a step has two rows: the later one counts.
     ends = {(row.layer, row.metric, row.step): row for row in tracked if row.step in (steps[0], steps[-1])}
     yield from _pivoted(sorted(ends.values(), key=lambda row: row.step or 0), "layer", "metric", _change)
+    if is_small:
+        ceiling = iso_score_ceiling(n, d)
+        fault = f"cannot exceed {ceiling:.3g}" if ceiling < 1 else "is too low"
+        yield Paragraph(f"the plain IsoScore of {n:,} vectors in {d:,} dimensions {fault}; the corrected one is shown", "dim")
 
 
 def _study(result: Result) -> Iterator[Block]:
@@ -344,7 +364,72 @@ def _study(result: Result) -> Iterator[Block]:
 
 
 def _repair(result: Result) -> Iterator[Block]:
-    yield Paragraph(": ".join([result.title, *result.notes]))
+    yield Paragraph(f"{result.title}: {'; '.join(result.notes)}")
+
+
+def _advise(result: Result) -> Iterator[Block]:
+    facts: Mapping[str, Any] = next(iter(result.provenance.get("inputs") or ()), {})
+    yield Paragraph(f"  {_size(facts)} {facts.get('unit', '')}".rstrip(), "bold", lead=result.title)
+    advice = result.provenance.get("advice", {})
+    yield Paragraph(result.notes[0] if result.notes else "", "bold")
+    commands = result.notes[1].split(" && ") if advice.get("recommended") else []
+    yield from (Paragraph(line, indent=2) for line in commands)
+    sizes = advice.get("sizes", {})
+    for state, rows in grouped(
+        (row for row in result.rows if row.state in ("repair", "compression")), lambda row: row.state
+    ).items():
+        by_change = grouped(rows, lambda row: row.setting)
+        gains = [next((row for row in group if row.metric.endswith("_gain")), None) for group in by_change.values()]
+        columns = [Column(state, list(by_change))]
+        if state == "compression":
+            columns.append(Column("size", [f"{sizes[name]:.0%}" if name in sizes else "" for name in by_change]))
+        for metric in dict.fromkeys(row.metric for row in rows if not row.metric.endswith("_gain")):
+            values = [next((row.value for row in group if row.metric == metric), math.nan) for group in by_change.values()]
+            columns.append(Column(label_of(metric), [round(value, 4) for value in values]))
+        if any(gains):
+            columns.append(Column("gain", [f"{row.value:+.4f}" if row else "–" for row in gains]))
+            bounds = [(row.low, row.high) if row and row.setting != UNCHANGED else (None, None) for row in gains]
+            columns.append(Column("95 % interval", ["" if low is None else f"[{low:+.4f}, {high:+.4f}]" for low, high in bounds]))
+        yield Table("", tuple(columns))
+    yield from _reasons(result.rows)
+    yield from (Paragraph(note, "dim") for note in result.notes[1 + bool(commands) :])
+
+
+def _calibrate(result: Result) -> Iterator[Block]:
+    yield Paragraph(result.title, "bold")
+    yield from (Paragraph(note, "bold") for note in result.notes[:1])
+    lines = grouped((row for row in result.rows if row.metric != "separation"), lambda row: row.setting)
+    metrics = dict.fromkeys(row.metric for rows in lines.values() for row in rows)
+    columns = [Column("pairs", list(lines))]
+    for metric in sorted(metrics, key=lambda name: (not name.startswith("unrelated"), name != "cutoff")):
+        found = [next((row for row in rows if row.metric == metric), None) for rows in lines.values()]
+        columns.append(
+            Column(metric.replace("unrelated_cosine_", "").replace("_", " "), [round(r.value, 3) if r else None for r in found])
+        )
+        if metric == "cutoff":
+            columns.append(Column("95 % interval", [interval_text(row.low, row.high) if row else "" for row in found]))
+    if lines:
+        yield Table("", tuple(columns))
+    points = result.records["probability"].to_pylist() if "probability" in result.records else []
+    if points:
+        names = {"cosine": "cosine", "probability": "probability of a match"}
+        columns = [Column(title, [round(point[name], 3) for point in points]) for name, title in names.items()]
+        columns.append(Column("95 % interval", [f"[{point['low']:.3f}, {point['high']:.3f}]" for point in points]))
+        yield Table("", tuple(columns))
+    yield from (Paragraph(note) for note in result.notes[1:])
+
+
+def _gate(result: Result) -> Iterator[Block]:
+    """One line per broken bound, then what holds."""
+    yield Paragraph(result.title, "bold")
+    for finding in result.findings:
+        if finding.severity:
+            sign, style = SEVERITY_LOOKS[finding.verdict]
+            yield Paragraph(finding.meaning, COLOURS[style], lead=f"{sign} ")
+    fine = dict.fromkeys(finding.topic for finding in result.findings if not finding.severity)
+    if fine:
+        yield Paragraph(", ".join(fine), "green", lead="✓ OK: ")
+    yield from (Paragraph(note, "dim") for note in result.notes)
 
 
 def _any(result: Result) -> Iterator[Block]:

@@ -31,7 +31,14 @@ CUT = "…"
 ISOLATE, END = "\u2068", "\u2069"
 # Sign and style of each severity and outcome; an outcome that this version does not know is undecided.
 SEVERITY_LOOKS = {"bad": ("✗", "fails"), "watch": ("!", "open"), "good": ("✓", "holds")}
-OUTCOME_LOOKS = {"holds": ("✓", "holds"), "does not hold": ("✗", "fails")}
+OUTCOME_LOOKS = {
+    "supported": ("✓", "holds"),
+    "contradicted": ("✗", "fails"),
+    "not measured": ("–", "open"),
+    "agrees": ("✓", "holds"),
+    "disagrees": ("✗", "fails"),
+    "not printed": ("–", "open"),
+}
 UNDECIDED = ("?", "open")
 # Keys of the provenance that are not listed as facts: the page shows them in places of their own.
 SHOWN_ELSEWHERE = ("name", "command", "tables", "versions")

@@ -6,16 +6,19 @@ import hashlib
 import json
 import os
 import sys
-import zipfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from theodolite.core.files import whole_file
+from theodolite.core.files import BusyError, Lock, whole_file
 from theodolite.core.moments import FORMAT, Moments
 from theodolite.core.vectors import Source
 from theodolite.spaces.opening import files_of, read
 from theodolite.spaces.readers.data_files import AnyPath, locate
 
+# Bytes at either end of a file that are part of what it is known by.
+ENDS = 2**16
 # Bytes the cache may hold; the entries that were not used for longest are deleted first.
 LIMIT = 2**30
 
@@ -41,8 +44,11 @@ def clean() -> int:
     """Delete everything that this package put into the cache folder, and nothing else; the result is the bytes freed."""
     freed = 0
     for entry in _entries():
-        freed += entry.stat().st_size
-        entry.unlink(missing_ok=True)
+        # What a killed process left is removed with the entry that it was writing; what is being written stays.
+        name = entry.name.removeprefix(".").removesuffix(".partial").removesuffix(".lock")
+        with suppress(BusyError, FileNotFoundError), Lock(entry.with_name(name)):
+            freed += entry.stat().st_size
+            entry.unlink()
     folder = where() / "moments"
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
@@ -50,7 +56,13 @@ def clean() -> int:
 
 
 def cached_moments(
-    path: AnyPath, *, key: str | None = None, columns: str | Sequence[str] | None = None, data: Source | None = None
+    path: AnyPath,
+    *,
+    key: str | None = None,
+    columns: str | Sequence[str] | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    data: Source | None = None,
 ) -> Moments:
     """Moments of a file of vectors: from the cache if the file has not changed since, otherwise computed and stored.
 
@@ -59,39 +71,45 @@ def cached_moments(
 
     Parameters
     ----------
-    path, key, columns
+    path, key, columns, delimiter, header
         What to read, as in `read`.
     data
         The file, if it is open already.
     """
-    fingerprint = _fingerprint(path, key, columns)
-    source = data if data is not None else read(path, key=key, columns=columns)
+    options = (key, columns.split(",") if isinstance(columns, str) else columns, delimiter, header)
+    fingerprint = _fingerprint(path, options)
+    source = data if data is not None else read(path, key=key, columns=columns, delimiter=delimiter, header=header)
     entry = where() / "moments" / f"{fingerprint}.npz" if fingerprint else None
     moments = _load(entry, source) if entry else None
     if moments is None:
         moments = Moments.of(source)
-        if entry is not None and fingerprint == _fingerprint(path, key, columns):  # unchanged while it was read
+        if entry is not None and fingerprint == _fingerprint(path, options):  # unchanged while it was read
             _store(moments, entry, sum(file.size for file in files_of(locate(path))))
     return moments
 
 
-def _fingerprint(path: AnyPath, key: str | None, columns: str | Sequence[str] | None) -> str | None:
-    """A name for the file as it is now: path, size and time of change of every part, and how it is read."""
+def _fingerprint(path: AnyPath, options: Sequence[Any]) -> str | None:
+    """A name for the file as it is now: path, what the file system knows of every part, both its ends, and how it is read."""
     file = locate(path)
     if file.local is None:
         return None
     parts = [part.local for part in files_of(file) if part.local]
-    # A hash of the content would cost the pass over the file that the cache is there to save.
-    state = [(str(part.resolve()), part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
-    if columns is not None:
-        columns = columns.split(",") if isinstance(columns, str) else list(columns)
-    return hashlib.sha256(json.dumps([FORMAT, state, key, columns]).encode()).hexdigest()[:32]
+    state = [_state(part) for part in parts]
+    return hashlib.sha256(json.dumps([FORMAT, state, *options], default=list).encode()).hexdigest()[:32]
+
+
+def _state(path: Path) -> tuple[object, ...]:
+    # A hash of the whole content would cost the pass over the file that the cache is there to save.
+    with path.open("rb") as file:
+        known = os.fstat(file.fileno())
+        ends = hashlib.sha256(file.read(ENDS))
+        file.seek(max(0, known.st_size - ENDS))
+        ends.update(file.read(ENDS))
+    # A program can set the time of modification back, as `cp -p` does, but not the time of change, nor the inode.
+    return str(path.resolve()), known.st_size, known.st_mtime_ns, known.st_ctime_ns, known.st_ino, ends.hexdigest()
 
 
 def _load(entry: Path, source: Source) -> Moments | None:
-    # np.load leaves the file open if it is a damaged archive.
-    if not zipfile.is_zipfile(entry):
-        return None
     try:
         moments = Moments.load(entry)
         os.utime(entry)
@@ -119,4 +137,4 @@ def _store(moments: Moments, entry: Path, file_size: int) -> None:
 
 def _entries() -> list[Path]:
     folder = where() / "moments"
-    return [path for path in folder.iterdir() if path.name.endswith((".npz", ".partial"))] if folder.is_dir() else []
+    return [path for path in folder.iterdir() if path.name.endswith((".npz", ".partial", ".lock"))] if folder.is_dir() else []

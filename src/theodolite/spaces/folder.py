@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from theodolite.core.files import Lock, sha256_of, whole_folder, write_json
+from theodolite.core.files import Marker, parse_json, recover_folder, sha256_of, whole_folder, write_json
 from theodolite.core.options import option
 from theodolite.core.parallel import in_threads
 from theodolite.core.rows import current_versions
@@ -27,6 +27,7 @@ from theodolite.spaces.writers import require_float_type, write_vectors
 FORMAT = 1
 ABOUT = "space.json"
 ROWS = "rows.parquet"
+MARKER = Marker(ABOUT, "extract", FORMAT)
 
 _AGAIN = "copy the whole folder again, or extract it again"
 
@@ -55,6 +56,7 @@ def is_space(path: str | os.PathLike[str]) -> bool:
     path
         Any path; it need not exist.
     """
+    recover_folder(Path(path))
     return (Path(path) / ABOUT).is_file()
 
 
@@ -78,6 +80,7 @@ def open_folder(folder: Path, *, verify: bool) -> tuple[About, dict[int, Floats]
     StoredSpaceError
         The folder is not as it was written.
     """
+    recover_folder(folder)
     about = read_about(folder, verify=verify)
     _check_files(folder, about, list(about.files), verify=verify)
     return about, {layer: _map_layer(folder, about, layer) for layer in about.layers}, _open_rows(folder, about)
@@ -99,11 +102,10 @@ def write_folder(folder: Path, vectors: Mapping[int, Floats], rows: Rows, origin
     overwrite
         Whether a space that is there may be replaced; anything else never is.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
     first = next(iter(vectors.values()))
     (n, d), dtype = first.shape, require_float_type(first.dtype)
     step = max(1, BLOCK_BYTES // (d * dtype.itemsize))
-    with Lock(folder), whole_folder(folder, overwrite=overwrite, marker=ABOUT) as partial:
+    with whole_folder(folder, overwrite=overwrite, marker=MARKER) as partial:
         require_disk_space(partial, len(vectors) * n * d * dtype.itemsize, folder)
         if rows:
             write_row_table(rows, n, partial / ROWS)
@@ -132,7 +134,7 @@ def read_about(folder: Path, *, verify: bool) -> About:
     """
     path = folder / ABOUT
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(f"{folder} holds no space: there is no {ABOUT} in it") from None
     except ValueError as error:
@@ -154,7 +156,7 @@ def read_about(folder: Path, *, verify: bool) -> About:
         if not layers or not names <= set(files) <= names | {ROWS}:
             raise ValueError(f"layers {list(layers)} do not go with the files {sorted(files)}")
         return About(layers, int(content["n"]), int(content["d"]), str(content["dtype"]), dict(content["origin"]), files)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise StoredSpaceError(f"{path} is not as it was written ({type(error).__name__}: {error}); {_AGAIN}") from None
 
 
@@ -175,7 +177,7 @@ def write_about(folder: Path, *, layers: Sequence[int], n: int, d: int, dtype: n
     digests = in_threads(lambda name: sha256_of(folder / name), names)
     sizes = [(folder / name).stat().st_size for name in names]
     content: dict[str, Any] = {
-        "format": FORMAT,
+        **MARKER.about,
         "origin": dict(origin),
         "layers": list(layers),
         "n": n,
@@ -251,7 +253,7 @@ def _open_rows(folder: Path, about: About) -> Rows:
 
     try:
         rows = StoredRows(folder / ROWS)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise StoredSpaceError(f"{folder / ROWS} is not a whole Parquet file ({error}); {_AGAIN}") from None
     if rows.n != about.n:
         raise StoredSpaceError(f"{folder / ROWS} has {rows.n} rows, the layers have n={about.n}; {_AGAIN}")

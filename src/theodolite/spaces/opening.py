@@ -3,34 +3,49 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from theodolite.core.files import sha256_of
-from theodolite.core.options import option
-from theodolite.core.vectors import Floats, Indices, Source, array
+from theodolite.core.files import require_regular, sha256_of
+from theodolite.core.options import option, switched_off
+from theodolite.core.vectors import Floats, Source, array, joined
 from theodolite.spaces.folder import is_space, layer_name, read_about, read_layer
 from theodolite.spaces.readers.arrays import read_npy, read_npz, read_safetensors
 from theodolite.spaces.readers.data_files import AnyPath, DataError, EmptyFileError, File, locate
-from theodolite.spaces.readers.table_vectors import read_delimited, read_jsonl, read_parquet
+from theodolite.spaces.readers.indexes import read_faiss
+from theodolite.spaces.readers.table_vectors import read_delimited, read_jsonl, read_parquet, read_text_file
 from theodolite.spaces.readers.text import read_text_vectors
 
-_Readers: TypeAlias = dict[str, Callable[..., Source]]
-# Readers by the ending of the file, in three groups: those without an option, those with `key`, and those with `columns`.
-_PLAIN: _Readers = {".npy": read_npy, ".txt": read_text_vectors, ".vec": read_text_vectors}
-_KEYED: _Readers = {".npz": read_npz, ".safetensors": read_safetensors}
-_TABLES: _Readers = {".parquet": read_parquet, ".csv": read_delimited, ".tsv": read_delimited, ".jsonl": read_jsonl}
-_READERS = _PLAIN | _KEYED | _TABLES
+_TABLE = ("columns", "delimiter", "header")
+# Readers by the ending of the file, and the options that each of them takes.
+_READERS: dict[str, tuple[Callable[..., Source], tuple[str, ...]]] = {
+    ".npy": (read_npy, ()),
+    ".npz": (read_npz, ("key",)),
+    ".safetensors": (read_safetensors, ("key",)),
+    ".parquet": (read_parquet, ("columns",)),
+    ".csv": (read_delimited, _TABLE),
+    ".tsv": (read_delimited, _TABLE),
+    ".tab": (read_delimited, _TABLE),
+    ".jsonl": (read_jsonl, ("columns",)),
+    ".txt": (read_text_file, _TABLE),
+    ".vec": (read_text_vectors, ()),
+    ".faiss": (read_faiss, ()),
+    ".index": (read_faiss, ()),
+}
 
 # The hash of the demonstration's vectors: the numbers in the documentation hold for these alone.
 _DEMO_SHA256 = "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5"
 
 
-def read(path: AnyPath, *, key: str | None = None, columns: str | Sequence[str] | None = None) -> Source:
+def read(
+    path: AnyPath,
+    *,
+    key: str | None = None,
+    columns: str | Sequence[str] | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
+) -> Source:
     """Open a file of vectors, a folder of shards, or one layer of a space.
 
     Local `.npy` and `.safetensors` files are memory-mapped; all others are read in blocks. The shards of a folder are one cloud,
@@ -39,13 +54,17 @@ def read(path: AnyPath, *, key: str | None = None, columns: str | Sequence[str] 
     Parameters
     ----------
     path
-        A `.npy`, `.npz`, `.safetensors`, `.parquet`, `.csv`, `.tsv`, `.jsonl`, `.txt` or `.vec` file, a folder of such files, or
-        the folder of a space; a URL such as `s3://…` is opened through fsspec.
+        A `.npy`, `.npz`, `.safetensors`, `.parquet`, `.csv`, `.tsv`, `.jsonl`, `.txt`, `.vec`, `.faiss` or `.index` file, a
+        folder of such files, or the folder of a space; a URL such as `s3://…` is opened through fsspec.
     key
         Name of the array in a `.npz` or `.safetensors` file that holds several, or number of the layer of a space.
     columns
         Which columns of a table hold the vectors: names, ranges `first:last`, patterns `dim_*`, or one column of lists, as a
-        sequence or as text with commas.
+        sequence or as text with commas. None takes the only column of lists, or the columns of numbers.
+    delimiter
+        What separates the cells of a `.csv`, `.tsv` or `.txt` table, such as `;`; None finds it.
+    header
+        Whether the first line of such a table names the columns; None decides by its cells.
 
     Returns
     -------
@@ -67,7 +86,9 @@ def read(path: AnyPath, *, key: str | None = None, columns: str | Sequence[str] 
         if columns is not None:
             raise DataError(f"a space has layers, not columns; choose one with {option('key', 'NUMBER')}", file)
         return read_layer(file.local, key=key)
-    return _read_shards(file, key, columns) if file.is_folder else _read_file(file, key, columns)
+    options = {"key": key, "columns": columns, "delimiter": delimiter, "header": header}
+    options = {name: value for name, value in options.items() if value is not None}
+    return _read_shards(file, options) if file.is_folder else _read_file(file, options)
 
 
 def files_of(file: File) -> list[File]:
@@ -117,26 +138,30 @@ def demo_vectors() -> Floats:
     return array(read(path))
 
 
-def _read_file(file: File, key: str | None, columns: Sequence[str] | None) -> Source:
+def _read_file(file: File, options: Mapping[str, Any]) -> Source:
     ending = file.ending
     if ending not in _READERS:
         fault = f"the ending {ending!r} is not known" if ending else "the file has no ending"
         raise DataError(f"{fault}; known are {', '.join(_READERS)}, and folders of such files", file)
-    if key is not None and ending not in _KEYED:
-        raise DataError(f"the file holds one array; {option('key', key)} is for {' and '.join(_KEYED)} files: leave it out", file)
-    if columns is not None and ending not in _TABLES:
-        choice = option("columns", ",".join(columns))
-        raise DataError(f"the file has no columns; {choice} is for {', '.join(_TABLES)} files: leave it out", file)
-    options: dict[str, Any] = {"key": key} if ending in _KEYED else {"columns": columns} if ending in _TABLES else {}
-    return _READERS[ending](file, **options)
+    reader, known = _READERS[ending]
+    for name, value in options.items():
+        if name not in known:
+            takers = [other for other, (_, names) in _READERS.items() if name in names]
+            typed = ",".join(value) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
+            choice = option(name, typed) if not isinstance(value, bool) else option(name) if value else switched_off(name)
+            fault = "holds one array" if name == "key" else "has no columns" if name == "columns" else "is not such a table"
+            raise DataError(f"the file {fault}; {choice} is for {', '.join(takers)} files: leave it out", file)
+    if file.local is not None:
+        require_regular(file.local)
+    return reader(file, **{"key": None, **options} if "key" in known else options)
 
 
-def _read_shards(folder: File, key: str | None, columns: Sequence[str] | None) -> Source:
+def _read_shards(folder: File, options: Mapping[str, Any]) -> Source:
     shards: dict[File, Source] = {}
     files = files_of(folder)
     for file in files:
         try:
-            shards[file] = _read_file(file, key, columns)
+            shards[file] = _read_file(file, options)
         except EmptyFileError:
             continue
         first, d = next((file, shard.d) for file, shard in shards.items())
@@ -144,24 +169,4 @@ def _read_shards(folder: File, key: str | None, columns: Sequence[str] | None) -
             raise DataError(f"{file} has {shards[file].d} columns, {first} has {d}; all shards must have the same number")
     if not shards:
         raise EmptyFileError(f"all {len(files)} shards are empty; there must be at least one vector", folder)
-    return _joined(list(shards.values()))
-
-
-def _joined(parts: list[Source]) -> Source:
-    """Sources one after the other, as one."""
-    counts = [part.n for part in parts if part.n is not None]
-    is_counted = len(counts) == len(parts)
-    ends = np.cumsum(counts)
-
-    def chunks() -> Iterator[NDArray[Any]]:
-        for part in parts:
-            for _, block in part.raw_blocks():  # raw: the joined source casts and checks
-                yield block
-
-    def take(rows: Indices) -> NDArray[Any]:
-        owner = np.searchsorted(ends, rows, side="right")
-        picks = [part.take(rows[owner == i] - (ends[i] - counts[i])) for i, part in enumerate(parts) if np.any(owner == i)]
-        return np.concatenate(picks)
-
-    n, dtype = sum(counts) if is_counted else None, np.result_type(*(part.dtype for part in parts))
-    return Source(chunks, n=n, d=parts[0].d, dtype=dtype, take=take if is_counted else None)
+    return joined(list(shards.values()))

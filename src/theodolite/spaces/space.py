@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,7 +19,7 @@ from theodolite.spaces.folder import ABOUT, StoredSpaceError, open_folder, write
 from theodolite.spaces.row_table import Rows, checked_rows
 
 # What the vectors of a unit are called; those of any other unit stand for texts.
-_NOUNS = {"tokens": "tokens", "words": "words", "pairs": "word pairs", "": "vectors"}
+_NOUNS = {"text": "texts", "tokens": "tokens", "words": "words", "pairs": "word pairs", "": "vectors"}
 # Names in a picture, and the columns of a space they come from; of two columns for one name the last counts.
 _PICTURE_COLUMNS = (("token", "word"), ("token", "token"), ("text", "sentence"), ("label", "label"))
 
@@ -44,6 +44,10 @@ class Origin:
         What one vector stands for: a unit such as `tokens`, `mean` or `words`; see `theodolite.tasks.task.UNITS`.
     versions
         Versions of the packages that made the vectors.
+    description
+        What the vectors are, if the unit alone does not say it.
+    counts
+        What the tokenizer made of the texts: numbers of tokens, unknown ones, cut texts and so on, by name.
     """
 
     model: str = ""
@@ -54,6 +58,8 @@ class Origin:
     split: str = ""
     pooling: str = ""
     versions: str = ""
+    description: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 # The origin of vectors of which nothing is known.
@@ -184,7 +190,8 @@ class Space:
         texts = f"{',' if model else ' of'} {f'{origin.task} {origin.split}'.strip()}" if origin.task else ""
         unit = f"texts ({self.unit})" if self.unit not in _NOUNS else _NOUNS[self.unit]
         layers = f"layer{'s' if len(self.layers) > 1 else ''} {_layer_list(self.layers)}"
-        return f"Space{model}{f' ({state})' if state else ''}{texts}: {self.n:,} {unit} × {self.d}, {layers}"
+        what = f" ({origin.description})" if origin.description else ""
+        return f"Space{model}{f' ({state})' if state else ''}{texts}: {self.n:,} {unit} × {self.d}, {layers}{what}"
 
     @property
     def unit(self) -> str:

@@ -14,8 +14,18 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.files import Lock, replace_folder, require_free_folder, sha256_of, sync, undo_half_replacement, whole_file
-from theodolite.spaces.folder import ABOUT, FORMAT, ROWS, layer_name, require_disk_space, write_about
+from theodolite.core.files import (
+    UNFINISHED,
+    Lock,
+    parse_json,
+    replace_folder,
+    require_free_folder,
+    sha256_of,
+    sync,
+    undo_half_replacement,
+    whole_file,
+)
+from theodolite.spaces.folder import FORMAT, MARKER, ROWS, layer_name, require_disk_space, write_about
 from theodolite.spaces.row_table import checked_rows, write_row_table
 from theodolite.spaces.space import UNKNOWN, Origin, Space, checked_layers
 from theodolite.spaces.writers import npy_header, require_float_type
@@ -102,8 +112,9 @@ class SpaceWriter:
         try:
             # Under the lock: another writer may have finished since the caller looked.
             undo_half_replacement(self.folder)
-            require_free_folder(self.folder, overwrite=overwrite, marker=ABOUT)
+            require_free_folder(self.folder, overwrite=overwrite, marker=MARKER)
             self.partial.mkdir(exist_ok=True)
+            UNFINISHED.add(self.partial)
             shape = [list(self.layers), self.n, self.d, self.dtype.name]
             text = json.dumps([FORMAT, fingerprint, shape, asdict(origin), self._write_rows(columns)])
             head = {"space": hashlib.sha256(text.encode()).hexdigest()}
@@ -158,6 +169,7 @@ class SpaceWriter:
         sync(self.partial)
         # The journal is removed last: after a crash before that, the next writer finds it and finishes.
         replace_folder(self.partial, self.folder)
+        UNFINISHED.discard(self.partial)
         (self.folder / JOURNAL).unlink(missing_ok=True)
         self.close()
         return Space.open(self.folder, verify=False)  # its hashes were computed a moment ago
@@ -282,7 +294,7 @@ def _recover_records(path: Path) -> list[dict[str, Any]]:
     end = 0
     for line in content.splitlines(keepends=True):
         try:
-            record = json.loads(line)
+            record = parse_json(line)
         except ValueError:
             break
         # A line without its end was being written when the process died, even if it happens to be complete JSON.

@@ -1,14 +1,15 @@
-"""Write vectors block by block to a file that is whole or absent."""
+"""Write vectors block by block, with other columns if there are any, to a file that is whole or absent."""
 
 from __future__ import annotations
 
+import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.lib import format as npy
@@ -17,6 +18,11 @@ from numpy.typing import NDArray
 from theodolite.core.files import require_free, whole_file
 from theodolite.spaces.readers.data_files import AnyPath
 
+if TYPE_CHECKING:
+    from theodolite.spaces.other_columns import OtherColumns
+
+# Files of vectors that may have other columns.
+TABLES = (".parquet", ".csv", ".tsv", ".jsonl")
 # Room for the header of a .safetensors file, whose length may not depend on the number of rows: it is written last.
 _HEADER_BYTES = 248
 
@@ -26,7 +32,14 @@ _Header: TypeAlias = Callable[[int, int, np.dtype[Any]], bytes]
 
 
 def write_vectors(
-    blocks: Blocks, path: AnyPath, *, n: int | None = None, d: int | None = None, dtype: Any = np.float32, overwrite: bool = False
+    blocks: Blocks,
+    path: AnyPath,
+    *,
+    n: int | None = None,
+    d: int | None = None,
+    dtype: Any = np.float32,
+    beside: OtherColumns | None = None,
+    overwrite: bool = False,
 ) -> int:
     """Write (m, d) blocks to a file, which appears under its name only once it is complete and on disk.
 
@@ -35,13 +48,15 @@ def write_vectors(
     blocks
         The vectors, in order.
     path
-        A `.npy`, `.safetensors` or `.parquet` file.
+        A `.npy`, `.safetensors`, `.parquet`, `.csv`, `.tsv` or `.jsonl` file.
     n
         Number of rows to expect, to check against; None if it is not known.
     d
         Number of columns; None takes that of the first block.
     dtype
         float16, float32 or float64; None takes that of the first block.
+    beside
+        Columns that a table gets next to the vectors, which keep their names and places; `.npy` and `.safetensors` have none.
     overwrite
         Whether a file of that name may be replaced.
 
@@ -59,7 +74,12 @@ def write_vectors(
     width = first.shape[1] if d is None else d
     kind = require_float_type(first.dtype if dtype is None else dtype)
     with whole_file(path, overwrite=overwrite) as unfinished:
-        rows = _WRITERS[path.suffix.lower()](_checked(chain([first], blocks), width, kind), unfinished, n or 0, width, kind)
+        checked = _checked(chain([first], blocks), width, kind)
+        ending = path.suffix.lower()
+        if ending in TABLES:
+            rows = _write_table(ending, checked, unfinished, _Layout.of(beside, width, ending))
+        else:
+            rows = _write_raw(_HEADERS[ending], checked, unfinished, n or 0, width, kind)
         if n is not None and rows != n:
             raise ValueError(f"the blocks have {rows} rows, not n={n}; {path} was not written")
     return rows
@@ -76,8 +96,9 @@ def require_vectors_file(path: AnyPath, *, overwrite: bool) -> Path:
         Whether a file of that name may be replaced.
     """
     path = Path(path)
-    if path.suffix.lower() not in _WRITERS:
-        raise ValueError(f"{path.name!r} has no known ending for vectors; use {', '.join(_WRITERS)}")
+    endings = (*_HEADERS, *TABLES)
+    if path.suffix.lower() not in endings:
+        raise ValueError(f"{path.name!r} has no known ending for vectors; use {', '.join(endings)}")
     return require_free(path, overwrite=overwrite)
 
 
@@ -125,23 +146,114 @@ def _write_raw(header: _Header, blocks: Blocks, path: Path, n: int, d: int, dtyp
     return rows
 
 
-def _write_parquet(blocks: Blocks, path: Path, _: int, d: int, dtype: np.dtype[Any]) -> int:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+_HEADERS: dict[str, _Header] = {".npy": npy_header, ".safetensors": _safetensors_header}
 
-    schema = pa.schema([("vector", pa.list_(pa.from_numpy_dtype(dtype), d))])
+
+@dataclass(frozen=True)
+class _Layout:
+    """The columns of a table in order: each with its place in the vector, all of it (-1), or None for another column."""
+
+    columns: tuple[tuple[str, int | None], ...]
+    beside: OtherColumns | None
+    has_names: bool
+
+    @classmethod
+    def of(cls, beside: OtherColumns | None, width: int, ending: str) -> _Layout:
+        if beside is None:
+            plain = [(f"dim_{i}", i) for i in range(width)] if ending in (".csv", ".tsv") else [("vector", -1)]
+            return cls(tuple(plain), None, has_names=True)
+        places: dict[str, int | None] = dict.fromkeys(beside.others)
+        if beside.is_list:
+            places[beside.vector[0]] = -1
+        elif len(beside.vector) == width:
+            places |= {name: i for i, name in enumerate(beside.vector)}
+        if len(places) == len(beside.names):
+            return cls(tuple((name, places[name]) for name in beside.names), beside, beside.has_names)
+        # Fewer dimensions than before are not the first ones of them, so they get names of their own, in the first one's place.
+        dimensions = [(f"dim_{i}", i) for i in range(width)]
+        columns = chain.from_iterable(
+            [(name, None)] if name in places else dimensions if name == beside.vector[0] else [] for name in beside.names
+        )
+        return cls(tuple(columns), beside, beside.has_names)
+
+    def values(self, block: NDArray[Any]) -> Callable[[int], Any]:
+        """The vectors of a block as Python floats with the fewest digits that are read back as the same number."""
+        import pyarrow as pa
+
+        texts = pa.array(block.astype(np.promote_types(block.dtype, np.float32), copy=False).reshape(-1)).cast(pa.string())
+        numbers = list(map(float, texts.to_pylist()))
+        d = block.shape[1]
+        return lambda row: numbers[row * d : (row + 1) * d]
+
+
+def _write_table(ending: str, blocks: Blocks, path: Path, layout: _Layout) -> int:
+    if ending == ".parquet":
+        return _write_parquet(blocks, path, layout)
     rows = 0
-    with pq.ParquetWriter(path, schema) as writer:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t" if ending == ".tsv" else ",", lineterminator="\n")
+        if ending != ".jsonl" and layout.has_names:
+            writer.writerow([name for name, _ in layout.columns])
         for block in blocks:
-            vectors = pa.FixedSizeListArray.from_arrays(pa.array(block.reshape(-1)), d)
-            writer.write_table(pa.table([vectors], schema=schema))
+            vector = layout.values(block)
+            for number, record in enumerate(_records(layout, len(block))):
+                whole = vector(number)
+                values = {name: whole if at == -1 else whole[at] for name, at in layout.columns if at is not None}
+                names = [name for name, at in layout.columns if at is not None or name in record]
+                if ending == ".jsonl":
+                    extra = [name for name in record if name not in names]  # a field that the first line does not have
+                    cells = {name: values[name] if name in values else record[name] for name in [*names, *extra]}
+                    file.write(json.dumps(cells, ensure_ascii=False, default=str) + "\n")
+                else:
+                    writer.writerow([_cell(values[name] if at is not None else record.get(name)) for name, at in layout.columns])
             rows += len(block)
     return rows
 
 
-# Each takes (blocks, path, n or 0, d, dtype), and returns the number of rows.
-_WRITERS: dict[str, Callable[[Blocks, Path, int, int, np.dtype[Any]], int]] = {
-    ".npy": partial(_write_raw, npy_header),
-    ".safetensors": partial(_write_raw, _safetensors_header),
-    ".parquet": _write_parquet,
-}
+def _records(layout: _Layout, count: int) -> Sequence[dict[str, Any]]:
+    """The other columns of the next rows."""
+    if layout.beside is None or not layout.beside.others:
+        return [{}] * count
+    part = layout.beside.take(count)
+    return part if isinstance(part, list) else part.to_pylist()
+
+
+def _cell(value: Any) -> Any:
+    """A value as the text of a cell; lists and objects as JSON."""
+    return "" if value is None else json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else value
+
+
+def _write_parquet(blocks: Blocks, path: Path, layout: _Layout) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = 0
+    writer: Any = None
+    try:
+        for block in blocks:
+            others: Any = {}
+            if layout.beside is not None and layout.beside.others:
+                others = layout.beside.take(len(block))
+                others = pa.Table.from_pylist(others) if isinstance(others, list) else others
+            whole = pa.FixedSizeListArray.from_arrays(pa.array(block.reshape(-1)), block.shape[1])
+            columns = [
+                others[name] if at is None else whole if at == -1 else pa.array(np.ascontiguousarray(block[:, at]))
+                for name, at in layout.columns
+            ]
+            table = pa.table(columns, names=[name for name, _ in layout.columns])
+            writer = writer or pq.ParquetWriter(path, table.schema)
+            writer.write_table(_cast(table, writer.schema))
+            rows += len(block)
+    finally:
+        if writer is not None:
+            writer.close()
+    return rows
+
+
+def _cast(table: Any, schema: Any) -> Any:
+    import pyarrow as pa
+
+    try:
+        return table.cast(schema)
+    except (pa.ArrowException, ValueError) as error:
+        raise ValueError(f"a column does not hold one type of values ({error}); write a .jsonl file, which may") from None

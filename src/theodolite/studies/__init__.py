@@ -4,7 +4,7 @@
 >>> study_names()
 ['il23', 'rp21', 'zs22']
 >>> [claim.id for claim in study("il23").claims]
-['IL23-a', 'IL23-b', 'IL23-c']
+['IL23-a', 'IL23-b', 'IL23-c', 'IL23-d']
 """
 
 from theodolite.studies.running import Study, study

@@ -30,7 +30,7 @@ Layers: TypeAlias = str | int | Iterable[int]
 ENCODER_FILES = (".json", ".safetensors", ".bin", ".txt", ".model", ".h5", ".msgpack")
 DEMO_CAVEAT = "{} is a contrastively fine-tuned sentence encoder: its state called pre-trained is the encoder as it comes."
 # Tables of settings that take any hyper-parameter of a fine-tuning, also one that the study does not set itself.
-FREE_TABLES = frozenset({"tuning", "task_tuning"})
+FREE_TABLES = frozenset({"tuning", "task_tuning", "method_tuning"})
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,9 @@ class Request:
         keep_vectors
             Whether to keep the tracked vectors of every measured training step.
         """
-        tuning = {**self.settings["tuning"], **self.settings.get("task_tuning", {}).get(task, {})}
+        tuning = {**self.settings["tuning"], **self._paper_tuning(model)}
+        for table, name in (("task_tuning", task), ("method_tuning", method)):
+            tuning |= self.settings.get(table, {}).get(name, {})
         declared = self.sources.task(task)
         settings = {
             "model": model.identity,
@@ -290,6 +292,14 @@ class Request:
         }
         state = f" tuned on {tuned.settings['task']}" if tuned else ""
         return Step(VECTORS, settings, {"tuned": tuned} if tuned else {}, f"encode {task} {split} with {model.name}{state}")
+
+    def _paper_tuning(self, model: StudyModel) -> dict[str, Any]:
+        """What the paper did differently for this model, but not what the run itself sets."""
+        names = {model.name.rsplit("/", 1)[-1], model.id.rstrip("/").rsplit("/", 1)[-1]}
+        paper = next((m for m in self.spec.models if names & {hub.rsplit("/", 1)[-1] for hub in m.hub}), None)
+        quick = self.spec.settings.get("quick", {}).get("tuning", {}) if self.quick else {}
+        own = {*quick, *(name.removeprefix("tuning.") for name in self.changes or ())}
+        return {} if paper is None else {name: value for name, value in paper.tuning.items() if name not in own}
 
     def _identity(self, task: str, *splits: str) -> dict[str, Any]:
         """What decides a result of a task: its name, the hashes of its splits, and how the user declared it if it is theirs."""

@@ -39,10 +39,10 @@ def _rp21_state(request: Request, model: StudyModel, task: str, tuned: Step | No
     )
     state = f"{model.name}, {FINE_TUNED if tuned else PRE_TRAINED}"
     pairs = {"seed": seed, "bootstrap": settings["bootstrap"]}
-    halves = {"seed": seed, "bootstrap": settings["halves"], "sample": settings["sample"]}
+    sampled = {**pairs, "sample": settings["sample"]}
     metrics = settings["metrics"]
     steps = [
-        Step(LAYERS, {**halves, "metrics": metrics["layers"], "setting": unit}, {"vectors": vectors}, f"{state}: layers, {unit}")
+        Step(LAYERS, {**sampled, "metrics": metrics["layers"], "setting": unit}, {"vectors": vectors}, f"{state}: layers, {unit}")
         for unit, vectors in (("tokens", tokens), ("cls", cls))
     ]
     for layer in layers:
@@ -55,6 +55,7 @@ def _rp21_state(request: Request, model: StudyModel, task: str, tuned: Step | No
             "baseline": settings["baseline"],
             "gains": {name: pair for name, pair in settings["gains"].items() if set(pair) <= set(names)},
             "metrics": metrics["repairs"] if layer == last else [],
+            "starts": settings["starts"] if layer == last else 1,
         }
         steps.append(Step(REPAIR_SCORES, repairs, {"vectors": tokens, "cls": cls}, f"{state}: repairs of layer {layer}"))
     # The texts themselves are not in a space of tokens: a picture reads them from the task again.
@@ -62,8 +63,8 @@ def _rp21_state(request: Request, model: StudyModel, task: str, tuned: Step | No
     picture = {**texts, "seed": seed, "points": settings["points"], "k": settings["clusters"]}
     others = (
         (SWEEP, {**pairs, "directions": settings["sweep"], "metrics": metrics["sweep"], "setting": "sweep global"}, "sweep"),
-        (CLUSTERS, {**halves, "k": settings["clusters"]}, "clusters"),
-        (FREQUENCY, {"seed": seed, "bootstrap": settings["halves"], "components": settings["components"]}, "word frequency"),
+        (CLUSTERS, {**sampled, "k": settings["clusters"], "starts": settings["starts"]}, "clusters"),
+        (FREQUENCY, {**pairs, "components": settings["components"]}, "word frequency"),
         (PICTURE, picture, "picture"),
         (SPECTRUM, {"setting": "tokens"}, "spectrum"),
     )

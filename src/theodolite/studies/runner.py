@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from theodolite.core.numbers import duration_text
+from theodolite.core.text import visible
 from theodolite.studies.steps import Progress, Sources, Step, Store, in_order
+from theodolite.verbs.progress import LogDisplay
 
 # Finished steps, each with the seconds it took, or with what went wrong.
 Results: TypeAlias = Iterator[tuple[Step, float | Exception]]
@@ -48,6 +50,7 @@ class StepReport(AbstractContextManager["StepReport"]):
         self._bars = Bars(*columns, console=console, transient=True, disable=not terminal)
         self._all = self._bars.add_task("steps", total=total, completed=done)
         self._step = self._bars.add_task("", total=None, visible=False)
+        self._log = None if terminal else LogDisplay()
         if done:
             self._print(f"{done} of {total} steps are there already")
 
@@ -59,7 +62,10 @@ class StepReport(AbstractContextManager["StepReport"]):
         self._bars.stop()
 
     def begins(self, step: Step, remaining: int, /) -> Progress:  # noqa: ARG002
-        self._bars.reset(self._step, description=step.title, total=None, visible=True)
+        if self._log is not None:
+            log, task = self._log, self._log.add_task(step.title, total=None)
+            return lambda done, total: log.update(task, completed=done, total=total)
+        self._bars.reset(self._step, description=visible(step.title), total=None, visible=True)
         return lambda done, total: self._bars.update(self._step, completed=done, total=total)
 
     def ends(self, step: Step, remaining: int, seconds: float, /) -> None:
@@ -76,7 +82,7 @@ class StepReport(AbstractContextManager["StepReport"]):
 
     def _print(self, line: str, style: str = "") -> None:
         # Without soft_wrap, lines of a log would be broken at 80 characters.
-        self._bars.console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+        self._bars.console.print(visible(line), style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +127,19 @@ def run_steps(steps: Sequence[Step], store: Store, sources: Sources, *, jobs: in
         raise ValueError(f"jobs={jobs} must be at least 1")
     outcome = Outcome()
     missing: list[Step] = []
-    for step in in_order(steps):
-        (outcome.reused if store.has(step) else missing).append(step)
+    needed: set[str] = set()
+    # From the last step to the first: what a missing step reads must be sound, or it is missing too.
+    for step in reversed(in_order(steps)):
+        is_done = store.has(step)
+        damaged = store.damaged(step, measured=step.key not in needed) if is_done else None
+        if damaged is not None:
+            warnings.warn(f"{damaged} was changed after it was written; the step is done again", UserWarning, stacklevel=2)
+            store.discard(step)
+        if is_done and damaged is None:
+            outcome.reused.insert(0, step)
+        else:
+            missing.insert(0, step)
+            needed |= {need.key for need in step.needs.values()}
     lost: set[str] = set()
     while missing:
         # Needs come before what needs them, so that one pass finds also what depends on a failed step through others.

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from theodolite.core.files import UNFINISHED, write_json
 from theodolite.core.options import ON_COMMAND_LINE, command_line, option
 from theodolite.core.pictures import Picture
-from theodolite.core.result import ABOUT, Result, table_of
+from theodolite.core.result import ABOUT, Result, require_result_folder, table_of
 from theodolite.core.rows import current_versions
-from theodolite.studies.claims.judging import Check, compare_printed, judge_claims, printed_records, study_notes
+from theodolite.studies.claims.judging import (
+    Check,
+    Rerun,
+    chance_note,
+    compare_printed,
+    judge_claims,
+    printed_records,
+    study_notes,
+)
 from theodolite.studies.planning import Layers, ModelNames, Request, Tasks, identify_models
 from theodolite.studies.runner import Outcome, StepReport, Watcher, run_steps
 from theodolite.studies.spec import Claim, StudySpec, load_spec
@@ -24,6 +36,9 @@ from theodolite.verbs.inputs import Paths, Reading
 # Where runs are kept, relative to the working directory, unless a folder is given; and the folder of the steps inside of it.
 FOLDER = "theodolite-studies"
 STEPS = "steps"
+SLICES = "slices.json"
+# Begins the title of a run with small sizes.
+QUICK = "Quick run, not final"
 # Columns of a picture that hold what people wrote.
 TEXT_COLUMNS = ("text", "token")
 
@@ -151,7 +166,8 @@ class Study:
             Only these tasks of the study, by name; or `Task` objects, to run the study on data of one's own. Claims over several
             tasks are then judged over the tasks that were run.
         seeds
-            Seeds of the fine-tunings; the study's own by default.
+            Seeds of the fine-tunings; the study's own by default. Runs into one folder with other seeds or tasks, and all else
+            equal, are slices of one run: the result has them all.
         layers
             Only these layers: numbers, "last", or text such as "0,6,12"; by default those that the study uses.
         quick
@@ -184,12 +200,16 @@ class Study:
         # Earlier runs with other settings share the store; a key says which of its steps this run may use.
         store = Store(folder / STEPS)
         finished = [step for step in steps if store.has(step)]
+        slices = Slices(folder / SLICES, request)
         if dry_run:
-            return self._result(request, steps, store, Outcome(reused=finished), text=text)
+            return self._result(request, slices.merged(steps), store, Outcome(reused=finished), text=text)
+        require_result_folder(folder, "study")
+        UNFINISHED.add(folder)
         with _watching(progress, len(steps), len(finished)) as watcher:
             outcome = run_steps(steps, store, request.sources, jobs=jobs, watcher=watcher)
-        result = self._result(request, steps, store, outcome, text=text)
+        result = self._result(request, slices.keep(steps), store, outcome, text=text)
         result.save(folder)
+        UNFINISHED.discard(folder)
         return result
 
     def plan(
@@ -242,15 +262,41 @@ class Study:
             raise FileNotFoundError(f"there is no run of {self.name} in {folder}; {way}")
         result = Result.load(folder)
         facts = result.provenance
-        # Judged by the rows alone: a check must not need the models or the data of the run.
+        # Judged by rows and records alone: a check must not need the models or the data of the run.
         if facts.get("study") != self.name:
             raise ValueError(f"{folder} holds a run of {facts.get('study') or result.verb}, not of {self.name}")
+        rerun = Rerun(**facts.get("rerun", {}))
+        judged = judge_claims(self.spec, result.rows, result.records, own_tasks=facts.get("own_tasks"), rerun=rerun)
+        quick = bool(facts.get("quick"))
         return Check(
-            comparisons=tuple(compare_printed(self.spec, result.rows, quick=bool(facts.get("quick")))),
-            verdicts=tuple(judge_claims(self.spec, result.rows, own_tasks=facts.get("own_tasks"))),
+            comparisons=tuple(compare_printed(self.spec, result.rows, quick=quick)),
+            verdicts=tuple(judged),
+            quick=quick,
+            result=replace(result, verdicts=tuple(judged)),
         )
 
-    def _result(self, request: Request, steps: list[Step], store: Store, outcome: Outcome, *, text: bool) -> Result:
+    def export(self, folder: str | os.PathLike[str], *, to: str | os.PathLike[str] | None = None) -> Path:
+        """Write the rows and item-level records of a run, with the hashes of its steps, without weights, vectors or texts.
+
+        `check` and `theodolite report` read the folder as they read that of a run, so that a page can be built from it.
+
+        Parameters
+        ----------
+        folder
+            The folder to write.
+        to
+            The run's folder; `theodolite-studies/NAME` by default.
+
+        Raises
+        ------
+        FileNotFoundError, ValueError
+            As `check` raises them.
+        """
+        result = self.check(to).result
+        assert result is not None
+        return replace(result, pictures=()).save(folder)
+
+    def _result(self, request: Request, steps: list[str], store: Store, outcome: Outcome, *, text: bool) -> Result:
         """What the finished steps have measured, with the claims judged on it."""
         import pyarrow
 
@@ -260,29 +306,37 @@ class Study:
         pictures = [picture for step in finished if (picture := store.picture(step)) is not None]
         tables = [store.records(step) for step in finished]
         names = dict.fromkeys(name for by_name in tables for name in by_name)
-        records = {name: pyarrow.concat_tables([by_name[name] for by_name in tables if name in by_name]) for name in names}
+        records = {
+            name: pyarrow.concat_tables([by[name] for by in tables if name in by], promote_options="permissive") for name in names
+        }
         if printed := printed_records(self.spec, compare_printed(self.spec, rows, quick=request.quick)):
             records["printed"] = table_of(printed)
         own_tasks = {name: task.score for name, task in request.own_tasks.items()}
+        rerun = Rerun(models={model.name: model.id for model in request.models}, options=_options(request))
+        verdicts = judge_claims(self.spec, rows, records, own_tasks=own_tasks, rerun=rerun)
         return Result(
             verb="study",
-            title=self.title,
+            # In the title, because that is what every display begins with.
+            title=f"{QUICK}: {self.title}" if request.quick else self.title,
             rows=rows,
-            verdicts=tuple(judge_claims(self.spec, rows, own_tasks=own_tasks)),
+            verdicts=tuple(verdicts),
             pictures=tuple(_without_columns(picture, () if text else TEXT_COLUMNS) for picture in pictures),
             records=records,
-            notes=tuple(self._notes(request, outcome)),
+            notes=tuple(filter(None, [*self._notes(request, outcome), chance_note(verdicts)])),
             provenance={
                 "command": command_line() or self._call(request),
                 "name": self.name,
                 "study": self.name,
                 "models": {model.name: model.weights for model in request.models},
                 "own_tasks": own_tasks,
+                "rerun": asdict(rerun),
+                "paper": f"{self.spec.citation}; {self.spec.link}",
                 "quick": request.quick,
                 "settings": request.settings,
                 "tables": [dict(table) for table in self.spec.tables],
                 "versions": current_versions(),
                 "steps": {name: len(getattr(outcome, name)) for name in ("done", "reused", "failed", "blocked")},
+                "step_hashes": {step: store.about(step)["title"] for step in finished},
                 "failed": [{"step": step.title, "error": str(error)} for step, error in outcome.failed.items()],
             },
         )
@@ -308,6 +362,47 @@ class Study:
         options |= {"layers": request.layers, "quick": request.quick, "settings": dict(request.changes or {}), **own}
         arguments = [f"{name}={value!r}" for name, value in options.items() if value not in (None, [], {}, False)]
         return f"theodolite.study({self.spec.reference!r}).run({', '.join([repr([m.id for m in request.models]), *arguments])})"
+
+
+def _options(request: Request) -> str:
+    """The options of a run on the command line that a run of what is missing needs too."""
+    own = request.own_files
+    options: list[tuple[str, Any]] = [("--data", request.sources.data)]
+    options += [("--set", f"{name}={json.dumps(value)}") for name, value in (request.changes or {}).items()]
+    for split, paths in (own.own or {}).items():
+        files = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+        options += [("--own", f"{split}={path}") for path in files]
+    options += [("--kind", own.kind)]
+    return " ".join(f"{name} {shlex.quote(str(value))}" for name, value in options if value is not None)
+
+
+class Slices:
+    """The steps of earlier runs into the same folder that differ in nothing but seeds, tasks and layers.
+
+    Parameters
+    ----------
+    path
+        The file that lists them.
+    request
+        The run.
+    """
+
+    def __init__(self, path: Path, request: Request) -> None:
+        settings = {name: value for name, value in request.settings.items() if name != "seeds"}
+        whole = {"settings": settings, "models": [model.identity for model in request.models], "quick": request.quick}
+        self._path = path
+        self._key = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:20]
+        self._all: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+    def merged(self, steps: Sequence[Step]) -> list[str]:
+        """The folders of these steps and of the earlier ones, each once."""
+        return list(dict.fromkeys([*self._all.get(self._key, ()), *(step.folder for step in steps)]))
+
+    def keep(self, steps: Sequence[Step]) -> list[str]:
+        """The same, and list them for later runs."""
+        self._all[self._key] = self.merged(steps)
+        write_json(self._path, self._all)
+        return self._all[self._key]
 
 
 def _ordered_steps(request: Request) -> list[Step]:

@@ -12,6 +12,7 @@ from typing import Any
 from theodolite.core.rows import Row
 from theodolite.spaces.readers.data_files import DataError, name_list, suggestion
 from theodolite.studies.claims import RULES
+from theodolite.studies.claims.rules import SIDES, ClaimedEffect
 from theodolite.studies.toml_reading import TomlTable, half_unit, plain_values, read_toml
 from theodolite.tasks.declarations import TASKS
 from theodolite.tasks.own import own_task
@@ -30,12 +31,23 @@ TASK_OPTIONS = ("columns", "score", "labels", "score_range", "format", "delimite
 
 @dataclass(frozen=True, kw_only=True)
 class PaperModel:
-    """A model that a paper names, with the Hub ids that are this same model, its family and its dimension (0 if not known)."""
+    """A model that a paper names.
+
+    Parameters
+    ----------
+    name, hub
+        What the paper calls it, and the Hub ids that are this same model.
+    family, d
+        Its family, and its dimension (0 if not known).
+    tuning
+        Settings of a fine-tuning that the paper has for this model alone.
+    """
 
     name: str
     hub: tuple[str, ...] = ()
     family: str = ""
     d: int = 0
+    tuning: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,18 +105,20 @@ class PrintedValue:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a source claims, and the rule that decides it.
+    """What a source claims, and the effects that decide it.
 
     Parameters
     ----------
     id, title
         Its short name and the claim in a few words.
     criterion
-        The rule in words.
-    rule, parameters
-        The registered rule and its parameters.
+        What decides it, in words.
+    primary, secondary
+        The effects that decide it, one or two, declared before any data is seen; and those that are only shown.
+    scope
+        "model" if every model has a verdict of its own, "models" if the claim compares them.
     printed
-        Groups of sources whose printed rows the rule is also applied to.
+        Groups of sources whose printed rows the claim is also held against.
     stated
         What the text says, if it prints no numbers.
     decide
@@ -114,11 +128,24 @@ class Claim:
     id: str
     title: str
     criterion: str
-    rule: str
-    parameters: Mapping[str, Any]
+    primary: tuple[ClaimedEffect, ...]
+    secondary: tuple[ClaimedEffect, ...] = ()
+    scope: str = "model"
     printed: tuple[tuple[str, ...], ...] = ()
     stated: str = ""
     decide: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """A check of printed numbers against one another: a registered rule on groups of sources."""
+
+    id: str
+    title: str
+    criterion: str
+    rule: str
+    parameters: Mapping[str, Any]
+    printed: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,8 +154,8 @@ class StudySpec:
 
     Parameters
     ----------
-    name, title, source, citation
-        Its plain name, the paper's title, the short name of the paper in tables, and whom to cite.
+    name, title, source, citation, link
+        Its plain name, the paper's title, the short name of the paper in tables, authors, year and venue, and where to read it.
     plan
         The plan of `plans.py` that turns the settings into steps.
     path
@@ -139,8 +166,6 @@ class StudySpec:
         What a run does, by the names that the plan reads; `settings["quick"]` holds the small sizes.
     score
         The metric of each task.
-    repeats
-        How many repetitions are behind a metric's standard deviation.
     scale
         What turns a printed number into its metric's own unit, by metric.
     models
@@ -163,18 +188,18 @@ class StudySpec:
     title: str
     source: str
     citation: str
+    link: str
     plan: str
     path: str
     conditions: Mapping[str, Any]
     settings: Mapping[str, Any]
     score: Mapping[str, str]
-    repeats: Mapping[str, int]
     scale: Mapping[str, float]
     models: tuple[PaperModel, ...]
     printed_tables: tuple[PrintedTable, ...]
     printed: tuple[PrintedValue, ...]
     claims: tuple[Claim, ...]
-    audits: tuple[Claim, ...]
+    audits: tuple[Audit, ...]
     notes: tuple[str, ...]
     tables: tuple[Mapping[str, Any], ...] = ()
     tasks: Mapping[str, Task] = field(default_factory=dict)
@@ -230,7 +255,6 @@ def _read_spec(root: TomlTable) -> StudySpec:
         StudySpec,
         path=str(root.file),
         score={**{task: own.score for task, own in tasks.items()}, **root.texts("score")},
-        repeats={key: int(value) for key, value in root.numbers("repeats").items()},
         models=tuple(table.record(PaperModel) for table in root.tables("models")),
         printed_tables=tuple(map(_read_table, root.tables("printed_tables"))),
         **dict.fromkeys(("printed", "claims", "audits"), ()),  # read below, because they refer to what is read here
@@ -240,7 +264,8 @@ def _read_spec(root: TomlTable) -> StudySpec:
     printed = tuple(value for block in root.tables("printed") for value in _read_values(block, spec))
     # Claims name the sources of printed rows, so these are known only now.
     sources = sorted({value.source for value in printed})
-    claims, audits = (tuple(_read_claim(table, sources) for table in root.tables(key)) for key in ("claims", "audits"))
+    claims = tuple(_read_claim(table, sources) for table in root.tables("claims"))
+    audits = tuple(_read_audit(table, sources) for table in root.tables("audits"))
     root.finish()
     return replace(spec, printed=printed, claims=claims, audits=audits)
 
@@ -326,19 +351,52 @@ def _cells(block: TomlTable, key: str, table: PrintedTable, line: Any) -> Iterat
 
 
 def _read_claim(table: TomlTable, sources: Sequence[str]) -> Claim:
+    printed = _read_sources(table, sources)
+    effects = {key: tuple(map(_read_effect, table.tables(key))) for key in ("primary", "secondary")}
+    if not 1 <= len(effects["primary"]) <= 2:
+        rule = "a claim has one or two primary effects, each headed [[claims.primary]], which alone decide it"
+        raise table.error("primary", f"there are {len(effects['primary'])}; {rule}")
+    claim = table.record(Claim, printed=printed, **effects)
+    if claim.scope not in ("model", "models"):
+        raise table.error("scope", f"{claim.scope!r} must be model or models")
+    return claim
+
+
+def _read_effect(table: TomlTable) -> ClaimedEffect:
+    effect = table.record(ClaimedEffect)
+    _check_rule(table, effect.rule, effect.parameters, audit=False)
+    if effect.side not in SIDES:
+        raise table.error("side", f"{effect.side!r} must be one of {name_list(SIDES)}")
+    if effect.side == "inside" and effect.boundary <= 0:
+        raise table.error("boundary", f"{effect.boundary} is a margin, which must be above 0")
+    if effect.scale and "metric" not in effect.scale:
+        raise table.error("scale", 'must name the metric at unit scale, such as { metric = "log_partition_isotropy_unit_norm" }')
+    return effect
+
+
+def _read_audit(table: TomlTable, sources: Sequence[str]) -> Audit:
+    audit = table.record(Audit, printed=_read_sources(table, sources))
+    _check_rule(table, audit.rule, audit.parameters, audit=True)
+    return audit
+
+
+def _check_rule(table: TomlTable, rule: str, parameters: Mapping[str, Any], *, audit: bool) -> None:
+    rules = [name for name, entry in RULES.items() if entry.is_audit == audit]
+    if rule not in rules:
+        raise table.choice_error("rule", "rule", rule, rules)
+    if fault := RULES[rule].fault(parameters):
+        raise table.error("parameters", f"the rule {rule!r} {fault}")
+
+
+def _read_sources(table: TomlTable, sources: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     rule = 'a list of lists of sources, such as [["table 1"]]'
     groups = table.get("printed", list, rule, [])
     if not all(isinstance(group, list) and all(isinstance(source, str) for source in group) for group in groups):
         raise table.error("printed", f"{groups!r} must be {rule}")
-    claim = table.record(Claim, printed=tuple(map(tuple, groups)))
-    if claim.rule not in RULES:
-        raise table.choice_error("rule", "rule", claim.rule, list(RULES))
-    if fault := RULES[claim.rule].fault(claim.parameters):
-        raise table.error("parameters", f"the rule {claim.rule!r} {fault}")
     for source in (source for group in groups for source in group if source not in sources):
         hint = f"{suggestion(source, sources)}; choose from {name_list(sources)}"
         raise table.error("printed", f"no table is from {source!r}{hint}")
-    return claim
+    return tuple(map(tuple, groups))
 
 
 def _read_tasks(root: TomlTable) -> Iterator[Task]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import time
@@ -13,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from theodolite.core.files import Lock, replace_folder, write_json
+from theodolite.core.files import Lock, changed_file, hashes_in, replace_folder, sync_all, write_json
 from theodolite.core.pictures import Picture, read_picture, write_picture
 from theodolite.core.rows import Row, read_rows, write_rows
 from theodolite.tasks.declarations import find_task
@@ -33,6 +34,8 @@ ABOUT = "step.json"
 ROWS = "rows.parquet"
 PICTURE = "picture.parquet"
 RECORDS = "records"
+# Files that were compared with their hashes, by path, hash and what the file system says of them: they are read once per process.
+_SOUND: set[tuple[object, ...]] = set()
 
 
 @dataclass(frozen=True)
@@ -197,28 +200,78 @@ class Store:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
 
-    def path(self, step: Step) -> Path:
-        """The folder of a finished step; that of an unfinished one has `.partial` at its end."""
-        return self.folder / step.folder
+    def path(self, step: Step | str) -> Path:
+        """The folder of a finished step, or of that folder's name; that of an unfinished one has `.partial` at its end."""
+        return self.folder / (step if isinstance(step, str) else step.folder)
 
-    def has(self, step: Step) -> bool:
+    def has(self, step: Step | str) -> bool:
         """Whether a step is done."""
         return (self.path(step) / ABOUT).is_file()
 
-    def rows(self, step: Step) -> list[Row]:
-        """What a finished step measured."""
-        return read_rows(self.path(step) / ROWS)
+    def damaged(self, step: Step | str, *, measured: bool = False) -> Path | None:
+        """The first file of a finished step that is not as the step wrote it; None if all are.
 
-    def picture(self, step: Step) -> Picture | None:
+        Parameters
+        ----------
+        step
+            A finished step, or the name of its folder.
+        measured
+            Whether to check only what goes into a result, rows, picture and records, but not what other steps read.
+        """
+        path = self.path(step)
+        try:
+            about = json.loads((path / ABOUT).read_bytes())
+            # Steps of earlier versions, which kept no hashes, are taken as they are.
+            hashes = {str(name): str(digest) for name, digest in about.get("files", {}).items()}
+        except (OSError, ValueError, AttributeError):
+            return path / ABOUT
+        if isinstance(step, Step) and about.get("key") != step.key:
+            return path / ABOUT
+        for name, digest in hashes.items():
+            if measured and name not in (ROWS, PICTURE) and not name.startswith(f"{RECORDS}/"):
+                continue
+            try:
+                state = (path / name).stat()
+            except OSError:
+                return path / name
+            sound = (str(path / name), digest, state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
+            if sound not in _SOUND and changed_file(path, {name: digest}):
+                return path / name
+            _SOUND.add(sound)
+        return None
+
+    def about(self, step: Step | str) -> dict[str, Any]:
+        """What a finished step was: its kind, settings, needs, title, key and seconds."""
+        about: dict[str, Any] = json.loads((self.path(step) / ABOUT).read_text(encoding="utf-8"))
+        return about
+
+    def rows(self, step: Step | str) -> list[Row]:
+        """What a finished step measured."""
+        return read_rows(self._sound(step) / ROWS)
+
+    def picture(self, step: Step | str) -> Picture | None:
         """The picture that a finished step drew, if it drew one."""
-        path = self.path(step) / PICTURE
+        path = self._sound(step) / PICTURE
         return read_picture(path) if path.is_file() else None
 
-    def records(self, step: Step) -> dict[str, pyarrow.Table]:
+    def records(self, step: Step | str) -> dict[str, pyarrow.Table]:
         """The item-level records that a finished step kept, by name."""
         import pyarrow.parquet as parquet
 
-        return {path.stem: parquet.read_table(path) for path in sorted((self.path(step) / RECORDS).glob("*.parquet"))}
+        return {path.stem: parquet.read_table(path) for path in sorted((self._sound(step) / RECORDS).glob("*.parquet"))}
+
+    def discard(self, step: Step) -> None:
+        """Remove what a step made, so that it is done again."""
+        with Lock(self.path(step), wait=math.inf):
+            (self.path(step) / ABOUT).unlink(missing_ok=True)  # first: what is removed by half is not done
+            shutil.rmtree(self.path(step), ignore_errors=True)
+
+    def _sound(self, step: Step | str, *, measured: bool = True) -> Path:
+        """The folder of a finished step, after comparing its files with their hashes."""
+        damaged = self.damaged(step, measured=measured)
+        if damaged is not None:
+            raise ValueError(f"{damaged} was changed after it was written; run the study again, which repeats {step.title!r}")
+        return self.path(step)
 
     def do(self, step: Step, sources: Sources, progress: Progress | None = None) -> float:
         """Do a step whose needs are done, unless it is done already.
@@ -241,23 +294,25 @@ class Store:
 
         Raises
         ------
-        BusyError
-            Another process is doing this step.
+        ValueError
+            What the step needs is not as it was written.
         """
         start, action, path = time.perf_counter(), step.action, self.path(step)
         folder = path.with_name(f"{path.name}.partial")
         self.folder.mkdir(parents=True, exist_ok=True)
-        # Two runs may share a folder: each step is done by the one that comes first.
-        with Lock(path):
+        # Two runs may share a folder: each step is done by the one that comes first, and the other waits for it.
+        with Lock(path, wait=math.inf):
             if self.has(step):  # another process may have finished it before the lock was ours
                 return 0.0
             if not action.resumable:
                 shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(exist_ok=True)
-            inputs = {role: self.path(need) for role, need in step.needs.items()}
+            inputs = {role: self._sound(need, measured=False) for role, need in step.needs.items()}
             write_rows(action.run(Work(step.settings, inputs, folder, sources, progress)), folder / ROWS)
             seconds = time.perf_counter() - start
             # Last of all: `has` takes a folder with this file for a finished step.
-            write_json(folder / ABOUT, {**step.identity, "title": step.title, "key": step.key, "seconds": seconds})
+            about = {**step.identity, "title": step.title, "key": step.key, "seconds": seconds, "files": hashes_in(folder)}
+            write_json(folder / ABOUT, about)
+            sync_all(folder)
             replace_folder(folder, path)
         return seconds

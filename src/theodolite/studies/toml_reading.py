@@ -47,8 +47,9 @@ def read_toml(path: Path) -> TomlTable:
     """The content of a TOML file, with every fractional number as `Digits`."""
     try:
         return TomlTable(tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Digits), file=path)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"this is not valid TOML: {error}; correct it there", file=path) from error
+    except (ValueError, RecursionError) as error:
+        fault = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
+        raise DataError(f"this is not valid TOML: {fault}; correct it there", file=path) from error
 
 
 @dataclass
@@ -155,6 +156,7 @@ class TomlTable:
         readers: dict[str, Callable[..., Any]] = {
             "str": self.text,
             "int": lambda key, default: int(self.number(key, default)),
+            "float": self.number,
             "str | None": lambda key, _: self.text(key) if key in self.values else None,
             "tuple[str, ...]": lambda key, _: self.strings(key),
             "Mapping[str, str]": lambda key, _: self.texts(key),

@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from theodolite.core.options import option
 from theodolite.spaces.readers.data_files import DataError, excerpt, locate, name_list, suggestion
 from theodolite.spaces.readers.tables import DelimitedTable, JsonTable
 from theodolite.tasks.task import Format, Task, column_option
@@ -112,7 +113,12 @@ def _read_table(task: Task, file: Path) -> Iterator[Record]:
         table: DelimitedTable | JsonTable = JsonTable(place, encoding=layout.encoding)
     else:
         table = DelimitedTable(
-            place, encoding=layout.encoding, delimiter=layout.delimiter, quoting=layout.quoting, has_header=True
+            place,
+            encoding=layout.encoding,
+            delimiter=layout.delimiter,
+            quoting=layout.quoting,
+            has_header=layout.header,
+            is_own=not layout.folders,
         )
     roles = (*task.roles, "split") if layout.format == "embedded" else task.roles
     columns = {role: layout.columns.get(role, role) for role in roles}
@@ -167,7 +173,7 @@ def _read_conll(task: Task, file: Path) -> Iterator[Sentence]:
             cells = text.split(task.layout.delimiter)
             if len(cells) != 2 or not cells[0].strip():
                 fault = f"the line has {len(cells)} columns; it must be a word, {task.layout.delimiter!r} and its label"
-                hint = "use CoNLL-U (.conllu) for more columns, or in Python own_task(..., delimiter=TEXT)"
+                hint = f"use CoNLL-U (.conllu) for more columns, or {option('delimiter', 'TEXT')} for another separator"
                 raise DataError(f"{fault}: {hint}", file, line)
             rows.append((cells[0], cells[1], line))
         elif rows:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias, get_args
 
-from theodolite.core.options import option
+from theodolite.core.options import option, switched_off
 from theodolite.spaces.readers.data_files import AnyPath, DataError, name_list, suggestion
+from theodolite.spaces.readers.tables import checked_delimiter
 from theodolite.tasks.task import ROLES, Format, Kind, Layout, Task, column_option
 
 Paths: TypeAlias = AnyPath | Sequence[AnyPath]
@@ -39,6 +40,7 @@ def own_task(
     format: Format | None = None,
     delimiter: str | None = None,
     quoting: bool | None = None,
+    header: bool = True,
     encoding: str = "utf-8",
 ) -> Task:
     """A task from your own files.
@@ -67,9 +69,11 @@ def own_task(
     format
         How the files are written; by default decided by their ending.
     delimiter
-        What separates cells; by default a tab for `.tsv` and `.conll`, otherwise a comma.
+        What separates cells, one character; by default a tab for `.tsv` and `.conll`, otherwise found in the first lines.
     quoting
         Whether quotes around a cell are marks; by default in `.csv` but not in `.tsv`.
+    header
+        Whether the first line of a table names its columns; otherwise they are called 0, 1, 2, …
     encoding
         Encoding of the files.
 
@@ -88,8 +92,12 @@ def own_task(
     if format not in formats:
         endings = " or ".join(ending for other in formats for ending in _ENDINGS[other])
         raise DataError(f"a {kind} task is read from {endings}, not from {first} ({format})")
-    if delimiter is None:
-        delimiter = "," if format == "table" and Path(first).suffix.lower() not in (".tsv", ".tab") else "\t"
+    if format != "table" and not header:
+        raise DataError(f"only tables have a header; leave {switched_off('header')} out for {first} ({format})")
+    if delimiter is not None:
+        delimiter = checked_delimiter(delimiter)
+    elif format != "table" or Path(first).suffix.lower() in (".tsv", ".tab"):
+        delimiter = "\t"
     return Task(
         name=name,
         kind=kind,
@@ -103,6 +111,7 @@ def own_task(
             encoding=encoding,
             delimiter=delimiter,
             quoting=quoting if quoting is not None else format == "table" and delimiter != "\t",
+            header=header,
         ),
     )
 

@@ -10,8 +10,9 @@ from theodolite.core.options import ON_COMMAND_LINE, option
 
 Kind: TypeAlias = Literal["similarity", "classification", "pair_classification", "tagging", "word_pairs"]
 Format: TypeAlias = Literal["sts", "glue", "cola", "trec", "conllu", "streusle", "table", "jsonl", "conll", "embedded"]
-# What one vector stands for: a token, the [CLS] token, a text (mean, max or last of its tokens), a word, or two words.
-Unit: TypeAlias = Literal["tokens", "cls", "mean", "max", "last", "words", "pairs"]
+# What one vector stands for: a text as a sentence model encodes it, a token, the [CLS] token, a text (mean, max or last of its
+# tokens), a word, or two words.
+Unit: TypeAlias = Literal["text", "tokens", "cls", "mean", "max", "last", "words", "pairs"]
 
 # All units.
 UNITS: tuple[Unit, ...] = get_args(Unit)
@@ -72,8 +73,9 @@ class Layout:
         Name of the column for each of text, text_b, label and score.
     encoding
         Encoding of the files.
-    delimiter, quoting
-        What separates the cells of a table, and whether quotes around a cell are marks.
+    delimiter, quoting, header
+        What separates the cells of a table (None finds it), whether quotes around a cell are marks, and whether the first line
+        names the columns.
     sentences
         The sentences of each split, if a treebank has one file for all.
     empty_nodes
@@ -84,8 +86,9 @@ class Layout:
     folders: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     encoding: str = "utf-8"
-    delimiter: str = "\t"
+    delimiter: str | None = "\t"
     quoting: bool = False
+    header: bool = True
     sentences: Mapping[str, slice] = field(default_factory=dict)
     empty_nodes: bool = False
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from theodolite.models.encoder import INSTALL
 
 if TYPE_CHECKING:
+    from theodolite.tuning.evaluator import GeometryEvaluator as GeometryEvaluator
     from theodolite.tuning.isolayer.insertion import insert_layer as insert_layer
     from theodolite.tuning.isolayer.insertion import load_with_layer as load_with_layer
     from theodolite.tuning.isolayer.insertion import save_with_layer as save_with_layer
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from theodolite.tuning.tuned_classifier import TunedClassifier as TunedClassifier
 
 _NAMES = {
+    "evaluator": ("GeometryEvaluator",),
     "isolayer.insertion": ("insert_layer", "load_with_layer", "save_with_layer"),
     "isolayer.layer": ("IsotropyLayer",),
     "planning": ("PRESETS", "plan_runs", "preset"),

@@ -19,11 +19,11 @@ from theodolite.tuning.heads import LinearHead, embed, truth_and_answers
 from theodolite.tuning.regularisers import RefreshCallback, method_modules
 from theodolite.tuning.runs import Splits
 from theodolite.tuning.settings import TuneSettings
-from theodolite.tuning.trainers import FiniteLoss, apply_strategy, load_encoder, trainer_arguments
+from theodolite.tuning.trainers import FiniteLoss, PlainCheckpoints, apply_strategy, check_tokens, load_encoder, trainer_arguments
 from theodolite.tuning.tuned_classifier import TunedClassifier
 
 
-class HeadTrainer(FiniteLoss, Trainer):
+class HeadTrainer(PlainCheckpoints, FiniteLoss, Trainer):
     """Transformers' trainer for a `TextDataset`, ended by a loss that is not finite."""
 
 
@@ -63,14 +63,24 @@ class ClassifierJob:
         regression = task.kind == "similarity"
         self.encoder = load_encoder(settings)
         if not task.on_words and settings.pooled == "cls" and self.encoder.tokenizer.cls_token_id is None:
-            raise ValueError(f"the tokenizer of {self.encoder.name} has no [CLS] token; use {option('pooling', 'mean')}")
+            poolings = f"{option('pooling', 'last')} or {option('pooling', 'mean')}"
+            raise ValueError(f"the tokenizer of {self.encoder.name} has no [CLS] token; use {poolings}")
+        check_tokens(settings, self.encoder, splits)
         self.splits = drop_cut_words(splits, self.encoder) if task.on_words else splits
         self._make_plain = apply_strategy(self.encoder.module, settings.strategy)
         outputs, slots = 1 if regression else len(splits.labels), 2 if task.kind == "word_pairs" else 1
         self.model = LinearHead(self.encoder.module, outputs, slots=slots, regression=regression)
+        if settings.pooler:
+            self.model.add_pooler()
         self.model.layer, self.model.penalty = method_modules(settings, self.encoder.d)
         pooling = "words" if task.on_words else settings.pooled
-        about = {"task": task.name, "kind": task.kind, "labels": list(splits.labels), "pooling": pooling}
+        about = {
+            "task": task.name,
+            "kind": task.kind,
+            "labels": list(splits.labels),
+            "pooling": pooling,
+            "pooler": settings.pooler,
+        }
         self.classifier = TunedClassifier(self.model, self.encoder, about)
         self.trainer: Any = self._trainer(folder)
 

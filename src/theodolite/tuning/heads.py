@@ -17,7 +17,8 @@ from torch import nn
 
 from theodolite.models.alignment import RowPlan, plan_rows, warn_dropped
 from theodolite.models.batches import Progress, padded
-from theodolite.models.encoder import Encoder, evaluating
+from theodolite.models.encoder import Encoder, text_part
+from theodolite.models.pipeline import evaluating
 from theodolite.models.tokens import Ints, TextInputs
 from theodolite.tasks.task import Unit
 
@@ -143,11 +144,26 @@ class LinearHead(nn.Module):
         self.encoder = encoder
         self.regression = regression
         self.head = nn.Linear(slots * config.hidden_size, outputs)
+        self.pooler: nn.Sequential | None = None
+        self.dropout = nn.Dropout(0.0)
         self.layer: nn.Module | None = None
         self.penalty: nn.Module | None = None
         # As transformers initialises its own heads.
         nn.init.normal_(self.head.weight, std=getattr(config, "initializer_range", 0.02))
         nn.init.zeros_(self.head.bias)
+
+    def add_pooler(self) -> None:
+        """Put a dense layer with tanh after [CLS], and dropout before the head, as BERT's own classifier has them.
+
+        The dense layer starts as the encoder's pooler if it has one.
+        """
+        config, own = self.encoder.config, getattr(getattr(self.encoder, "pooler", None), "dense", None)
+        dense = nn.Linear(self.head.in_features, self.head.in_features)
+        nn.init.normal_(dense.weight, std=getattr(config, "initializer_range", 0.02))
+        nn.init.zeros_(dense.bias)
+        if own is not None and own.weight.shape == dense.weight.shape:
+            dense.load_state_dict(own.state_dict())
+        self.pooler, self.dropout = nn.Sequential(dense, nn.Tanh()), nn.Dropout(getattr(config, "hidden_dropout_prob", 0.1))
 
     def train(self, mode: bool = True) -> LinearHead:
         """Set the mode. An encoder that does not train has no dropout either: its vectors are the same in every epoch."""
@@ -172,8 +188,9 @@ class LinearHead(nn.Module):
         return output
 
     def encode(self, spots: torch.Tensor, **inputs: torch.Tensor) -> torch.Tensor:
-        """The encoder's vectors (texts, vectors, slots · d) of a batch, before the layer."""
-        return pooled_vectors(self.encoder(**inputs).last_hidden_state, spots)
+        """The encoder's vectors (texts, vectors, slots · d) of a batch, after the pooler if there is one, before the layer."""
+        vectors = pooled_vectors(self.encoder(**inputs).last_hidden_state, spots)
+        return vectors if self.pooler is None else self.pooler(vectors)
 
     def answer(self, vectors: torch.Tensor, labels: torch.Tensor | None = None) -> Batch:
         """The logits, and with labels the loss, of the head alone.
@@ -185,7 +202,7 @@ class LinearHead(nn.Module):
         labels
             (texts, vectors); padding is `IGNORED`.
         """
-        logits = self.head(vectors)
+        logits = self.head(self.dropout(vectors))
         if labels is None:
             return {"logits": logits}
         if self.regression:
@@ -274,5 +291,5 @@ def encoder_of(model: Any) -> nn.Module:
         encoder = inner[0].auto_model
     else:
         encoder = inner.encoder if isinstance(inner, LinearHead) else getattr(inner, "base_model", inner)
-    assert isinstance(encoder, nn.Module)
-    return encoder
+    part: nn.Module = text_part(encoder)
+    return part

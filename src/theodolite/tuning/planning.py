@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +11,11 @@ from typing import Any
 from theodolite.core.options import option
 from theodolite.tasks.declarations import find_task
 from theodolite.tasks.task import Kind, Task
+from theodolite.tuning.runs import read_settings
 from theodolite.tuning.settings import LayerSettings, Method, TuneSettings
 
 _SCHEDULE: dict[str, Any] = {"warmup": 0.1, "schedule": "linear"}
-# The papers' hyper-parameters by name: rp21, il23, zs22.
+# The papers' hyper-parameters by name: rp21, il23, zs22, isobn.
 PRESETS: dict[str, Mapping[str, Any]] = {
     # Rajaee & Pilehvar (2021). Not stated there, so ours: schedule and warm-up, as in sentence-transformers' own example.
     "rp21": {**_SCHEDULE, "epochs": 3, "batch_size": 32, "learning_rate": 7e-5, "pooling": "mean"},
@@ -31,6 +31,18 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "siamese": False,
         "validation": 0.3,
         "patience": 2,
+    },
+    # Zhou, Lin & Ren (2021), IsoBN on the pooled [CLS]; without early stopping.
+    "isobn": {
+        "warmup": 0.06,
+        "schedule": "linear",
+        "epochs": 10,
+        "batch_size": 16,
+        "learning_rate": 5e-5,
+        "max_length": 256,
+        "pooling": "cls",
+        "siamese": False,
+        "pooler": True,
     },
     # Zhou & Srikumar (2022): Adam, which is AdamW without decay. Ten epochs; three for BERT-base.
     "zs22": {**_SCHEDULE, "epochs": 10, "batch_size": 32, "learning_rate": 3e-4, "weight_decay": 0.0, "pooling": "cls"},
@@ -87,10 +99,7 @@ def settings_of_run(
     changes
         Settings that differ.
     """
-    path = Path(folder) / "settings.json"
-    if not path.is_file():
-        raise FileNotFoundError(f"{folder} is not the folder of a run: it has no {path.name}")
-    values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    values = read_settings(folder)
     if isinstance(values["task"], dict):
         if not isinstance(task, Task):
             raise ValueError(f"{folder} is a run on a task of one's own ({values['task']['name']}); name its files again")

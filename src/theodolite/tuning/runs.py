@@ -6,12 +6,25 @@ import json
 import math
 import os
 import shutil
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from theodolite.core.files import whole_folder, write_json
+from theodolite.core.files import (
+    UNFINISHED,
+    Lock,
+    Marker,
+    hidden,
+    recover_files,
+    recover_folder,
+    replace_folder,
+    require_outside,
+    sync_all,
+    whole_folder,
+    write_json,
+)
 from theodolite.core.options import option
 from theodolite.core.result import ABOUT, Result
 from theodolite.core.rows import Row
@@ -24,6 +37,7 @@ from theodolite.tuning.settings import TuneSettings
 
 # Training examples below which a run is refused: fewer are more often a mistake than intended.
 FEWEST = 16
+MARKER = Marker("settings.json", "tune")
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +152,9 @@ class Tuned:
 class Run:
     """The folder of a run: `settings.json` first, `checkpoints/` meanwhile, `model/` and a saved `Result` at the end.
 
+    A run that replaces another is made in a hidden folder next to it, and takes its place when it is finished. From `begin` on,
+    the run is locked: as a context manager it lets others write at the end.
+
     Parameters
     ----------
     folder
@@ -145,14 +162,30 @@ class Run:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder)
-        self.checkpoints = self.folder / "checkpoints"
-        self.model = self.folder / "model"
-        self.geometry = self.folder / "geometry.jsonl"
+        # What a link leads to: renaming works on the folder, not on the link.
+        self.target = Path(os.path.realpath(folder)) if Path(folder).is_symlink() else Path(folder)
+        self.folder = self.target  # where the run is made
+        self._resume = self._overwrite = False
+        self._unlock: weakref.finalize[Any, Run] | None = None
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of the checkpoints, as long as the run trains."""
+        return self.folder / "checkpoints"
+
+    @property
+    def model(self) -> Path:
+        """The folder of the fine-tuned encoder."""
+        return self.folder / "model"
+
+    @property
+    def geometry(self) -> Path:
+        """The file of what is measured meanwhile."""
+        return self.folder / "geometry.jsonl"
 
     @classmethod
     def open(cls, settings: TuneSettings, *, resume: bool, overwrite: bool) -> Run:
-        """A new run, or one to continue, which must have the same settings.
+        """A new run, or one to continue, which must have the same settings; nothing is written yet.
 
         Parameters
         ----------
@@ -161,7 +194,7 @@ class Run:
         resume
             Whether a run in the folder may be continued.
         overwrite
-            Whether a run in the folder is removed first.
+            Whether a run in the folder is replaced, once this one is finished.
 
         Raises
         ------
@@ -169,15 +202,25 @@ class Run:
             The folder has another run, or files of something else.
         """
         run = cls(settings.output)
-        path = run.folder / "settings.json"
-        # Of several processes that train together, the first removes; it may only ever remove a run.
-        if overwrite and path.exists() and os.environ.get("RANK", "0") == "0":
-            shutil.rmtree(run.folder)
-        if path.exists():
-            run._check(json.loads(path.read_text(encoding="utf-8")), _as_json(settings), resume)
-        elif run.folder.exists() and any(run.folder.iterdir()):
-            raise FileExistsError(f"{run.folder} has files that are not of a run; name another output folder")
+        run._resume, run._overwrite = resume, overwrite
+        run._choose_folder(_as_json(settings))
         return run
+
+    def _choose_folder(self, settings: dict[str, Any]) -> None:
+        recover_folder(self.target)
+        is_run = MARKER.is_in(self.target)
+        if not is_run and self.target.exists() and any(self.target.iterdir()):
+            raise FileExistsError(f"{self.target} has files that are not of a run; name another output folder")
+        if is_run and not self._overwrite:
+            self._check(read_settings(self.target), settings, self._resume)
+        self.folder = hidden(self.target, "new") if is_run and self._overwrite else self.target
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._unlock is not None:
+            self._unlock()
 
     def _check(self, earlier: dict[str, Any], settings: dict[str, Any], resume: bool) -> None:
         # A run that was made before a setting existed has its default.
@@ -199,13 +242,36 @@ class Run:
         ----------
         settings
             The run's settings.
+
+        Raises
+        ------
+        BusyError
+            Another process is making this run.
         """
-        self.checkpoints.mkdir(parents=True, exist_ok=True)
-        write_json(self.folder / "settings.json", _as_json(settings))
+        # Of several processes that train together, the first writes; one that begins twice has the lock already.
+        if os.environ.get("RANK", "0") != "0" or (self._unlock is not None and self._unlock.alive):
+            return
+        self.target.parent.mkdir(parents=True, exist_ok=True)
+        self._unlock = weakref.finalize(self, Lock(self.target).release)
+        values, new = _as_json(settings), hidden(self.target, "new")
+        self._choose_folder(values)  # again: another process may have been here before the lock was ours
+        if self.folder == new or not MARKER.is_in(self.target):  # otherwise the run in the folder is continued
+            # What is in the hidden folder is continued if it is the same run, and thrown away otherwise.
+            if not (self._resume and MARKER.is_in(new) and read_settings(new) == values):
+                shutil.rmtree(new, ignore_errors=True)
+                (new / "checkpoints").mkdir(parents=True)
+                write_json(new / MARKER.file, {**MARKER.about, **values})
+            if self.folder != new:
+                replace_folder(new, self.target)
+            elif self.finished:
+                self._take_place()  # of a process that was killed at the very end
+        if not self.finished:
+            UNFINISHED.add(self.folder)
 
     @property
     def finished(self) -> bool:
         """Whether the folder has the run's result."""
+        recover_files(self.folder, ABOUT)
         return (self.folder / ABOUT).exists()
 
     def save_model(self, save: Callable[[Path], None]) -> None:
@@ -216,9 +282,6 @@ class Run:
         save
             Writes the model into an empty folder.
         """
-        # Left over from a run that was killed while it saved.
-        for partial in self.folder.glob(f".{self.model.name}.*"):
-            shutil.rmtree(partial)
         with whole_folder(self.model, overwrite=True) as partial, quiet_loading():
             save(partial)
 
@@ -231,11 +294,52 @@ class Run:
             What the run measured.
         """
         result.save(self.folder)
+        UNFINISHED.discard(self.folder)
+        self._take_place()
+
+    def _take_place(self) -> None:
         shutil.rmtree(self.checkpoints, ignore_errors=True)
+        if self.folder != self.target:
+            sync_all(self.folder)
+            replace_folder(self.folder, self.target)
+            self.folder = self.target
 
     def tuned(self) -> Tuned:
         """The finished run, read from its folder."""
-        return Tuned(self.folder, Result.load(self.folder))
+        return Tuned(self.target, Result.load(self.target))
+
+
+def require_replaceable(settings: TuneSettings, *sources: str | os.PathLike[str] | None) -> None:
+    """Raise an error if a run that replaces another would delete what it is made from.
+
+    Parameters
+    ----------
+    settings
+        The run's settings.
+    sources
+        Folders that the run reads, besides its model.
+    """
+    for source in (settings.model, *sources):
+        require_outside(Path(settings.output), source)
+
+
+def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """The settings of the run in a folder, as plain values.
+
+    Parameters
+    ----------
+    folder
+        The folder of a run.
+
+    Raises
+    ------
+    FileNotFoundError
+        The folder has no run.
+    """
+    if not MARKER.is_in(Path(folder)):
+        raise FileNotFoundError(f"{folder} is not the folder of a run: it has no {MARKER.file} of the verb {MARKER.verb}")
+    values: dict[str, Any] = json.loads((Path(folder) / MARKER.file).read_bytes())
+    return {name: value for name, value in values.items() if name not in MARKER.about}
 
 
 def _as_json(settings: TuneSettings) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from theodolite.core.options import option
 from theodolite.tasks.declarations import find_task
 from theodolite.tasks.task import Task
 
-Pooling: TypeAlias = Literal["mean", "cls"]
+Pooling: TypeAlias = Literal["mean", "cls", "last"]
 Schedule: TypeAlias = Literal["linear", "constant"]
 # When the geometry is measured: at the end of every epoch, every N steps, or at these steps; step 0 always.
 When: TypeAlias = Literal["epoch"] | int | tuple[int, ...]
@@ -155,8 +155,8 @@ class TuneSettings:
     schedule
         "linear" (the learning rate falls to 0) or "constant", after the warm-up.
     pooling
-        "mean" or "cls"; by default the mean for Siamese runs and [CLS] for others. Tasks on words always take the mean of each
-        word's subwords.
+        "mean", "cls" or "last" (the last token, for decoders); by default the mean for Siamese runs and [CLS] for others. Tasks
+        on words always take the mean of each word's subwords.
     siamese
         Whether the two texts of a similarity task are encoded apart and compared by their cosine; otherwise both are one
         sequence, with one output and squared error.
@@ -184,6 +184,8 @@ class TuneSettings:
         such as "0,10,50".
     track_texts
         On how many texts; by default 256, or fewer if they would cost more than 5 % of the training.
+    track_rows
+        Of more labelled vectors than this, hulls are measured and vectors kept of a stratified sample.
     track_hulls
         Whether to measure the distances between the labels' convex hulls too.
     stop_on_collapse
@@ -194,12 +196,16 @@ class TuneSettings:
         "auto" or "cpu".
     revision, trust_remote_code
         As in `Encoder.load`.
+    allow_unknown
+        Whether any share of the texts' tokens may be unknown to the tokenizer; a fifth is an error otherwise.
     method
         A key of `METHODS`. It acts on the vectors that the head takes; tasks on words and Siamese runs have none.
     strength
         Weight of the penalty of cosreg (γ) or istar (λ); 1 by default.
     published
         IsoBN as its authors' program behaves.
+    pooler
+        Whether the head takes [CLS] after a dense layer with tanh, and dropout: the place that IsoBN was published for.
     layer
         How an Isotropy Layer is trained; `LayerSettings()` by default if that is the method.
     """
@@ -226,15 +232,18 @@ class TuneSettings:
     save_steps: int | None = None
     track: When | str | None = "epoch"
     track_texts: int | None = None
+    track_rows: int = 1024
     track_hulls: bool = False
     stop_on_collapse: bool = False
     report_to: tuple[str, ...] = ()
     device: Literal["auto", "cpu"] = "auto"
     revision: str | None = None
     trust_remote_code: bool = False
+    allow_unknown: bool = False
     method: Method = "plain"
     strength: float | None = None
     published: bool = False
+    pooler: bool = False
     layer: LayerSettings | None = None
 
     def __post_init__(self) -> None:
@@ -242,7 +251,7 @@ class TuneSettings:
         object.__setattr__(self, "track", steps_to_track(self.track))
         if self.method == "isolayer" and self.layer is None:
             object.__setattr__(self, "layer", LayerSettings())
-        for name in ("epochs", "batch_size", "max_length", "train_rows", "patience", "save_steps", "track_texts"):
+        for name in ("epochs", "batch_size", "max_length", "train_rows", "patience", "save_steps", "track_texts", "track_rows"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{option(name, str(value))} must be at least 1")
@@ -278,6 +287,8 @@ class TuneSettings:
         ):
             if is_set and self.method not in methods:
                 raise ValueError(f"{name} is for method {' or '.join(methods)}, not {self.method!r}")
+        if self.pooler and (self.is_siamese or self.declared.on_words or self.pooled != "cls" or self.method == "isolayer"):
+            raise ValueError("pooler is for [CLS] of whole texts, and not for method isolayer; leave it out")
         if self.method == "plain":
             return
         if self.is_siamese or self.declared.on_words:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -11,33 +12,29 @@ from sentence_transformers import SentenceTransformer, SentenceTransformerTraine
 from sentence_transformers.base.modules import Transformer
 from torch import nn
 
+from theodolite.models.alignment import plan_rows
 from theodolite.models.encoder import Encoder, quiet_loading
+from theodolite.models.pipeline import around
+from theodolite.models.tokens import text_inputs
 from theodolite.tasks.examples import Examples
 from theodolite.tasks.scores import score
 from theodolite.tuning.runs import Splits
 from theodolite.tuning.settings import TuneSettings
-from theodolite.tuning.trainers import FiniteLoss, apply_strategy, load_encoder, trainer_arguments
+from theodolite.tuning.trainers import (
+    FiniteLoss,
+    PlainCheckpoints,
+    apply_strategy,
+    check_tokens,
+    load_encoder,
+    trainer_arguments,
+)
 
 
-class SiameseTrainer(FiniteLoss, SentenceTransformerTrainer):
-    """Sentence-transformers' trainer, with checkpoints of plain weights: they load back whatever a strategy put inside."""
+class SiameseTrainer(PlainCheckpoints, FiniteLoss, SentenceTransformerTrainer):
+    """Sentence-transformers' trainer, ended by a loss that is not finite."""
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """Write no model card, because writing one asks the Hub."""
-
-    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:  # noqa: ARG002  # their signature
-        from safetensors.torch import save_file
-
-        folder = Path(output_dir or str(self.args.output_dir))
-        folder.mkdir(parents=True, exist_ok=True)
-        # Their own checkpoints are folders of modules, which do not load back into an encoder with LoRA layers.
-        weights = {name: tensor.contiguous() for name, tensor in self.model.state_dict().items()}
-        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:  # noqa: ARG002  # their signature
-        from safetensors.torch import load_file
-
-        self.model.load_state_dict(load_file(Path(resume_from_checkpoint) / "model.safetensors"))
 
 
 class SiameseJob:
@@ -60,6 +57,7 @@ class SiameseJob:
 
         self.settings, self.splits = settings, splits
         self.encoder = load_encoder(settings)
+        check_tokens(settings, self.encoder, splits)
         self.model = sentence_model(settings, self.encoder)
         self._make_plain = apply_strategy(self.encoder.module, settings.strategy)
         metric = evaluator = None
@@ -114,30 +112,60 @@ def sentence_model(settings: TuneSettings, encoder: Encoder) -> SentenceTransfor
     """
     from sentence_transformers.sentence_transformer.modules import Pooling
 
-    location = encoder.location
-    assert location is not None
-    options = location.loading_options(trust_remote_code=settings.trust_remote_code)
-
-    class LoadedTransformer(Transformer):
-        """Their module around weights that are in memory already, which its constructor would read a second time."""
-
-        def _load_model(self, *args: Any, **kwargs: Any) -> Any:
-            config = args[2]
-            if getattr(config, "is_encoder_decoder", False):  # they have classes of their own for the encoder alone
-                return super()._load_model(*args, **kwargs)
-            if hasattr(config, "use_cache"):  # they switch it off, and it is saved with the model
-                encoder.module.config.use_cache = config.use_cache
-            return encoder.module
-
-    with quiet_loading():
-        transformer = LoadedTransformer(
-            location.place, model_kwargs=dict(options), processor_kwargs=dict(options), config_kwargs=dict(options)
+    module, tokenizer = encoder.saveable, encoder.tokenizer
+    if tokenizer.pad_token is None:  # it is masked out, so any token will do
+        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(encoder.pad_id)
+    has_decoder = encoder.whole is not encoder.module and module is encoder.whole
+    output = "encoder_last_hidden_state" if has_decoder else "last_hidden_state"
+    options: dict[str, Any] = {"trust_remote_code": settings.trust_remote_code}
+    with quiet_loading(), TemporaryDirectory() as folder:
+        # Configuration and tokenizer are read from files; of a model for texts and images, these are the texts' part only.
+        module.config.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        transformer = around(module)(
+            folder,
+            modality_config={"text": {"method": "forward", "method_output_name": output}},
+            module_output_name="token_embeddings",
+            processor_kwargs=dict(options),
+            config_kwargs=dict(options),
         )
     transformer.__class__ = Transformer  # the name it is saved under, so that the folder loads without this package
-    transformer.max_seq_length = encoder.max_length
-    encoder.module = transformer.auto_model.float()
+    transformer.processor = tokenizer
+    if encoder.max_length is not None:
+        transformer.max_seq_length = encoder.max_length
+    module.float()
     device = "cpu" if settings.device == "cpu" else None
-    return SentenceTransformer(modules=[transformer, Pooling(encoder.d, settings.pooled)], device=device)
+    modules: list[nn.Module] = [transformer, Pooling(encoder.d, pooling_mode(settings.pooled, encoder))]
+    if settings.pooled == "mean":
+        modules.insert(1, _without_specials(encoder))
+    return SentenceTransformer(modules=modules, device=device)
+
+
+def _without_specials(encoder: Encoder) -> nn.Module:
+    """A module after which the mean leaves out [CLS] and [SEP], as the tokens of RP21 do; it loads without this package."""
+    from sentence_transformers.sentence_transformer.modules import WordWeights
+
+    tokenizer: Any = encoder.tokenizer
+    tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    marks = {tokenizer.cls_token, tokenizer.sep_token, tokenizer.bos_token, tokenizer.eos_token} - {None}
+    module = WordWeights(tokens, dict.fromkeys(marks, 0.0), 1.0)
+    return module.requires_grad_(False)
+
+
+def pooling_mode(pooling: str, encoder: Encoder) -> Any:
+    """The name that sentence-transformers has for a pooling; [CLS] is the last token in some families.
+
+    Parameters
+    ----------
+    pooling
+        "mean", "cls" or "last".
+    encoder
+        Its tokenizer decides where [CLS] is.
+    """
+    if pooling == "cls":
+        plan = plan_rows(encoder, text_inputs(["a"], "cls"), "cls")
+        pooling = "cls" if plan.runs[0, 0, 0] == 0 else "last"
+    return "lasttoken" if pooling == "last" else pooling
 
 
 def cosines(model: SentenceTransformer, examples: Examples, batch_size: int) -> NDArray[np.float64]:

@@ -18,7 +18,8 @@ from torch import nn
 from theodolite.core.files import whole_file
 from theodolite.core.rows import Row, current_versions
 from theodolite.core.sampling import sample_by_label, sample_rows
-from theodolite.models.encoder import Encoder, evaluating
+from theodolite.models.encoder import Encoder, layer_states
+from theodolite.models.pipeline import evaluating
 from theodolite.models.tokens import text_inputs
 from theodolite.spaces.space import choose_layers
 from theodolite.tasks.examples import Examples
@@ -84,7 +85,7 @@ class Sample:
             inputs = {name: tensor.to(device) for name, tensor in batch.items() if name != "labels"}
             spots = inputs.pop("spots")
             is_real = spots[:, 0].sum(-1) > 0  # texts have different numbers of words, and so of vectors
-            hidden = encoder(**inputs, output_hidden_states=True).hidden_states
+            hidden = layer_states(encoder, **inputs)
             for layer in choose_layers(layers, range(len(hidden))):
                 parts.setdefault(layer, []).append(pooled_vectors(hidden[layer], spots)[is_real].float().cpu().numpy())
         return {layer: np.concatenate(blocks) for layer, blocks in parts.items()}
@@ -189,7 +190,9 @@ def centroid_rows(X: NDArray[np.floating], labels: Sequence[str], *, about: Mapp
             yield Row(metric="centroid_distance", value=float(distances[i, j]), label=f"{names[j]} | {names[i]}", **about)
 
 
-def hull_rows(X: NDArray[np.floating], labels: Sequence[str], *, seed: int, about: Mapping[str, Any]) -> list[Row]:
+def hull_rows(
+    X: NDArray[np.floating], labels: Sequence[str], *, seed: int, about: Mapping[str, Any], most: int = MOST_ROWS
+) -> list[Row]:
     """Distances of the labels' convex hulls, at least 0; larger is further apart. One cluster per label, at every step.
 
     `minimum_distance` is that of each label to the nearest other hull, `mean_minimum_distance` their mean. Hulls that overlap are
@@ -206,6 +209,8 @@ def hull_rows(X: NDArray[np.floating], labels: Sequence[str], *, seed: int, abou
         Seed of the sample that is measured, if there are many rows.
     about
         Further fields of every row.
+    most
+        Rows that are measured at most, or the number of labels if that is larger.
     """
     from theodolite.probes.direct_probe import NoSpread
     from theodolite.probes.layer_probe import probe_layer
@@ -220,7 +225,7 @@ def hull_rows(X: NDArray[np.floating], labels: Sequence[str], *, seed: int, abou
         reason = f"all {len(labels):,} vectors of the sample have the label {different[0]}; there is no other hull"
     else:
         try:
-            probe = probe_layer(X, names, clusters=names, max_rows=max(MOST_ROWS, len(different)), seed=seed, about=about)
+            probe = probe_layer(X, names, clusters=names, max_rows=max(most, len(different)), seed=seed, about=about)
             return [row for row in probe.rows if row.metric in (MEAN_DISTANCE, LABEL_DISTANCE)]
         except NoSpread as error:
             reason = str(error)

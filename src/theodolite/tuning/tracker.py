@@ -15,7 +15,7 @@ import numpy as np
 from torch import nn
 from transformers import TrainerCallback
 
-from theodolite.core.rows import Row, write_rows
+from theodolite.core.rows import Row, hashed_record, row_of_record, write_rows
 from theodolite.core.states import FINE_TUNING, PRE_TRAINED
 from theodolite.metrics.cloud import Cloud
 from theodolite.metrics.evaluation import metric_rows
@@ -25,10 +25,19 @@ from theodolite.tasks.task import TEXT_UNIT, Unit
 from theodolite.tuning.heads import encoder_of
 from theodolite.tuning.results import DIVERGED
 from theodolite.tuning.settings import When, steps_to_track
-from theodolite.tuning.tracked_sample import LABEL_DISTANCE, Floats, Sample, centroid_rows, hull_rows, save_step, undisturbed
+from theodolite.tuning.tracked_sample import (
+    LABEL_DISTANCE,
+    MOST_ROWS,
+    Floats,
+    Sample,
+    centroid_rows,
+    hull_rows,
+    save_step,
+    undisturbed,
+)
 
 # What is measured by default: cheap on a few hundred vectors.
-METRICS = ("iso_score", "mean_cosine", "effective_rank", "ev_1", "log_partition_isotropy")
+METRICS = ("iso_score", "iso_score_corrected", "mean_cosine", "effective_rank", "ev_1", "log_partition_isotropy")
 # Texts in the sample by default.
 TEXTS = 256
 # A layer that was beyond a bound before training has collapsed if less than this share of what it had then is left.
@@ -135,6 +144,8 @@ class GeometryTracker:
         A `.jsonl` file that gets the rows as they are measured.
     vectors
         A folder that gets the measured vectors of every step, to be read with `read_steps`.
+    most_rows
+        Of more labelled vectors than this, hulls are measured and vectors kept of a stratified sample.
     about
         Further fields of every row.
     """
@@ -154,6 +165,7 @@ class GeometryTracker:
     stop: bool = False
     path: str | os.PathLike[str] | None = None
     vectors: str | os.PathLike[str] | None = None
+    most_rows: int = MOST_ROWS
     about: Mapping[str, Any] = field(default_factory=dict)
     collapsed: bool = field(default=False, init=False)
     rows: list[Row] = field(default_factory=list, init=False)
@@ -196,13 +208,13 @@ class GeometryTracker:
             vectors = self._sample.vectors(encoder, self.layers)
             rows = [row for layer, X in vectors.items() for row in self._layer_rows(X, self._sample.labels, layer, step)]
         if self.vectors is not None and write:
-            save_step(Path(self.vectors), step, vectors, self._sample.labels, seed=self.seed)
+            save_step(Path(self.vectors), step, vectors, self._sample.labels, seed=self.seed, most=self.most_rows)
         crossings = self.alarm.crossings(self.rows, rows)
         self.rows += rows
         if self.path is not None and write:
             # Line by line, so that a kill costs at most the last one.
             with open(self.path, "a", encoding="utf-8") as file:
-                file.write("".join(json.dumps(row.to_dict(), ensure_ascii=False) + "\n" for row in rows))
+                file.write("".join(json.dumps(hashed_record(row), ensure_ascii=False) + "\n" for row in rows))
                 file.flush()
                 os.fsync(file.fileno())
         for sentence in crossings:
@@ -232,7 +244,7 @@ class GeometryTracker:
                 rows += centroid_rows(X, labels, about={**about, **shape})
         else:
             rows = [Row(metric=name, value=math.nan, reason=DIVERGED, **about) for name in self.metrics]
-        return [*rows, *hull_rows(X, labels, seed=self.seed, about=about)] if self.hulls else rows
+        return [*rows, *hull_rows(X, labels, seed=self.seed, about=about, most=self.most_rows)] if self.hulls else rows
 
 
 def read_complete_lines(path: Path) -> list[Row]:
@@ -246,14 +258,15 @@ def read_complete_lines(path: Path) -> list[Row]:
     if not path.exists():
         return []
     lines = path.read_bytes().split(b"\n")[:-1]
-    return [Row.from_dict(json.loads(line)) for line in lines if line]
+    return [row_of_record(json.loads(line)) for line in lines if line]
 
 
 class GeometryCallback(TrainerCallback):
     """A tracker in a trainer.
 
-    `GeometryCallback(tracker).attach(trainer)` logs through the trainer, so that TensorBoard and W&B show each layer's metrics.
-    Passed as `callbacks=[...]` instead, it measures and writes the same, but logs to the trainer's own history only.
+    `GeometryCallback(tracker).attach(trainer)` logs through the trainer, so that all of its `report_to`, such as TensorBoard and
+    W&B, show each layer's metrics. Passed as `callbacks=[...]` instead, it measures and writes the same, but reaches the
+    trainer's own history only, and warns if there is a `report_to`: a callback does not know its trainer.
 
     Parameters
     ----------
@@ -277,8 +290,14 @@ class GeometryCallback(TrainerCallback):
         trainer.add_callback(self)
         return self
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:  # noqa: ARG002
+    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         """Measure before the first step, or drop what an interrupted run measured later than where it continues."""
+        if self._trainer is None and args.report_to not in ([], "none", ["none"]):
+            where = args.report_to if isinstance(args.report_to, str) else ", ".join(args.report_to)
+            warnings.warn(
+                f"GeometryCallback cannot log to {where} from callbacks=[...]; use GeometryCallback(tracker).attach(trainer)",
+                stacklevel=2,
+            )
         if state.is_world_process_zero:
             self.tracker.resume(state.global_step)
         if state.global_step == 0:

@@ -1,7 +1,7 @@
 """What the trainers of both libraries share here: which weights train, arguments, guards, sealed checkpoints and resuming.
 
 A trainer takes the checkpoint with the highest number, even one that a kill left half written. Here a checkpoint counts only
-with a marker that is written after all its files are on the disk and that knows their sizes.
+with a marker that is written after all its files are on the disk and that knows their hashes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 import os
 import re
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,15 @@ import torch
 from torch import nn
 from transformers import EarlyStoppingCallback, PrinterCallback, TrainerCallback, TrainerState
 
-from theodolite.core.files import sync, write_json
+from theodolite.core.files import changed_file, hashes_in, sync, sync_all, write_json
 from theodolite.core.options import option
 from theodolite.models.batches import Progress
 from theodolite.models.encoder import Encoder
+from theodolite.models.location import EncoderError
+from theodolite.models.token_counts import count_tokens
+from theodolite.models.tokens import text_inputs, tokenize
+from theodolite.tasks.task import Unit
+from theodolite.tuning.runs import Splits
 from theodolite.tuning.settings import TuneSettings
 
 MARKER = "whole.json"
@@ -48,6 +54,53 @@ class FiniteLoss:
             )
         return loss
 
+    def _load_best_model(self) -> None:
+        """The trainer's own loading of the best epoch's weights, after comparing them with their hashes."""
+        best = Path(self.state.best_model_checkpoint)  # type: ignore[attr-defined]
+        if sealed_facts(best) is None:
+            raise ValueError(f"{best} is not as it was written, and has the best weights; run this again to train them again")
+        super()._load_best_model()  # type: ignore[misc]
+
+
+class PlainCheckpoints:
+    """Checkpoints of plain weights: they load back whatever a strategy put inside, and whatever tensors share their memory."""
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:  # noqa: ARG002  # the trainers' signature
+        from safetensors.torch import save_file
+
+        folder = Path(output_dir or str(self.args.output_dir))  # type: ignore[attr-defined]
+        folder.mkdir(parents=True, exist_ok=True)
+        weights: dict[str, torch.Tensor] = {}
+        places: set[int] = set()
+        for name, tensor in self.model.state_dict().items():  # type: ignore[attr-defined]
+            # Safetensors writes no two tensors of one memory, as tied embeddings are.
+            weights[name] = tensor.clone() if tensor.data_ptr() in places else tensor.contiguous()
+            places.add(tensor.data_ptr())
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:  # noqa: ARG002
+        from safetensors.torch import load_file
+
+        weights = load_file(Path(resume_from_checkpoint) / "model.safetensors")
+        self.model.load_state_dict(weights)  # type: ignore[attr-defined]
+
+
+def check_tokens(settings: TuneSettings, encoder: Encoder, splits: Splits) -> None:
+    """Warn if the tokenizer does not fit the training texts, or raise if it does not at all.
+
+    Parameters
+    ----------
+    settings
+        The run's settings.
+    encoder
+        Its tokenizer is judged.
+    splits
+        The examples.
+    """
+    unit: Unit = "mean"  # tokens are the same for every unit but words, whose texts are the same
+    inputs = text_inputs(splits.train, unit, together=not settings.is_siamese)
+    count_tokens(encoder, [(inputs, tokenize(encoder, inputs))]).check(allow_unknown=settings.allow_unknown)
+
 
 def load_encoder(settings: TuneSettings) -> Encoder:
     """The encoder that a run starts from, in full precision and on the CPU: trainers move it to their device.
@@ -57,13 +110,16 @@ def load_encoder(settings: TuneSettings) -> Encoder:
     settings
         The run's settings.
     """
-    return Encoder.load(
+    encoder = Encoder.load(
         settings.model,
         revision=settings.revision,
         device="cpu",
         trust_remote_code=settings.trust_remote_code,
         max_length=settings.max_length,
     )
+    if encoder.is_static:
+        raise EncoderError(f"{encoder.name} is a table of static vectors, which has no layers to fine-tune; use a transformer")
+    return encoder
 
 
 def apply_strategy(encoder: nn.Module, strategy: str) -> Callable[[], Any]:
@@ -200,8 +256,7 @@ def train_or_resume(trainer: Any, folder: Path) -> None:
         The folder of its checkpoints.
     """
     checkpoint = last_checkpoint(folder)
-    facts = None if checkpoint is None else sealed_facts(checkpoint)
-    if checkpoint is not None and facts is not None and facts["stopped"]:
+    if checkpoint is not None and json.loads((checkpoint / MARKER).read_bytes())["stopped"]:
         # The training had ended, perhaps early; the trainer would continue it.
         trainer.state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
         best = folder / f"checkpoint-{trainer.state.best_global_step}"
@@ -224,6 +279,12 @@ class RunCallback(TrainerCallback):
     def __init__(self, *, save_steps: int | None = None, progress: Progress | None = None) -> None:
         self.save_steps, self.progress = save_steps, progress
 
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+        """Find the best checkpoint of a run that was continued in another place: the trainer keeps its whole path."""
+        best = Path(args.output_dir) / f"checkpoint-{state.best_global_step}"
+        if best.is_dir():
+            state.best_model_checkpoint = str(best)
+
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Ask for a checkpoint inside an epoch; the end of an epoch saves by itself, after it was scored."""
         if self.save_steps and state.global_step % self.save_steps == 0 and state.global_step % steps_per_epoch(args, state):
@@ -244,8 +305,8 @@ class RunCallback(TrainerCallback):
             return
         folder = Path(args.output_dir)
         current = folder / f"checkpoint-{state.global_step}"
-        seal(current, stopped=bool(control.should_training_stop))
         best = folder / f"checkpoint-{state.best_global_step}"
+        seal(current, stopped=bool(control.should_training_stop), best=best.name if state.best_global_step else current.name)
         for checkpoint in _checkpoints(folder):
             if checkpoint not in (current, best):
                 _remove(checkpoint)
@@ -259,37 +320,39 @@ def seal(checkpoint: Path, **facts: Any) -> None:
     checkpoint
         The checkpoint's folder.
     facts
-        What `sealed_facts` returns besides the files' `sizes`.
+        What `sealed_facts` returns besides the hashes of the `files`.
     """
-    sizes = {}
-    for path in sorted(checkpoint.rglob("*")):
-        sync(path)
-        if path.is_file():
-            sizes[path.relative_to(checkpoint).as_posix()] = path.stat().st_size
-    sync(checkpoint)
-    write_json(checkpoint / MARKER, {"sizes": sizes, **facts})
-    sync(checkpoint)
+    sync_all(checkpoint)
+    write_json(checkpoint / MARKER, {"files": hashes_in(checkpoint), **facts})
     sync(checkpoint.parent)
 
 
 def sealed_facts(checkpoint: Path) -> dict[str, Any] | None:
-    """What the marker says, or None if the checkpoint is not complete.
+    """What the marker says, or None if the checkpoint is not complete, or not as it was written.
 
     Parameters
     ----------
     checkpoint
         The checkpoint's folder.
+
+    Warns
+    -----
+    UserWarning
+        The checkpoint was complete, but one of its files has changed since.
     """
     try:
-        facts: dict[str, Any] = json.loads((checkpoint / MARKER).read_text(encoding="utf-8"))
-        is_whole = all((checkpoint / name).stat().st_size == size for name, size in facts["sizes"].items())
-    except (OSError, ValueError, KeyError):
+        facts: dict[str, Any] = json.loads((checkpoint / MARKER).read_bytes())
+        changed = changed_file(checkpoint, facts["files"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return facts if is_whole else None
+    if changed is not None:
+        warnings.warn(f"{changed} was changed after it was written; this checkpoint is not used", UserWarning, stacklevel=2)
+        return None
+    return facts
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """The newest complete checkpoint of a run, or None; those that are not complete are removed.
+    """The newest complete checkpoint of a run, or None; those that are not complete, or lack their best epoch's, are removed.
 
     Parameters
     ----------
@@ -297,10 +360,14 @@ def last_checkpoint(folder: Path) -> Path | None:
         The folder of all checkpoints.
     """
     newest = None
+    whole: set[str] = set()
     for checkpoint in _checkpoints(folder):
-        if sealed_facts(checkpoint) is None:
+        facts = sealed_facts(checkpoint)
+        # Without the weights of the best epoch so far, the run could not end with them.
+        if facts is None or facts.get("best", checkpoint.name) not in {*whole, checkpoint.name}:
             _remove(checkpoint)
         else:
+            whole.add(checkpoint.name)
             newest = checkpoint
     return newest
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from accelerate import PartialState
 from transformers import set_seed
 
 from theodolite.core.result import Result
@@ -19,11 +20,11 @@ from theodolite.tuning.classifier import ClassifierJob
 from theodolite.tuning.isolayer.run import train_run_layer
 from theodolite.tuning.planning import PlannedRun
 from theodolite.tuning.results import loss_rows, over_seeds, row_fields, run_result, shape_rows, write_card
-from theodolite.tuning.runs import Run, Splits, Tuned, load_splits
+from theodolite.tuning.runs import MARKER, Run, Splits, Tuned, load_splits, require_replaceable
 from theodolite.tuning.settings import TuneSettings
 from theodolite.tuning.tracked_sample import preserved_random_state
 from theodolite.tuning.tracker import TEXTS, GeometryCallback, GeometryTracker, read_complete_lines
-from theodolite.tuning.trainers import prepare_trainer, train_or_resume
+from theodolite.tuning.trainers import prepare_trainer, train_or_resume, world_size
 
 if TYPE_CHECKING:
     from theodolite.tuning.siamese import SiameseJob
@@ -56,7 +57,7 @@ def fine_tune(
     resume
         Whether a run in the folder may be continued; otherwise it is an error.
     overwrite
-        Whether a run in the folder is removed first.
+        Whether a run in the folder is replaced, once this one is finished.
     plain
         For method "isolayer": the folder of a finished plain run with the same settings. By default one is made in
         `output`/plain.
@@ -71,13 +72,18 @@ def fine_tune(
         The loss is not a finite number.
     FileExistsError
         The folder has another run, or files of something else.
+    BusyError
+        Another process is making this run.
     """
     if plain is not None and settings.method != "isolayer":
         raise ValueError(f"a plain run to start from is for method isolayer, not {settings.method!r}")
-    run = Run.open(settings, resume=resume, overwrite=overwrite)
-    if run.finished:
-        return run.tuned()
-    with preserved_random_state():
+    if overwrite:
+        require_replaceable(settings, plain, data)
+    with Run.open(settings, resume=resume, overwrite=overwrite) as run, preserved_random_state():
+        if world_size() > 1:  # all have looked at the folder before one of them writes to it
+            PartialState(cpu=settings.device == "cpu").wait_for_everyone()
+        if run.finished and not overwrite:
+            return run.tuned()
         splits = load_splits(settings, data)
         if settings.method == "isolayer":
             return train_run_layer(settings, run, splits, _plain_run(settings, run, splits, plain, progress), progress)
@@ -110,9 +116,12 @@ def tune_runs(
         Of a single run in `to`, its own. Of one run per seed, the rows of all, preceded by median and standard deviation over
         the seeds; it is saved in `to`.
     """
+    single = [Path(run.settings.output) for run in runs] == [Path(to)]
+    if not single and MARKER.is_in(Path(to)):
+        raise FileExistsError(f"{to} is the folder of a single run; name another folder for the runs of several seeds")
     options: dict[str, Any] = {"data": data, "resume": resume, "overwrite": overwrite, "progress": progress}
     results = [fine_tune(run.settings, plain=run.plain, **options).result for run in runs]
-    if [Path(run.settings.output) for run in runs] == [Path(to)]:
+    if single:
         return results[0]
     joined = Result.joined(results, title=f"{results[0].title}, {len(runs)} seeds")
     seeds = [run.settings.seed for run in runs]
@@ -131,15 +140,15 @@ def _plain_run(
     settings: TuneSettings, run: Run, splits: Splits, plain: str | os.PathLike[str] | None, progress: Progress | None
 ) -> Run:
     """The plain run that a layer is put into: the finished one that is named, or one inside the run's own folder."""
+    if plain is None:
+        run.begin(settings)
     folder = run.folder / "plain" if plain is None else Path(plain)
     plain_settings = replace(settings, method="plain", layer=None, output=str(folder))
     if plain is not None and not Run(folder).finished:
         raise FileNotFoundError(f"{folder} does not have a finished run; finish it first, or leave it out to have one made")
-    plain_run = Run.open(plain_settings, resume=True, overwrite=False)
-    if plain is None:
-        run.begin(settings)
-    if not plain_run.finished:
-        _train(plain_settings, plain_run, splits, progress)
+    with Run.open(plain_settings, resume=True, overwrite=False) as plain_run:
+        if not plain_run.finished:
+            _train(plain_settings, plain_run, splits, progress)
     return plain_run
 
 
@@ -147,12 +156,15 @@ def _train(
     settings: TuneSettings, run: Run, splits: Splits, progress: Progress | None, vectors: str | os.PathLike[str] | None = None
 ) -> Tuned:
     run.begin(settings)
+    if run.finished:  # by another process, meanwhile
+        return run.tuned()
     set_seed(settings.seed)  # heads and low-rank additions start at random
     job = make_job(settings, splits, run)
     before = _scored(settings, job, PRE_TRAINED, 0)
     prepare_trainer(job.trainer, settings, progress)
     if settings.track is not None:
         GeometryCallback(make_tracker(settings, job, run, vectors)).attach(job.trainer)
+    job.trainer.accelerator.wait_for_everyone()  # the folder is as one of them has prepared it
     set_seed(settings.seed)  # the same order of batches whatever was measured before
     train_or_resume(job.trainer, run.checkpoints)
     state = job.trainer.state
@@ -222,6 +234,7 @@ def make_tracker(settings: TuneSettings, job: Job, run: Run, vectors: str | os.P
         stop=settings.stop_on_collapse,
         path=run.geometry,
         vectors=vectors,
+        most_rows=settings.track_rows,
         about=about,
     )
 

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from theodolite.core.files import write_json
-from theodolite.models.encoder import Encoder, evaluating, quiet_loading
+from theodolite.models.encoder import Encoder, quiet_loading
 from theodolite.models.location import local_folder
+from theodolite.models.pipeline import evaluating
 from theodolite.models.tokens import text_inputs
 from theodolite.tasks.examples import Examples
 from theodolite.tuning.heads import LinearHead, TextDataset, embed
@@ -24,6 +25,7 @@ from theodolite.tuning.isolayer.insertion import read_layer, write_layer, write_
 
 HEAD = "head.json"
 HEAD_WEIGHTS = "head.safetensors"
+POOLER_WEIGHTS = "pooler.safetensors"
 
 
 @dataclass(eq=False)
@@ -84,6 +86,10 @@ class TunedClassifier:
         outputs, width = weights["weight"].shape
         model = LinearHead(encoder.module, outputs, slots=width // encoder.d, regression=about["kind"] == "similarity")
         model.head.load_state_dict(weights)
+        if about.get("pooler"):
+            model.add_pooler()
+            assert model.pooler is not None
+            model.pooler.load_state_dict(load_file(place / POOLER_WEIGHTS))
         classifier = cls(model.to(encoder.device).eval(), encoder, about)
         classifier.insert(read_layer(place)[0])
         return classifier
@@ -105,7 +111,7 @@ class TunedClassifier:
 
     @property
     def pooling(self) -> str:
-        """What the head reads: "cls", "mean" or "words"."""
+        """What the head reads: "cls", "mean", "last" or "words"."""
         return str(self.about["pooling"])
 
     def logits(self, texts: Sequence[str], second: Sequence[str] | None = None) -> NDArray[np.float32]:
@@ -142,7 +148,7 @@ class TunedClassifier:
         return self._read(texts, second)[0]
 
     def _read(self, texts: Sequence[str], second: Sequence[str] | None) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        if self.pooling not in ("cls", "mean"):
+        if self.pooling == "words":
             raise ValueError(f"this head is for words ({self.about['kind']}), not for whole texts")
         unit: Any = self.pooling
         dataset = TextDataset.of(self.encoder, replace(text_inputs(texts, unit), second=second), unit)
@@ -184,11 +190,12 @@ class TunedClassifier:
         """
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
-        encoder: Any = self.model.encoder
         with quiet_loading():
-            encoder.save_pretrained(place)
+            self.encoder.saveable.save_pretrained(place)
             self.encoder.tokenizer.save_pretrained(place)
         write_weights(self.model.head, place / HEAD_WEIGHTS)
         write_json(place / HEAD, {**self.about, "max_length": self.encoder.max_length})
+        if self.model.pooler is not None:
+            write_weights(self.model.pooler, place / POOLER_WEIGHTS)
         if self.model.layer is not None:
             write_layer(place, self.model.layer)

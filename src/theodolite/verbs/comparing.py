@@ -24,7 +24,7 @@ from theodolite.verbs.inputs import (
     short_name,
 )
 from theodolite.verbs.progress import Progress, progress_bars
-from theodolite.verbs.surveying import SAMPLE, cloud_facts, cloud_picture, provenance, space_picture
+from theodolite.verbs.surveying import SAMPLE, cloud_facts, cloud_picture, provenance, space_notes, space_picture
 
 if TYPE_CHECKING:
     from theodolite.core.pictures import Picture
@@ -86,6 +86,8 @@ def compare(
     from theodolite.metrics.registry import LAYER_METRICS, check_metrics, default_metrics
 
     options = Reading(**reading)
+    if all(input_kind(each, options) == "encoder" for each in (before, after)) and options.has_texts():
+        options = replace(options, unit=options.unit_for(before, after))  # one unit for both
     names = check_metrics(metrics) if metrics is not None else None
     inputs = [open_input(each, part) for each, part in zip((before, after), _options_for(before, after, options), strict=True)]
     _require_same_kind(inputs, options)
@@ -118,6 +120,7 @@ def compare(
             picture for side, state in zip(sides, (BEFORE, AFTER), strict=True) for picture in side.picture(layers[-1], state)
         ]
     notes = [f"{name} = {side.name}: {side.size}" for name, side in zip("AB", sides, strict=True)]
+    notes += [f"{name}: {note}" for name, side in zip("AB", sides, strict=True) for note in side.notes]
     is_paired = comparisons[0].paired if comparisons else bool(paired)
     if count:
         notes.append(f"* the interval of the difference excludes 0 ({'paired' if is_paired else 'independent'} rows)")
@@ -174,6 +177,11 @@ class _Side:
         assert self._cloud is not None
         return f"{self._cloud.n:,} × {self._cloud.d}, {self._cloud.source.dtype}"
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is known of the texts that an encoder read."""
+        return () if self._space is None else space_notes(self._space)
+
     def facts(self, layer: int | None) -> dict[str, Any]:
         """What the result says of this input."""
         return cloud_facts(self.cloud(layer), self.name)
@@ -198,10 +206,10 @@ def _options_for(before: Any, after: Any, reading: Reading) -> list[Reading]:
 
 
 def _common_layers(first: _Side, second: _Side) -> tuple[int | None, ...]:
-    """The layers to compare; one of vectors without layers is compared with a space's only layer."""
+    """The layers to compare; the only layer of a space is compared with vectors without layers, or with any other only layer."""
     if first.layers == second.layers:
         return first.layers
-    if None in (*first.layers, *second.layers):
+    if None in (*first.layers, *second.layers) or len(first.layers) == len(second.layers) == 1:
         return (None,)
     common = tuple(layer for layer in first.layers if layer in second.layers)
     if not common:

@@ -42,6 +42,7 @@ def demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: bool | Pro
         For each of two tasks the training and the comparison before and after, then what repairs do to the score.
     """
     from theodolite.core.rows import write_rows
+    from theodolite.tasks.declarations import find_task
     from theodolite.verbs.comparing import compare
     from theodolite.verbs.fine_tuning import tune
 
@@ -61,7 +62,8 @@ def demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: bool | Pro
             progress=progress,
         )
         yield tuned
-        changed = compare("demo", run / "model", task=task, progress=progress)
+        # The task's unit shows every layer; a sentence model's own text has one.
+        changed = compare("demo", run / "model", task=task, unit=find_task(task).unit, progress=progress)
         rows += [*tuned.rows, *changed.rows]
         yield changed
     repaired = _repair_scores({AS_IT_COMES: "demo", FINE_TUNED: str(folder / "tuned-pairs" / "model")})
@@ -126,7 +128,7 @@ def _repair_scores(models: dict[str, str]) -> Result:
     }
     rows = []
     for state, model in models.items():
-        space = extract(model, task="demo-pairs", split="dev", layers="last", progress=False)
+        space = extract(model, task="demo-pairs", split="dev", unit="mean", layers="last", progress=False)
         sides = [space[-1][[row for row, each in enumerate(space.rows["side"]) if each == side]] for side in (0, 1)]
         about: dict[str, Any] = {"state": state, "model": model, "task": "demo-pairs", "split": "dev", "n": len(examples)}
         for name, value in repaired_scores(sides[0], sides[1], examples.scores, repairs).items():

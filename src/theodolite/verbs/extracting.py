@@ -54,10 +54,11 @@ def extract(
     from theodolite.core.files import require_free_folder
     from theodolite.models.extraction import extract_space
     from theodolite.spaces import is_space
+    from theodolite.spaces.folder import MARKER
 
     options = Reading(**({**reading, "texts": texts} if texts is not None else reading))
     if to is not None and not is_space(to):
-        require_free_folder(to, overwrite=overwrite)
+        require_free_folder(to, overwrite=overwrite, marker=MARKER)
     source = EncoderInput(model, options)
     with progress_bars(progress) as bars:
         texts_read = source.texts.texts

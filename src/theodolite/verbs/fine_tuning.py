@@ -30,12 +30,14 @@ def tune(
     kind: str | None = None,
     column: Mapping[str, str] | None = None,
     score_range: tuple[float, float] | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
     encoding: str | None = None,
-    preset: Literal["rp21", "il23", "zs22"] | None = None,
+    preset: Literal["rp21", "il23", "zs22", "isobn"] | None = None,
     epochs: int | None = None,
     batch_size: int | None = None,
     learning_rate: float | None = None,
-    pooling: Literal["mean", "cls"] | None = None,
+    pooling: Literal["mean", "cls", "last"] | None = None,
     method: Literal["plain", "isolayer", "isobn", "cosreg", "istar"] = "plain",
     strength: float | None = None,
     published: bool = False,
@@ -56,6 +58,7 @@ def tune(
     device: str = "auto",
     revision: str | None = None,
     trust_remote_code: bool = False,
+    allow_unknown: bool = False,
     overwrite: bool = False,
     progress: bool | Progress | None = None,
 ) -> Result:
@@ -74,7 +77,7 @@ def tune(
         Folder for the fine-tuned encoder and all numbers; `theodolite-tuned/MODEL-TASK` (and the method) by default.
     data
         Folder with the task's own release files; the Hugging Face Hub without it.
-    own, kind, column, score_range, encoding
+    own, kind, column, score_range, delimiter, header, encoding
         The user's own files instead of a task, as `theodolite.verbs.inputs.Reading` describes them.
     preset
         Hyper-parameters of a paper; one that fits the task by default.
@@ -120,6 +123,8 @@ def tune(
         Revision of the model on the Hub.
     trust_remote_code
         Whether to run code that comes with the model.
+    allow_unknown
+        Whether any share of tokens may be unknown to the tokenizer; a fifth is an error otherwise.
     overwrite
         Whether another run in the folder may be replaced.
     progress
@@ -132,7 +137,8 @@ def tune(
     """
     from theodolite.tuning import LayerSettings, plan_runs, tune_runs
 
-    reading = Reading(own=own, kind=kind, column=column, score_range=score_range, encoding=encoding, task=task)
+    table: dict[str, Any] = {"delimiter": delimiter, "header": header, "encoding": encoding}
+    reading = Reading(own=own, kind=kind, column=column, score_range=score_range, task=task, **table)
     declared = task if own is None else reading.declared_task()
     reading.declared_task()
     if from_run is None:
@@ -158,6 +164,7 @@ def tune(
         "stop_on_collapse": stop_on_collapse or None,
         "report_to": tuple(report_to) or None,
         "trust_remote_code": trust_remote_code or None,
+        "allow_unknown": allow_unknown or None,
         "device": None if device == "auto" else device,
     }
     options: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}

@@ -33,6 +33,8 @@ class ReadingOptions(TypedDict, total=False):
 
     key: str | None
     columns: Sequence[str] | None
+    delimiter: str | None
+    header: bool | None
     texts: str | os.PathLike[str] | Sequence[str] | None
     task: str | Task | None
     split: str | None
@@ -52,6 +54,7 @@ class ReadingOptions(TypedDict, total=False):
     revision: str | None
     trust_remote_code: bool
     tokenizer: Any
+    allow_unknown: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +66,13 @@ class Reading:
     key
         Array to read from an `.npz` or `.safetensors` file that holds several.
     columns
-        Vector columns of a table: names, `first:last`, patterns such as `dim_*`, or one list column.
+        Vector columns of a table or frame: names, `first:last`, patterns such as `dim_*`, or one list column. By default the only
+        list column, or the columns of numbers.
+    delimiter
+        What separates the cells of a `.csv`, `.tsv` or `.txt` table of vectors or of the own files; found by default.
+    header
+        Whether the first line of such a table names the columns; decided by its cells by default. Without one they are called
+        0, 1, 2, …
     texts
         Texts for the encoder: a sequence, or a file with one text per line.
     task
@@ -83,7 +92,8 @@ class Reading:
     encoding
         Encoding of the task's or own files; that of the task's release, or UTF-8, by default.
     unit
-        What gets a vector: tokens, cls, mean, max, last, words or pairs; the task's own by default, mean for plain texts.
+        What gets a vector: text, tokens, cls, mean, max, last, words or pairs. By default text (what its own `encode` returns)
+        for a sentence model, otherwise the task's own, mean for plain texts.
     layers
         "all", "last", or numbers; 0 is the embeddings, negative numbers count from the last.
     specials
@@ -102,10 +112,14 @@ class Reading:
         Whether to run code that comes with the model.
     tokenizer
         The tokenizer of a model that is already in memory.
+    allow_unknown
+        Whether any share of tokens may be unknown to the tokenizer; a fifth is an error otherwise.
     """
 
     key: str | None = None
     columns: Sequence[str] | None = None
+    delimiter: str | None = None
+    header: bool | None = None
     texts: str | os.PathLike[str] | Sequence[str] | None = None
     task: str | Task | None = None
     split: str | None = None
@@ -125,6 +139,7 @@ class Reading:
     revision: str | None = None
     trust_remote_code: bool = False
     tokenizer: Any = None
+    allow_unknown: bool = False
 
     def has_texts(self) -> bool:
         """Whether the options name texts for an encoder to read."""
@@ -146,6 +161,10 @@ class Reading:
                 text = "" if value is True else str(value) if isinstance(value, (str, int, float)) else "X"
                 raise ValueError(f"{option(each.name, text)} does not apply to {what}; leave it out")
 
+    def of_file(self) -> dict[str, Any]:
+        """The options that `theodolite.read` takes."""
+        return {name: getattr(self, name) for name in FILE_OPTIONS}
+
     def only(self, names: Sequence[str]) -> Reading:
         """The same with every other option at its default."""
         return Reading(**{name: getattr(self, name) for name in names})
@@ -156,8 +175,8 @@ class Reading:
         from theodolite.tasks.own import own_task
 
         if not self.own:
-            for name in ("kind", "column", "score_range"):
-                if getattr(self, name):
+            for name in ("kind", "column", "score_range", "delimiter", "header"):
+                if getattr(self, name) not in (None, {}):
                     raise ValueError(
                         f"{option(name, 'X')} describes your own files; name them with {option('own', 'train=FILE')}"
                     )
@@ -172,6 +191,8 @@ class Reading:
             self.kind,  # type: ignore[arg-type]  # own_task checks it, with a message
             columns=self.column or {},
             score_range=self.score_range,
+            delimiter=self.delimiter,
+            header=self.header is not False,
             encoding=self.encoding or "utf-8",
         )
 
@@ -183,6 +204,31 @@ class Reading:
             ways = f"{option('task', 'NAME')}, {own}, or {option('texts', 'FILE')}"
             raise ValueError(f"say which texts the encoder is to read: {ways}")
         return task
+
+    def unit_for(self, *models: Any) -> str:
+        """What gets a vector: the unit that was chosen, or the default for these models, one for all of them.
+
+        Parameters
+        ----------
+        models
+            Encoders as `Encoder.load` takes them; none for the task's own unit.
+        """
+        from theodolite.tasks.task import TEXT_UNIT
+
+        if self.unit is not None:
+            return self.unit
+        task = self.declared_task()
+        own = TEXT_UNIT if task is None else task.unit
+        # A sentence model has its own vector for a text, but none for a word or for two texts in one sequence, and one layer.
+        is_text = task is None or not (task.on_words or task.kind == "pair_classification")
+        if (
+            models
+            and is_text
+            and self.layers in ("all", "last")
+            and all(is_sentence_source(each, self.revision) for each in models)
+        ):
+            return "text"
+        return own
 
     def load_encoder(self, model: Any) -> Encoder:
         """The encoder of an id, a folder, `demo`, or a model in memory."""
@@ -208,11 +254,12 @@ DESCRIPTIONS: dict[Kind, str] = {
     "file": "a file of vectors",
     "memory": "vectors in memory",
 }
+FILE_OPTIONS = ("key", "columns", "delimiter", "header")
 APPLICABLE: dict[Kind, tuple[str, ...]] = {
     "space": ("layers",),
     "encoder": tuple(each.name for each in fields(Reading) if each.name not in ("key", "columns")),
-    "file": ("key", "columns"),
-    "memory": (),
+    "file": FILE_OPTIONS,
+    "memory": ("columns",),
 }
 
 
@@ -259,27 +306,26 @@ class Texts:
     name: str
 
     @classmethod
-    def of(cls, reading: Reading) -> Texts:
-        """The texts that the options name."""
+    def of(cls, reading: Reading, model: Any = None) -> Texts:
+        """The texts that the options name, with the unit that fits the model."""
         task = reading.require_texts()
         if task is None:
             assert reading.texts is not None
-            return cls._plain(reading.texts, reading)
+            return cls._plain(reading.texts, reading, model)
         from theodolite.tasks.loading import load_task
 
         split = reading.split or task.scored_split
         examples = load_task(task, split, reading.data, encoding=reading.encoding)
-        return cls(examples, reading.unit or task.unit, f"{task.name} {split}")
+        return cls(examples, reading.unit_for(model), f"{task.name} {split}")
 
     @classmethod
-    def _plain(cls, texts: str | os.PathLike[str] | Sequence[str], reading: Reading) -> Texts:
+    def _plain(cls, texts: str | os.PathLike[str] | Sequence[str], reading: Reading, model: Any) -> Texts:
         from theodolite.spaces.readers.text import read_texts
-        from theodolite.tasks.task import TEXT_UNIT
 
         for name in ("split", "data"):
             if getattr(reading, name) is not None:
                 raise ValueError(f"{option(name, 'X')} belongs to a task; leave it out with {option('texts', 'FILE')}")
-        unit = reading.unit or TEXT_UNIT
+        unit = reading.unit_for(model)
         if isinstance(texts, (str, os.PathLike)):
             return cls(read_texts(texts, reading.encoding or "utf-8"), unit, os.fspath(texts))
         return cls(list(texts), unit, f"{len(texts):,} texts")
@@ -295,7 +341,7 @@ class EncoderInput:
     @functools.cached_property
     def texts(self) -> Texts:
         """The texts, read when they are first asked for."""
-        return Texts.of(self.reading)
+        return Texts.of(self.reading, self.model)
 
     @property
     def name(self) -> str:
@@ -326,6 +372,7 @@ def encoding_options(reading: Reading, unit: str, name: str, progress: Progress)
         "layers": reading.layers,
         "specials": reading.specials,
         "batch_size": reading.batch_size or "auto",
+        "allow_unknown": reading.allow_unknown,
         "progress": progress.steps(f"encoding {name}"),
     }
 
@@ -338,6 +385,17 @@ class VectorsInput:
     vectors: Source | Cloud
     path: str | None
     reading: Reading
+    frame: Any = None
+    """The frame that the vectors are from, with its other columns."""
+
+    def labels(self, name: str, *, n: int) -> list[str]:
+        """The labels of a file, or of a column of the table or frame that the n vectors are from."""
+        from theodolite.core.frames import column_names, frame_column
+        from theodolite.spaces.readers.labels import checked_label, labels_for
+
+        if self.frame is not None and name in column_names(self.frame):
+            return [checked_label(f"row {row}", value) for row, value in enumerate(frame_column(self.frame, name))]
+        return labels_for(self.path or "", name, n=n, delimiter=self.reading.delimiter, header=self.reading.header)
 
     def cloud(self, progress: Progress, *, sample: int, seed: int, cache: bool) -> Cloud:
         """The vectors as a cloud; a file's moments come from the cache if they are there."""
@@ -350,8 +408,7 @@ class VectorsInput:
         if cache and self.path is not None:
             from theodolite.spaces.cache import cached_moments
 
-            key, columns = self.reading.key, self.reading.columns
-            cloud.moments = cached_moments(self.path, key=key, columns=columns, data=cloud.source)
+            cloud.moments = cached_moments(self.path, data=cloud.source, **self.reading.of_file())
         return cloud
 
 
@@ -369,6 +426,7 @@ def open_input(source: Any, reading: Reading) -> Input:
     reading
         The options that say how to read it.
     """
+    from theodolite.core.frames import frame_vectors, is_frame
     from theodolite.core.vectors import source as open_vectors
     from theodolite.metrics.cloud import Cloud
     from theodolite.spaces import Space, read
@@ -384,8 +442,12 @@ def open_input(source: Any, reading: Reading) -> Input:
         reading.require_texts()
         return EncoderInput(source, reading)
     if kind == "file":
-        vectors = read(source, key=reading.key, columns=reading.columns)
+        vectors = read(source, **reading.of_file())
         return VectorsInput(os.fspath(source), vectors, os.fspath(source), reading)
+    if is_frame(source):
+        vectors = open_vectors(frame_vectors(source, reading.columns))
+        return VectorsInput(input_name(source), vectors, None, reading, frame=source)
+    reading.refuse(f"{DESCRIPTIONS[kind]} without columns")
     return VectorsInput(input_name(source), source if isinstance(source, Cloud) else open_vectors(source), None, reading)
 
 
@@ -395,7 +457,7 @@ def input_kind(source: Any, reading: Reading) -> Kind:
 
     if not isinstance(source, (str, os.PathLike)):
         homes = {each.__module__.partition(".")[0] for each in type(source).__mro__}
-        if homes & {"transformers", "sentence_transformers"} or type(source).__name__ == "Encoder":
+        if homes & {"transformers", "sentence_transformers", "model2vec", "wordllama"} or type(source).__name__ == "Encoder":
             return "encoder"
         return "space" if isinstance(source, Space) else "memory"
     if is_space(source):
@@ -405,6 +467,16 @@ def input_kind(source: Any, reading: Reading) -> Kind:
         marks = ("config.json", "modules.json", "config_sentence_transformers.json")
         return "encoder" if any((path / name).is_file() for name in marks) else "file"
     return "encoder" if not path.exists() and reading.has_texts() else "file"
+
+
+def is_sentence_source(model: Any, revision: str | None = None) -> bool:
+    """Whether a model has its own vector for a whole text: a sentence-transformers folder, id or object, or static vectors."""
+    from theodolite.models.location import is_sentence_location
+    from theodolite.models.pipeline import is_sentence_model, is_static_model
+
+    if isinstance(model, (str, os.PathLike)):
+        return is_sentence_location(model, revision=revision)
+    return bool(getattr(model, "module_names", ())) or is_sentence_model(model) or is_static_model(model)
 
 
 def looks_like_a_model(source: str | os.PathLike[str]) -> bool:

@@ -170,6 +170,7 @@ class _Labelled:
     take: Callable[[int | None], Floats]
     y: NDArray[Any]
     about: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
 
     def subset(self, rows: NDArray[Any]) -> _Labelled:
         """The same with only some of the rows."""
@@ -284,7 +285,12 @@ def _read(
     other = open_input(test, reading)
     # A column of the same name is in the held-out space or table too; a file of labels is not theirs.
     own = test_labels if test_labels is not None else labels if _is_column(labels, other) else None
-    return _Data(_name(opened, source), train, _labelled(other, own, reading))
+    held_out = _labelled(other, own, reading)
+    widths = [side.take(side.layers[0]).shape[1] for side in (train, held_out)]
+    if widths[0] != widths[1]:
+        fault = f"{_name(other, test)} has {widths[1]} dimensions, {_name(opened, source)} has {widths[0]}"
+        raise ValueError(f"{fault}; held-out rows must be of the same model and layer")
+    return _Data(_name(opened, source), train, held_out)
 
 
 def _name(opened: Any, source: Any) -> str:
@@ -296,7 +302,7 @@ def _is_column(labels: Labels | None, opened: Any) -> bool:
 
     if not isinstance(labels, str):
         return False
-    return not isinstance(opened, VectorsInput) or (opened.path or "").endswith(TABLE_ENDINGS)
+    return not isinstance(opened, VectorsInput) or opened.frame is not None or (opened.path or "").endswith(TABLE_ENDINGS)
 
 
 def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None, reading: Reading) -> _Labelled:
@@ -305,7 +311,7 @@ def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None
 
     from theodolite.core.vectors import array
     from theodolite.metrics.cloud import Cloud
-    from theodolite.spaces.readers.labels import labels_for
+    from theodolite.models.token_counts import counts_line
     from theodolite.spaces.space import choose_layers
 
     if isinstance(opened, EncoderInput):
@@ -324,14 +330,15 @@ def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None
         y = np.array(in_memory if in_memory is not None else space.labels(name or "label"))
         about = {key: value for key, value in space.about(-1).items() if key != "layer"}
         layers = choose_layers(reading.layers, space.layers)
-        rows = _Labelled(layers, lambda layer: space[-1 if layer is None else layer], y, about)
+        note = counts_line(space.origin.counts)
+        rows = _Labelled(layers, lambda layer: space[-1 if layer is None else layer], y, about, note)
         n, title = space.n, "the space"
     else:
         if labels is None:
             raise ValueError(f"{opened.name} has vectors but no labels; give {option('labels', 'FILE:COLUMN')}")
         X = array(opened.vectors.source if isinstance(opened.vectors, Cloud) else opened.vectors)
         n, title = len(X), opened.name
-        y = np.array(in_memory if name is None else labels_for(opened.path or "", name, n=n))
+        y = np.array(in_memory if name is None else opened.labels(name, n=n))
         rows = _Labelled((None,), lambda _: X, y, {"model": title})
     if len(y) != n:
         raise ValueError(f"there are {len(y):,} labels for the {n:,} rows of {title}; row i needs label i")
@@ -345,8 +352,8 @@ def _encode(opened: EncoderInput, *, hold_out: float | None, seed: int, progress
     reading = opened.reading
     task = reading.declared_task()
     assert task is not None
-    unit = reading.unit or task.unit
     parts = _splits(task, reading, hold_out=hold_out, seed=seed)
+    unit = reading.unit_for(opened.model)
     encoder = reading.load_encoder(opened.model)
     sides = []
     for name, examples in parts.items():
@@ -405,7 +412,7 @@ def _prepared(
     from theodolite.core.sampling import sample_by_label
 
     train, test = data.train, data.test
-    notes: list[str] = []
+    notes = [train.note] if train.note else []
     labels = np.unique(train.y)
     if len(labels) < 2:
         raise ValueError(f"all {len(train.y):,} rows have the label {labels[0]!s}; there must be at least two labels")

@@ -1,12 +1,19 @@
-"""Progress bars on stderr while something long runs; none if nobody watches."""
+"""Progress on stderr while something long runs: bars for who watches, a line every half minute in a log."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+from theodolite.core.numbers import duration_text
+from theodolite.core.options import ON_COMMAND_LINE
+from theodolite.core.text import visible
+
+# Seconds between two lines of a log.
+LOG_EVERY = 30.0
 # Called with (done, total).
 Steps: TypeAlias = Callable[[int, int], None]
 
@@ -27,7 +34,7 @@ class Progress:
         """A function that takes the number of rows just read; the bar starts over when a further pass begins."""
         if self._display is None:
             return lambda _: None
-        task = self._display.add_task(label, total=total)
+        task = self._display.add_task(visible(label), total=total)
         count = 0
 
         def advance(rows: int) -> None:
@@ -41,7 +48,7 @@ class Progress:
         """A function that takes (done, total)."""
         if self._display is None:
             return lambda _, __: None
-        task = self._display.add_task(label, total=None, visible=False)
+        task = self._display.add_task(visible(label), total=None, visible=False)
         return lambda done, total: self._display.update(task, completed=done, total=total, visible=True)
 
     def stages(self, suffix: str = "") -> Callable[[str, int, int], None]:
@@ -63,16 +70,48 @@ def progress_bars(progress: bool | Progress | None = None) -> Iterator[Progress]
     Parameters
     ----------
     progress
-        True or False to show them or not; None shows them in a terminal and in a notebook; a `Progress` is used as it is.
+        True or False to show them or not; None shows them in a terminal, in a notebook and on the command line; a `Progress` is
+        used as it is. If stderr is not a terminal, a line every half minute takes the place of the bars.
     """
     if isinstance(progress, Progress):
         yield progress
         return
-    if progress is False or (progress is None and not (sys.stderr.isatty() or _in_notebook())):
+    if progress is None:
+        progress = sys.stderr.isatty() or _in_notebook() or ON_COMMAND_LINE.get()
+    if not progress:
         yield Progress()
+        return
+    if not (sys.stderr.isatty() or _in_notebook()):
+        yield Progress(LogDisplay())
         return
     with _notebook_display() if _in_notebook() else _terminal_display() as display:
         yield Progress(display)
+
+
+class LogDisplay:
+    """Reports progress as lines on stderr, every half minute at most; work that takes less than that reports nothing."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+        self._tasks: list[tuple[str, int | None, float]] = []
+
+    def add_task(self, label: str, *, total: int | None, **_: Any) -> int:
+        """A number for a further piece of work."""
+        self._tasks.append((label, total, time.monotonic()))
+        return len(self._tasks) - 1
+
+    def update(self, task: int, *, completed: int, total: int | None = None, **_: Any) -> None:
+        """Print how far the work is, unless a line was printed a moment ago."""
+        now, (label, first_total, start) = time.monotonic(), self._tasks[task]
+        if now - self._last < LOG_EVERY:
+            return
+        self._last, total = now, total if total is not None else first_total
+        line = f"{label}: {completed:,}" + (f" of {total:,} ({completed / total:.0%})" if total else "")
+        line += f", {duration_text(now - start)} so far"
+        if total and 0 < completed < total:
+            line += f", about {duration_text((now - start) * (total - completed) / completed)} to go"
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 def _terminal_display() -> Any:

@@ -1,28 +1,41 @@
-"""The verb `repair`: fit a repair on some vectors, apply it to others."""
+"""The verb `repair`: fit a repair on some vectors, apply it to others, export it into a model, and check what was exported."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from theodolite.core.files import require_free_folder
 from theodolite.core.numbers import number_text
-from theodolite.core.options import option
+from theodolite.core.options import command, option
 from theodolite.core.result import Result
 from theodolite.core.states import AFTER, BEFORE
-from theodolite.verbs.inputs import Reading, VectorsInput, open_input
+from theodolite.verbs.inputs import Reading, VectorsInput, input_name, open_input
 from theodolite.verbs.progress import Progress, progress_bars
 from theodolite.verbs.surveying import provenance
 
 if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
     from theodolite.core.moments import Moments
-    from theodolite.core.vectors import Source
+    from theodolite.core.vectors import Floats, Source
     from theodolite.repairs.base import Repair
+    from theodolite.spaces.other_columns import OtherColumns
+    from theodolite.spaces.space import Space
 
 # What is reported of a repair: the two numbers it is most often fitted for.
 CHANGE = ("mean_cosine", "iso_score")
+# A row is nearly zero if it is shorter than this share of the longest row: of its direction only rounding is left.
+NEARLY_ZERO = 1e-5
+# Name of the row with the largest difference in a self-test.
+SELF_TEST = "self_test_difference"
+# Rows that a note names at most.
+NAMED_ROWS = 10
 
 
 def fit(
@@ -40,6 +53,8 @@ def fit(
     seed: int = 0,
     key: str | None = None,
     columns: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
     layers: str | int | Sequence[int] = "last",
     overwrite: bool = False,
     progress: bool | Progress | None = None,
@@ -62,8 +77,8 @@ def fit(
         For `weighted`: the other side of scored pairs, row by row with `source`, and one score per pair (array or file).
     seed
         Seed of k-means, if the repair uses it.
-    key, columns
-        Where in a file the vectors are.
+    key, columns, delimiter, header
+        Where in a file the vectors are, as `theodolite.verbs.inputs.Reading` describes them.
     layers
         Which layer of a space; the last by default.
     overwrite
@@ -78,6 +93,7 @@ def fit(
     """
     from theodolite.core.vectors import array
     from theodolite.repairs import make_repair, save_repair
+    from theodolite.repairs.registry import MARKER
     from theodolite.spaces.readers.labels import read_scores
 
     repair = make_repair(name, directions=directions, clusters=clusters, components=components, seed=seed, **(settings or {}))
@@ -86,15 +102,19 @@ def fit(
             f"{option('pairs', 'FILE')} and {option('scores', 'FILE')} go together, and only with the repair 'weighted'"
         )
     if to is not None:
-        require_free_folder(to, overwrite=overwrite)
-    vectors = _vectors(source, key, columns, layers)
+        require_free_folder(to, overwrite=overwrite, marker=MARKER)
+    reading = Reading(key=key, columns=columns, delimiter=delimiter, header=header)
+    vectors = _vectors(source, reading, layers)
     with progress_bars(progress) as bars:
         watched = vectors.watched(bars.rows("fitting", vectors.n))
         if pairs is not None:
             values = read_scores(scores) if isinstance(scores, (str, os.PathLike)) else scores
-            repair.fit_pairs(watched, array(_vectors(pairs, key, columns, layers)), values)
+            repair.fit_pairs(watched, array(_vectors(pairs, reading, layers)), values)
         else:
             repair.fit(watched)
+    space = _space(source)
+    if space is not None:
+        repair.fitted_on_ = _fitting_path(space, _one_layer(space, layers), repair)
     if to is not None:
         save_repair(repair, to, overwrite=overwrite)
     return repair
@@ -108,13 +128,16 @@ def apply(
     to: str | os.PathLike[str],
     key: str | None = None,
     columns: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
     layers: str | int | Sequence[int] = "last",
     overwrite: bool = False,
     progress: bool | Progress | None = None,
 ) -> Result:
     """Apply a fitted repair to vectors of any size, and write the result to a new file.
 
-    In memory, `repair.transform(X)` does the same.
+    A table keeps all its other columns, in order, and a space what it knows of its rows. In memory, `repair.transform(X)` does
+    the same to the vectors.
 
     Parameters
     ----------
@@ -123,9 +146,10 @@ def apply(
     source
         Vectors, a file, or a space, of which one layer is taken.
     to
-        File to write: `.npy`, `.safetensors` or `.parquet`.
-    key, columns
-        Where in a file the vectors are.
+        File to write: `.parquet`, `.csv`, `.tsv` or `.jsonl`, which keep other columns, or `.npy` or `.safetensors`, which hold
+        vectors alone.
+    key, columns, delimiter, header
+        Where in a file the vectors are, as `theodolite.verbs.inputs.Reading` describes them.
     layers
         Which layer of a space; the last by default.
     overwrite
@@ -136,64 +160,300 @@ def apply(
     Returns
     -------
     Result
-        Mean cosine and IsoScore before and after.
+        Mean cosine and IsoScore before and after, and the number of rows that the repair brought to (nearly) zero length.
     """
-    from theodolite.core.moments import Moments
     from theodolite.repairs import load_repair
-    from theodolite.spaces import read, write_vectors
-    from theodolite.spaces.writers import require_vectors_file
+    from theodolite.spaces import write_vectors
+    from theodolite.spaces.writers import TABLES, require_vectors_file
 
-    require_vectors_file(to, overwrite=overwrite)
+    target = require_vectors_file(to, overwrite=overwrite)
     fitted = load_repair(repair) if isinstance(repair, (str, os.PathLike)) else repair
-    vectors = _vectors(source, key, columns, layers)
+    reading = Reading(key=key, columns=columns, delimiter=delimiter, header=header)
+    vectors = _vectors(source, reading, layers)
+    if vectors.d != fitted.n_features_in_:
+        fault = f"{input_name(source)} has {vectors.d} dimensions, the repair was fitted on {fitted.n_features_in_}"
+        raise ValueError(f"{fault}; apply it to vectors of the model and layer that it was fitted on")
+    beside = _beside(source, columns)
     with progress_bars(progress) as bars:
-        blocks = fitted.transform_blocks(vectors.watched(bars.rows("repairing", vectors.n)))
-        rows = write_vectors(blocks, to, n=vectors.n, dtype=None, overwrite=overwrite)
-        written = read(to)
-        after = Moments.of(written.watched(bars.rows("measuring", written.n)))
-        before = _moments(source, vectors, key, columns)
-    return _change(before, after, to, rows)
+        repaired = _Repaired(fitted)
+        blocks = repaired.watch(fitted.transform_blocks(vectors.watched(bars.rows("repairing", vectors.n))))
+        rows = write_vectors(blocks, to, n=vectors.n, dtype=None, beside=beside, overwrite=overwrite)
+        before = _moments(source, vectors, reading)
+    notes = []
+    if beside is not None and beside.others and target.suffix.lower() not in TABLES:
+        ways = f"a table keeps them: {', '.join(TABLES)}"
+        notes.append(f"not in {target.name}, which holds vectors alone: {', '.join(beside.others)} ({ways})")
+    return _change(before, repaired, to, rows, notes)
 
 
-def _vectors(source: Any, key: str | None, columns: Sequence[str] | None, layers: str | int | Sequence[int]) -> Source:
+def export(
+    repair: Repair | Pipeline | Sequence[Repair] | str | os.PathLike[str],
+    model: Any = None,
+    /,
+    *,
+    to: str | os.PathLike[str],
+    texts: str | os.PathLike[str] | Sequence[str] | None = None,
+    prompt: str | None = None,
+    revision: str | None = None,
+    overwrite: bool = False,
+) -> Result:
+    """Write an affine repair in a form that other programs read: inside a model's folder, for FAISS, as ONNX, or as arrays.
+
+    With `model`, a copy of its folder gets the repair as one more module, at the place where it was fitted: vectors of length 1
+    come after the model's Normalize, others before it. The copy loads in sentence-transformers, old and new, without this
+    package and without trusting remote code.
+
+    Parameters
+    ----------
+    repair
+        A fitted repair, the folder it was saved to, or several repairs in order: a sequence, or a scikit-learn pipeline.
+    model
+        A sentence-transformers model or plain encoder: a folder, a Hub id, `demo`, or a loaded `SentenceTransformer`. Without it
+        the map alone is written.
+    to
+        Folder for the model. Without one: `NAME.faiss` (a `LinearTransform`), `NAME.onnx` (one Gemm), or a folder that gets
+        `matrix.npy` and `bias.npy`, with which x @ matrix + bias is the repaired x.
+    texts
+        The texts that the repair was fitted on, row by row with its vectors: a sequence, or a file with one text per line. The
+        first of them are encoded, and must give the vectors of the fit. A repair fitted on a space of texts knows its own.
+    prompt
+        The text that was put before every text of the fit, if it was not the model's default prompt.
+    revision
+        Revision of the model on the Hub.
+    overwrite
+        Whether a file or folder of that name may be replaced.
+
+    Returns
+    -------
+    Result
+        The largest difference in the self-test, as a share of the largest value.
+
+    Raises
+    ------
+    ValueError
+        The repair was fitted on other vectors than the model gives, or moves each cluster in its own way, which no matrix does.
+    """
+    from theodolite.repairs import fold_affine, load_repair
+    from theodolite.repairs.affine_files import require_target, write_affine
+
+    fitted = load_repair(repair) if isinstance(repair, (str, os.PathLike)) else repair
+    clustered = next((step for step in _steps(fitted) if not step.is_affine), None)
+    if clustered is not None:
+        raise ValueError(
+            f"{type(clustered).__name__} moves each cluster in its own way, so neither a Dense nor FAISS's LinearTransform, an "
+            f"ONNX Gemm or an SQL expression can carry it; apply it with {command('repair apply FOLDER FILE', to='FILE')}, or "
+            "fit an affine repair such as global"
+        )
+    matrix, bias = fold_affine(fitted)
+    if model is not None:
+        about = {"texts": texts, "prompt": prompt, "revision": revision}
+        return _export_model(fitted, matrix, bias, model, to=to, overwrite=overwrite, **about)
+    for name, value in (("texts", texts), ("prompt", prompt), ("revision", revision)):
+        if value is not None:
+            raise ValueError(f"{option(name, 'X')} is about a model; name the model, or leave it out")
+    require_target(to, overwrite=overwrite)
+    difference = write_affine(matrix, bias, to, overwrite=overwrite)
+    first = _steps(fitted)[0]
+    lengths = ("it takes vectors of length 1, as it was fitted on them",) if first.fitted_on_.normalized else ()
+    return _tested(
+        f"x @ matrix + bias of {len(matrix)} → {len(bias)} dimensions written to {os.fspath(to)}", difference, *lengths
+    )
+
+
+def check(folder: str | os.PathLike[str], /) -> Result:
+    """Repeat the self-test of a model that `export` wrote: its vectors must be those of the path the repair was fitted on.
+
+    Parameters
+    ----------
+    folder
+        The folder of the model.
+
+    Returns
+    -------
+    Result
+        The largest difference from the stored vectors, as a share of the largest value; its finding is bad if it is too large.
+    """
+    from theodolite.core.result import Finding
+    from theodolite.models.export import AGREEMENT, check_dense
+
+    difference = check_dense(folder)
+    is_same = difference <= AGREEMENT
+    finding = Finding(
+        topic="self-test",
+        verdict="good" if is_same else "bad",
+        value=difference,
+        metric=SELF_TEST,
+        healthy=f"at most {AGREEMENT:g}",
+        source="rounding in single precision",
+        meaning="the model gives the vectors of its export" if is_same else "the model gives other vectors than when exported",
+        action="" if is_same else "export it again",
+    )
+    result = _tested(f"{os.fspath(folder)}: {finding.meaning}", difference)
+    return replace(result, findings=(finding,))
+
+
+def _export_model(
+    fitted: Any, matrix: Any, bias: Any, model: Any, *, to: Any, texts: Any, prompt: Any, revision: Any, overwrite: bool
+) -> Result:
+    from contextlib import nullcontext
+    from tempfile import TemporaryDirectory
+
+    from theodolite.models.export import check_dense, write_dense
+    from theodolite.models.location import DEMO, demo_folder, local_folder, model_name
+    from theodolite.spaces.readers.text import read_texts
+
+    require_free_folder(to, overwrite=overwrite)
+    first = _steps(fitted)[0]  # the one that sees the vectors as they were
+    path, rows = first.fitted_on_, getattr(first, "examples_", np.empty((0, len(matrix))))
+    if texts is not None:
+        known = read_texts(texts) if isinstance(texts, (str, os.PathLike)) else list(texts)
+        if len(known) < len(rows):
+            raise ValueError(
+                f"there are {len(known)} texts for a repair that was fitted on more; give the texts of the fit, in order"
+            )
+        path = replace(path, texts=tuple(known[: len(rows)]))
+    path = replace(path, prompt=prompt or path.prompt)
+    examples = (path.texts, rows[: len(path.texts)]) if path.texts else None
+    in_memory = not isinstance(model, (str, os.PathLike))
+    with TemporaryDirectory() if in_memory else nullcontext("") as temporary:
+        if in_memory:
+            model.save_pretrained(temporary)
+            folder, name = Path(temporary), "the model"
+        else:
+            name = model_name(model)
+            folder = demo_folder() if model == DEMO else local_folder(model, revision=revision)
+        write_dense(folder, matrix, bias, to, path=path, examples=examples, name=name, overwrite=overwrite)
+    place = "after vectors of length 1" if path.normalized else "before any Normalize"
+    notes = [f"the repair is a Dense {place}"]
+    if examples is None:
+        hint = f"name them with {option('texts', 'FILE')}"
+        notes.append(f"the texts of the fit are not known, so the model was not compared with the vectors of the fit: {hint}")
+    return _tested(f"model written to {os.fspath(to)}", check_dense(to), *notes)
+
+
+def _steps(fitted: Any) -> list[Repair]:
+    """The repairs of a chain, in order."""
+    from theodolite.repairs import Repair
+
+    steps = [step for _, step in fitted.steps] if hasattr(fitted, "steps") else fitted
+    return [step for step in ([steps] if isinstance(steps, Repair) else steps) if isinstance(step, Repair)]
+
+
+def _tested(title: str, difference: float, *notes: str) -> Result:
+    from theodolite.core.rows import Row, current_versions
+
+    row = Row(metric=SELF_TEST, value=difference, versions=current_versions())
+    note = f"self-test: largest difference {difference:.1g} of the largest value"
+    return Result(verb="repair", title=title, rows=(row,), notes=(note, *notes), provenance=provenance())
+
+
+def _space(source: Any) -> Space | None:
+    """The space that a source is, if it is one."""
+    from theodolite.spaces import Space, is_space
+
+    if isinstance(source, Space):
+        return source
+    return Space.open(source, verify=False) if isinstance(source, (str, os.PathLike)) and is_space(source) else None
+
+
+def _fitting_path(space: Space, layer: int, repair: Repair) -> Any:
+    """What a repair fitted on a layer of a space remembers of it."""
+    sentences = [] if space.unit in ("tokens", "words", "pairs") else space.rows.get("sentence", [])
+    return replace(
+        repair.fitted_on_,
+        model=space.origin.model,
+        revision=space.origin.revision,
+        unit=space.unit,
+        layer=layer,
+        description=str(getattr(space.origin, "description", "")),
+        texts=tuple(map(str, sentences[: len(repair.examples_)])),
+    )
+
+
+def _beside(source: Any, columns: Sequence[str] | None) -> OtherColumns | None:
+    """What a file or space has next to its vectors."""
+    from theodolite.spaces.other_columns import OtherColumns
+
+    space = _space(source)
+    if space is not None:
+        return OtherColumns.of_rows(space.rows)
+    return OtherColumns.of_file(source, columns) if isinstance(source, (str, os.PathLike)) else None
+
+
+class _Repaired:
+    """The moments and lengths of repaired rows, gathered while they are written."""
+
+    def __init__(self, repair: Repair) -> None:
+        self.moments: Moments | None = None
+        self._lengths: list[Any] = []
+        # Whitening may shrink all rows, which is not a loss of direction.
+        self._gain = min(1.0, float(np.abs(repair.affine()[0]).max())) if repair.is_affine else 1.0
+
+    def watch(self, blocks: Iterable[Floats]) -> Iterator[Floats]:
+        from theodolite.core.moments import Moments
+
+        for block in blocks:
+            part = Moments.of(block)
+            self.moments = part if self.moments is None else self.moments | part
+            self._lengths.append(np.linalg.norm(block, axis=1))
+            yield block
+
+    def nearly_zero(self, before: Moments) -> list[int]:
+        """The rows of (nearly) zero length: of the longest, or of what they were, only rounding is left."""
+        lengths = np.concatenate(self._lengths)
+        rounding = 8 * np.finfo(lengths.dtype).eps * before.mean_norm * self._gain
+        return [int(row) for row in np.flatnonzero(lengths <= max(NEARLY_ZERO * lengths.max(), rounding))]
+
+
+def _vectors(source: Any, reading: Reading, layers: str | int | Sequence[int]) -> Source:
     from theodolite.core.vectors import source as open_vectors
     from theodolite.metrics.cloud import Cloud
-    from theodolite.spaces.space import Space, choose_layers
+    from theodolite.spaces.space import Space
 
-    opened = open_input(source, Reading(key=key, columns=columns))
+    opened = open_input(source, reading)
     if isinstance(opened, VectorsInput):
         return opened.vectors.source if isinstance(opened.vectors, Cloud) else opened.vectors
     assert isinstance(opened, Space)
-    chosen = choose_layers(layers, opened.layers)
+    return open_vectors(opened[_one_layer(opened, layers)])
+
+
+def _one_layer(space: Space, layers: str | int | Sequence[int]) -> int:
+    from theodolite.spaces.space import choose_layers
+
+    chosen = choose_layers(layers, space.layers)
     if len(chosen) != 1:
         raise ValueError(f"a repair belongs to one layer; {option('layers', str(layers))} names {len(chosen)}")
-    return open_vectors(opened[chosen[0]])
+    return chosen[0]
 
 
-def _moments(source: Any, vectors: Source, key: str | None, columns: Sequence[str] | None) -> Moments:
-    from pathlib import Path
-
+def _moments(source: Any, vectors: Source, reading: Reading) -> Moments:
     from theodolite.core.moments import Moments
     from theodolite.spaces.cache import cached_moments
 
     if isinstance(source, (str, os.PathLike)) and Path(source).is_file():
-        return cached_moments(source, key=key, columns=columns, data=vectors)
+        return cached_moments(source, data=vectors, **reading.of_file())
     return Moments.of(vectors)
 
 
-def _change(before: Moments, after: Moments, to: str | os.PathLike[str], count: int) -> Result:
+def _change(before: Moments, repaired: _Repaired, to: str | os.PathLike[str], count: int, notes: Sequence[str]) -> Result:
     from theodolite.core.rows import Row, current_versions
     from theodolite.metrics.registry import METRICS, label_of
 
+    assert repaired.moments is not None
     rows = []
-    for state, moments in ((BEFORE, before), (AFTER, after)):
+    for state, moments in ((BEFORE, before), (AFTER, repaired.moments)):
         about: dict[str, Any] = {"state": state, "n": moments.n, "d": moments.d, "versions": current_versions()}
         for name in CHANGE:
             value, reason = METRICS[name].value(moments)
             rows.append(Row(metric=name, value=value, reason=reason, **about))
+    zero = repaired.nearly_zero(before)
+    rows.append(Row(metric="nearly_zero_rows", value=float(len(zero)), **about))
     result = Result(verb="repair", title=f"{count:,} vectors written to {os.fspath(to)}", rows=tuple(rows))
-    changes = [
+    changes = ", ".join(
         f"{label_of(name)} {number_text(result.value(name, state=BEFORE))} → {number_text(result.value(name, state=AFTER))}"
         for name in CHANGE
-    ]
-    return replace(result, notes=(", ".join(changes),), provenance=provenance())
+    )
+    if zero:
+        named = ", ".join(map(str, zero[:NAMED_ROWS])) + (", …" if len(zero) > NAMED_ROWS else "")
+        notes = [f"{len(zero):,} of {count:,} rows have (nearly) zero length now, so no direction: rows {named}", *notes]
+    return replace(result, notes=(changes, *notes), provenance=provenance())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
@@ -163,27 +164,43 @@ def survey_space(
     last = Cloud(space[chosen[-1]], sample=sample, seed=seed)
     judged: tuple[Finding, ...] = ()
     if findings:
-        judged = _judge(last, metric_rows(last, default_metrics()), space.origin.model or title, layer=chosen[-1])
+        positions = space.rows["position"] if space.unit == "tokens" and "position" in space.rows else None
+        rows_of_last = metric_rows(last, default_metrics())
+        judged = _judge(last, rows_of_last, space.origin.model or title, layer=chosen[-1], positions=positions)
     return Result(
         verb="survey",
         title=title,
         rows=tuple(rows),
         findings=judged,
         pictures=space_picture(space, chosen[-1], texts, seed=seed),
-        notes=sample_note(last),
-        provenance=provenance(cloud_facts(last, title) | {"unit": space.origin.pooling, "layers": list(chosen)}),
+        notes=(*space_notes(space), *sample_note(last)),
+        provenance=provenance(
+            cloud_facts(last, title) | {"unit": space.origin.pooling, "layers": list(chosen)} | texts_digest(space)
+        ),
     )
 
 
-def _streamed(opened: EncoderInput, metrics: Sequence[str], *, sample: int, seed: int, progress: Progress) -> Result:
-    from theodolite.models.streaming import survey_layers
+def texts_digest(space: Space) -> dict[str, str]:
+    """A hash of the texts or tokens of a space, by which a gate tells whether two results are of the same ones."""
+    column = next((name for name in ("sentence", "token") if name in space.rows), None)
+    if column is None:
+        return {}
+    return {"texts": hashlib.sha256("\0".join(map(str, space.rows[column])).encode("utf-8", "replace")).hexdigest()}
 
-    encoder = opened.reading.load_encoder(opened.model)
+
+def _streamed(opened: EncoderInput, metrics: Sequence[str], *, sample: int, seed: int, progress: Progress) -> Result:
+    from theodolite.models.batches import Reading as EncoderReading
+    from theodolite.models.streaming import survey_reading
+    from theodolite.models.token_counts import counts_line
+
     options = opened.encoding_options(progress)
-    rows = survey_layers(encoder, opened.texts.texts, metrics, sample=sample, seed=seed, **options)
+    steps = options.pop("progress")
+    encoder = opened.reading.load_encoder(opened.model)
+    reading = EncoderReading.of(encoder, opened.texts.texts, **options)
+    rows = survey_reading(reading, metrics, sample=sample, seed=seed, progress=steps)
     facts = {"name": opened.name, "n": rows[0].n, "d": rows[0].d, "dtype": encoder.dtype, "unit": opened.texts.unit}
-    note = "no findings: the vectors were not kept"
-    return Result(verb="survey", title=opened.name, rows=tuple(rows), notes=(note,), provenance=provenance(facts))
+    notes = (counts_line(reading.counts.to_dict()), "no findings: the vectors were not kept")
+    return Result(verb="survey", title=opened.name, rows=tuple(rows), notes=notes, provenance=provenance(facts))
 
 
 def _require_streamable(opened: Any, bootstrap: int) -> None:
@@ -198,10 +215,16 @@ def _no(name: str) -> str:
     return option(f"no_{name}") if option(name).startswith("--") else f"{name}=False"
 
 
-def _judge(cloud: Cloud, rows: Sequence[Row], model: str, *, layer: int | None = None) -> tuple[Finding, ...]:
+def _judge(
+    cloud: Cloud, rows: Sequence[Row], model: str, *, layer: int | None = None, positions: Sequence[int] | None = None
+) -> tuple[Finding, ...]:
+    """The findings, worst first; of tokens, whose positions are known, also on what carries most of their norm."""
     from theodolite.advice.diagnosis import findings
+    from theodolite.advice.sinks import sink_findings
 
-    return tuple(replace(finding, model=model, layer=layer) for finding in findings(cloud, rows))
+    sinks = [] if positions is None else sink_findings(cloud, positions)
+    worst_first = sorted([*sinks, *findings(cloud, rows)], key=lambda finding: -finding.severity)
+    return tuple(replace(finding, model=model, layer=layer) for finding in worst_first)
 
 
 def _space_name(source: Any, space: Space) -> str:
@@ -225,6 +248,13 @@ def provenance(*inputs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     from theodolite.core.rows import current_versions
 
     return {"command": command_line(), "inputs": [dict(each) for each in inputs], "versions": current_versions(), **more}
+
+
+def space_notes(space: Space) -> tuple[str, ...]:
+    """What the vectors are, if their unit alone does not say it, and what the tokenizer made of the texts."""
+    from theodolite.models.token_counts import counts_line
+
+    return tuple(filter(None, (space.origin.description, counts_line(space.origin.counts))))
 
 
 def sample_note(cloud: Cloud) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ def test_arrays_without_labels_are_refused() -> None:
     with pytest.raises(ValueError, match="one axis"):
         read_labels("y.npy")
     np.save("y.npy", np.array(["A", None], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match="array of text or numbers"):
+    with pytest.raises(ValueError, match=r"pickled objects.*as text or numbers"):
         read_labels("y.npy")
     pq.write_table(pa.table({"label": ["A", None]}), "y.parquet")
     with pytest.raises(ValueError, match="row 1: None is not a label"):
@@ -114,3 +114,11 @@ def test_scores_are_one_number_per_pair() -> None:
     for path in ("wide.npy", "text.npy"):
         with pytest.raises(DataError, match="scores are one number per pair"):
             read_scores(path)
+
+
+def test_a_column_of_labels_without_a_header_is_read_by_its_number() -> None:
+    Path("y.csv").write_text("A;x\nB;y\n")
+    with pytest.raises(ValueError, match=r"no column '0'.*The first line was taken as the names.*header=False"):
+        read_labels("y.csv:0")
+    assert read_labels("y.csv:0", header=False) == ["A", "B"]
+    assert read_labels("y.csv:1", header=False, delimiter=";") == ["x", "y"]

@@ -72,24 +72,35 @@ def test_number_columns_alone_need_no_choice(tmp_path: Path, frame, ending: str)
 
 
 @TABLES
-def test_a_text_column_is_named_in_the_error(tmp_path: Path, frame, ending: str) -> None:
+def test_text_and_other_numbers_next_to_counted_columns_are_left_out(tmp_path: Path, frame, ending: str) -> None:
+    np.testing.assert_allclose(array(read(write(frame, tmp_path / f"v{ending}"))), X, atol=1e-14)
+    mixed = frame.assign(id=range(len(X)), score=0.5)
+    np.testing.assert_allclose(array(read(write(mixed, tmp_path / f"w{ending}"))), X, atol=1e-14)
+
+
+@TABLES
+def test_a_text_column_that_is_named_is_an_error(tmp_path: Path, frame, ending: str) -> None:
     with pytest.raises(ValueError, match=r"'text'.*columns=NAMES"):
-        read(write(frame, tmp_path / f"v{ending}"))
+        read(write(frame, tmp_path / f"v{ending}"), columns=["text", "dim_0"])
 
 
 @TABLES
 def test_a_row_number_is_not_taken_for_a_dimension(tmp_path: Path, frame, ending: str) -> None:
-    path = write(frame[NAMES].assign(id=range(len(X))), tmp_path / f"v{ending}")
-    with pytest.raises(ValueError, match=r"'id' looks like a row number.*columns='dim_0:dim_3'"):
+    path = write(named_by_letter(frame).assign(id=range(len(X))), tmp_path / f"v{ending}")
+    with pytest.raises(ValueError, match=r"'id' looks like a row number.*columns='a:d'"):
         read(path)
-    np.testing.assert_allclose(array(read(path, columns="dim_0:dim_3")), X, atol=1e-14)  # the hint as it is printed
+    np.testing.assert_allclose(array(read(path, columns="a:d")), X, atol=1e-14)  # the hint as it is printed
+
+
+def named_by_letter(frame):
+    return frame[NAMES].rename(columns=dict(zip(NAMES, "abcd", strict=True)))
 
 
 def test_on_the_command_line_the_hint_is_an_option(tmp_path: Path, frame) -> None:
     token = ON_COMMAND_LINE.set(True)
     try:
-        with pytest.raises(ValueError, match=r"with --columns dim_0:dim_3$"):
-            read(write(frame[NAMES].assign(id=range(len(X))), tmp_path / "v.csv"))
+        with pytest.raises(ValueError, match=r"with --columns a:d$"):
+            read(write(named_by_letter(frame).assign(id=range(len(X))), tmp_path / "v.csv"))
     finally:
         ON_COMMAND_LINE.reset(token)
 
@@ -143,9 +154,66 @@ def test_csv_with_and_without_header(tmp_path: Path, text: str, expected: list[l
 
 def test_columns_without_a_header_are_chosen_by_number(tmp_path: Path) -> None:
     (tmp_path / "v.csv").write_text("cat,1,2\ndog,3,4\n")
-    np.testing.assert_array_equal(array(read(tmp_path / "v.csv", columns=["1:2"])), [[1, 2], [3, 4]])
+    for columns in (["1:2"], None):
+        np.testing.assert_array_equal(array(read(tmp_path / "v.csv", columns=columns)), [[1, 2], [3, 4]])
     with pytest.raises(ValueError, match=r"line 1: column 0: 'cat' is not a number"):
+        read(tmp_path / "v.csv", columns=["0"])
+
+
+def test_the_user_may_say_what_separates_cells_and_whether_there_is_a_header(tmp_path: Path) -> None:
+    (tmp_path / "v.csv").write_text("0~1~2\n5~6~7\n")
+    with pytest.raises(ValueError, match="no column holds numbers"):
         read(tmp_path / "v.csv")
+    np.testing.assert_array_equal(array(read(tmp_path / "v.csv", delimiter="~")), [[5, 6, 7]])
+    np.testing.assert_array_equal(array(read(tmp_path / "v.csv", delimiter="~", header=False)), [[0, 1, 2], [5, 6, 7]])
+    (tmp_path / "v.txt").write_text("a b\n1 2\n")
+    np.testing.assert_array_equal(array(read(tmp_path / "v.txt", delimiter=" ")), [[1, 2]])
+    for wrong in ("", "ab", '"', "\n"):
+        with pytest.raises(ValueError, match="must be one character"):
+            read(tmp_path / "v.csv", delimiter=wrong)
+    path = write(pd.DataFrame({"a": [1.0]}), tmp_path / "v.parquet")
+    with pytest.raises(ValueError, match=r"header=False is for \.csv"):
+        read(path, header=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a,b\n1,2\n", [[1, 2]]),
+        ("1,2\n3,4\n", [[1, 2], [3, 4]]),
+        ("word\td0\td1\ncat\t1\t2\n", [[1, 2]]),
+        ("id;v\nx;[1, 2]\n", [[1, 2]]),
+        (", 1 2\n. 3 4\n", [[1, 2], [3, 4]]),  # words of a file of word vectors, not delimiters
+        ("a 1 2\n, 3 4\n", [[1, 2], [3, 4]]),
+        ("1\t2\n3\t4\n", [[1, 2], [3, 4]]),
+    ],
+)
+def test_a_txt_file_may_be_a_table(tmp_path: Path, text: str, expected: list[list[float]]) -> None:
+    (tmp_path / "v.txt").write_text(text)
+    np.testing.assert_array_equal(array(read(tmp_path / "v.txt")), expected)
+
+
+def test_decimal_commas_are_named(tmp_path: Path) -> None:
+    (tmp_path / "v.csv").write_text("a;b\n1;2\n0,5;0,25\n")
+    with pytest.raises(ValueError, match="line 3: column 'a': '0,5' is not a number; write decimal points, not commas"):
+        array(read(tmp_path / "v.csv"))
+
+
+def test_a_column_name_that_is_there_twice_is_an_error(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = [pa.array([1.0, 2.0]), pa.array([3.0, 4.0]), pa.array(["x", "y"])]
+    pq.write_table(pa.Table.from_arrays(columns, names=["a", "a", "text"]), tmp_path / "v.parquet")
+    for choice in (None, ["a"]):
+        with pytest.raises(ValueError, match="column 'a' is there twice"):
+            read(tmp_path / "v.parquet", columns=choice)
+
+
+def test_a_whole_number_of_400_digits_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "v.jsonl").write_text(f"[1, 2]\n[1, {'9' * 400}]\n")
+    with pytest.raises(ValueError, match="line 2: a whole number is too large"):
+        array(read(tmp_path / "v.jsonl"))
 
 
 def test_a_cell_may_hold_a_very_long_list(tmp_path: Path) -> None:
@@ -166,7 +234,7 @@ def test_a_cell_may_hold_a_very_long_list(tmp_path: Path) -> None:
         ("v.csv", 'w,a,b\n",1,2\nx,3,4\n', "line 2: .*double the quotes inside a quoted cell$"),
         ("v.jsonl", "[1, 2]\n[1, 2\n", "line 2: this is not JSON"),
         ("v.jsonl", "[1, 2]\n\n[1, null]\n", "line 3: entry 1: null is not a number"),
-        ("v.jsonl", '{"a": 1, "b": "x"}\n', "line 1: field 'b': \"x\" is not a number"),
+        ("v.jsonl", '{"a": 1, "b": 2}\n{"a": 1, "b": "x"}\n', "line 2: field 'b': \"x\" is not a number"),
         ("v.jsonl", '{"a": 1, "b": 2}\n{"a": 1}\n', "line 2: there is no field 'b'"),
         ("v.jsonl", "[1, 2]\n{}\n", "line 2: this is dict; every line must be a list like the first"),
         ("v.jsonl", "3\n", "line 1: this is int; every line must be a list or an object"),

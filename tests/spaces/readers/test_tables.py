@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File, locate
-from theodolite.spaces.readers.tables import DelimitedTable, JsonTable, choose_columns, only_column
+from theodolite.spaces.readers.tables import DelimitedTable, JsonTable, only_column, vector_columns
 
 CELL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00\ufeff"))
 ROWS = st.lists(st.tuples(CELL, CELL), min_size=1, max_size=6)
@@ -75,9 +75,9 @@ def test_quotes_may_be_text(tmp_path: Path) -> None:
     assert [cells[0] for _, cells in DelimitedTable(file, quoting=False).rows()] == ['"Stop', 'he said "no']
     with pytest.raises(DataError, match=r"line 2: .*double the quotes") as caught:
         list(DelimitedTable(file).rows())
-    assert "quoting" not in str(caught.value)  # without a delimiter the caller has no such option to offer
+    assert "quoting" not in str(caught.value)  # only a task of one's own has such an option
     with pytest.raises(DataError, match=r"line 2: .*double the quotes.*quoting=False"):
-        list(DelimitedTable(file, delimiter=",").rows())
+        list(DelimitedTable(file, is_own=True).rows())
 
 
 def test_a_missing_or_doubled_column_is_explained(tmp_path: Path) -> None:
@@ -100,10 +100,10 @@ def test_an_empty_file_is_an_error_of_its_own_kind(tmp_path: Path, name: str, ki
 
 def test_columns_are_chosen_in_the_order_of_the_choice() -> None:
     file, names = File("t", None), ["x", "y", "dim_0", "dim_1", "a:b"]
-    assert choose_columns(file, names, ["dim_*", "x"]) == [2, 3, 0]
-    assert choose_columns(file, names, ["y:dim_1", "a:b"]) == [1, 2, 3, 4]
+    assert vector_columns(file, names, ["floats"] * 5, ["dim_*", "x"]) == [2, 3, 0]
+    assert vector_columns(file, names, ["floats"] * 5, ["y:dim_1", "a:b"]) == [1, 2, 3, 4]
     assert only_column(file, names, "*_1") == "dim_1"
     with pytest.raises(DataError, match=r"'dim_\*' names 2 columns"):
         only_column(file, names, "dim_*")
     with pytest.raises(DataError, match=r"t: there is no column 'dm_0'; the columns are x, y.*did you mean 'dim_0'"):
-        choose_columns(file, names, ["dm_0"])
+        vector_columns(file, names, ["floats"] * 5, ["dm_0"])

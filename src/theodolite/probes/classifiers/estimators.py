@@ -11,7 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -43,6 +43,8 @@ class ProbeScore:
         Over the initialisations; the sample standard deviation is 0 if there is only one, as with a convex probe.
     scores
         The accuracy of each initialisation.
+    correct
+        (initialisations, n) whether each row was predicted rightly.
     hidden, alpha
         Units of the hidden layers (empty for a linear probe) and L2 weight of the chosen cell.
     cv_score
@@ -62,6 +64,7 @@ class ProbeScore:
     mean: float
     sd: float
     scores: tuple[float, ...]
+    correct: NDArray[np.bool_] = field(repr=False, compare=False)
     hidden: tuple[int, ...]
     alpha: float
     cv_score: float
@@ -94,11 +97,13 @@ class BaseClassifierProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         rows, labels = self._checked_rows(X), np.asarray(y)
         require_match(rows, labels)
-        scores = tuple(float(np.mean(predicted == labels)) for predicted in self._predictions(rows))
+        correct = np.array([predicted == labels for predicted in self._predictions(rows)])
+        scores = tuple(float(share) for share in correct.mean(axis=1))
         return ProbeScore(
             mean=float(np.mean(scores)),
             sd=float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0,
             scores=scores,
+            correct=correct,
             n=len(labels),
             unknown=tuple(np.setdiff1d(labels, self.classes_).tolist()),
             **{name: getattr(self, f"{name}_") for name in _CHOSEN},

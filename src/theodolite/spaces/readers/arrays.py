@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import math
+import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -13,9 +15,10 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from theodolite.core.files import parse_json
 from theodolite.core.options import option
 from theodolite.core.vectors import BLOCK_BYTES, Source
-from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File, file_source
+from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File, file_source, require_numbers
 
 _SAFETENSORS_TYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4",
@@ -35,7 +38,7 @@ class Layout:
     @property
     def end(self) -> int:
         """The byte after the last number."""
-        return self.offset + int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return self.offset + math.prod(self.shape) * self.dtype.itemsize
 
 
 def read_npy(file: File) -> Source:
@@ -63,22 +66,24 @@ def read_npz(file: File, *, key: str | None) -> Source:
         Name of the array; None for the only matrix.
     """
     layouts: dict[str, Layout] = {}
-    try:
-        with file.open() as stream, zipfile.ZipFile(stream) as archive:
-            for member in archive.infolist():
-                if member.filename.endswith(".npy"):
-                    name = member.filename.removesuffix(".npy")
-                    with archive.open(member) as inner:
-                        layouts[name] = read_layout(inner, f"{file}, array {name!r}")
-            is_compressed = any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist())
-    except zipfile.BadZipFile as error:
-        raise DataError(f"this is not a whole .npz archive ({error}); write it again with numpy.savez", file) from error
+    sizes: dict[str, int] = {}
+    if file.size == 0:
+        raise EmptyFileError("the file is empty; there must be at least one vector", file)
+    with _open_archive(file) as archive:
+        for member in archive.infolist():
+            if member.filename.endswith(".npy"):
+                name = member.filename.removesuffix(".npy")
+                with archive.open(member) as inner:
+                    layouts[name] = read_layout(inner, f"{file}, array {name!r}")
+                sizes[name] = member.file_size
+        is_compressed = any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist())
     name = _choose_array(file, {name: layout.shape for name, layout in layouts.items()}, key)
     _require_matrix(layouts[name], f"{file}, array {name!r}")
+    _require_length(sizes[name], layouts[name], file)
 
     @contextmanager
     def open_member() -> Iterator[IO[bytes]]:
-        with file.open() as stream, zipfile.ZipFile(stream) as archive, archive.open(f"{name}.npy") as inner:
+        with _open_archive(file) as archive, archive.open(f"{name}.npy") as inner:
             yield inner
 
     # A compressed member cannot be read from the middle, so later passes read a copy on disk.
@@ -97,15 +102,16 @@ def read_safetensors(file: File, *, key: str | None) -> Source:
     """
     # The header is read here rather than by the safetensors package: that has no bfloat16 without torch, and no mapping.
     tensors, start = _safetensors_header(file)
-    name = _choose_array(file, {name: tuple(entry["shape"]) for name, entry in tensors.items()}, key)
-    entry, place = tensors[name], f"{file}, tensor {name!r}"
-    if entry["dtype"] not in _SAFETENSORS_TYPES:
-        raise DataError(f"it is stored as {entry['dtype']}; convert it to one of {', '.join(_SAFETENSORS_TYPES)}", place)
-    dtype = np.dtype(_SAFETENSORS_TYPES[entry["dtype"]])
-    layout = Layout(tuple(entry["shape"]), False, dtype, start + entry["data_offsets"][0])
+    name = _choose_array(file, {name: tensor.shape for name, tensor in tensors.items()}, key)
+    tensor, place = tensors[name], f"{file}, tensor {name!r}"
+    if tensor.dtype not in _SAFETENSORS_TYPES:
+        raise DataError(f"it is stored as {tensor.dtype}; convert it to one of {', '.join(_SAFETENSORS_TYPES)}", place)
+    layout = Layout(tensor.shape, False, np.dtype(_SAFETENSORS_TYPES[tensor.dtype]), start + tensor.begin)
     _require_matrix(layout, place)
+    if layout.end != start + tensor.end:
+        raise DataError("its header is damaged: shape and length do not go together; copy the file again", place)
     numbers = _array_source(file, layout)
-    return _widened(file, numbers) if entry["dtype"] == "BF16" else numbers
+    return _widened(file, numbers) if tensor.dtype == "BF16" else numbers
 
 
 def read_layout(stream: IO[bytes], name: object) -> Layout:
@@ -119,30 +125,51 @@ def read_layout(stream: IO[bytes], name: object) -> Layout:
         The file, for messages.
     """
     try:
-        version = npy.read_magic(stream)
-        header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, fortran, dtype = header(stream)
-    except ValueError as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # headers written by Python 2, and odd escapes in damaged ones
+            version = npy.read_magic(stream)
+            header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            shape, fortran, dtype = header(stream)
+        if version not in ((1, 0), (2, 0), (3, 0)) or not all(type(size) is int and size >= 0 for size in shape):
+            raise ValueError(f"version {version}, shape {shape}")
+    # NumPy evaluates the header as Python: damaged ones raise whatever the parser, the evaluator and the types may.
+    except Exception as error:
         # NumPy says the same of an empty file and of a wrong one.
         if stream.tell() == 0:
             raise EmptyFileError("the file is empty; there must be at least one vector", name) from None
-        raise DataError(f"this is not a .npy array ({error}); write it with numpy.save", name) from error
+        fault = " ".join(str(error).split())[:200]
+        raise DataError(f"this is not a .npy array ({fault}); write it with numpy.save", name) from error
     return Layout(tuple(shape), bool(fortran), dtype, stream.tell())
+
+
+@contextmanager
+def _open_archive(file: File) -> Iterator[zipfile.ZipFile]:
+    """The archive of a `.npz` file; damage becomes a `DataError` whenever it comes to light, also while members are read."""
+    try:
+        with file.open() as stream, zipfile.ZipFile(stream) as archive:
+            yield archive
+    except DataError:
+        raise
+    # Besides its own error, zipfile raises those of the decompressor, of an unknown method or encryption, and of wild offsets.
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, KeyError, OverflowError, ValueError, OSError) as error:
+        raise DataError(f"this is not a whole .npz archive ({error}); write it again with numpy.savez", file) from error
 
 
 def _array_source(file: File, layout: Layout) -> Source:
     if 0 in layout.shape:
         raise EmptyFileError(f"the array is empty (shape {layout.shape}); there must be at least one vector", file)
-    # Mapping a file that is too short would kill the process when the missing page is touched.
-    if file.size < layout.end:
-        fault = f"the file is cut short: vectors {layout.shape} end at byte {layout.end:,}, the file has {file.size:,}"
-        raise DataError(f"{fault}; copy or write it again", file)
+    _require_length(file.size, layout, file)
     if file.local is None:
         return _streamed(file, file.open, layout)
-    order: Any = "F" if layout.fortran else "C"
-    array = np.memmap(file.local, layout.dtype, "r", layout.offset, layout.shape, order=order)
-    n, d = array.shape
-    return file_source(file, lambda: iter([array]), n=n, d=d, dtype=array.dtype, take=lambda rows: array[rows])
+
+    def mapped() -> NDArray[Any]:
+        # Anew at every pass: a mapping keeps its file open, and a folder may have more shards than files may be open.
+        _require_length(file.size, layout, file)
+        order: Any = "F" if layout.fortran else "C"
+        return np.memmap(str(file.local), layout.dtype, "r", layout.offset, layout.shape, order=order)
+
+    n, d = layout.shape
+    return file_source(file, lambda: iter([mapped()]), n=n, d=d, dtype=layout.dtype, take=lambda rows: mapped()[rows])
 
 
 def _streamed(
@@ -167,6 +194,13 @@ def _streamed(
     return file_source(file, chunks, n=n, d=d, dtype=layout.dtype, spool=spool)
 
 
+def _require_length(size: int, layout: Layout, file: File) -> None:
+    # Mapping a file that is too short would kill the process when the missing page is touched.
+    if size < layout.end:
+        fault = f"the file is cut short: vectors {layout.shape} end at byte {layout.end:,}, the file has {size:,}"
+        raise DataError(f"{fault}; copy or write it again", file)
+
+
 def _require_matrix(layout: Layout, name: object) -> None:
     if layout.dtype.hasobject:
         hint = "save it as numbers: numpy.save(path, numpy.stack(list(X)).astype('float32'))"
@@ -176,6 +210,7 @@ def _require_matrix(layout: Layout, name: object) -> None:
         for_few = "X.reshape(1, -1) for one vector, X.reshape(-1, 1) for one dimension"
         advice = for_few if axes < 2 else "drop padding, then flatten with X.reshape(-1, X.shape[-1])"
         raise DataError(f"the array has shape {layout.shape}; vectors are an (n, d) array: {advice}", name)
+    require_numbers(layout.dtype, name)
 
 
 def _choose_array(file: File, shapes: Mapping[str, tuple[int, ...]], key: str | None) -> str:
@@ -195,7 +230,17 @@ def _choose_array(file: File, shapes: Mapping[str, tuple[int, ...]], key: str | 
     raise DataError(f"the file holds several arrays ({arrays}); choose one with {option('key', 'NAME')}", file)
 
 
-def _safetensors_header(file: File) -> tuple[dict[str, Any], int]:
+@dataclass(frozen=True)
+class _Tensor:
+    """The entry of a tensor in the header of a `.safetensors` file; its bytes are counted from the end of the header."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+def _safetensors_header(file: File) -> tuple[dict[str, _Tensor], int]:
     """The entries of all tensors, and the byte at which their numbers begin."""
     with file.open() as stream:
         start = stream.read(8)
@@ -206,10 +251,20 @@ def _safetensors_header(file: File) -> tuple[dict[str, Any], int]:
         if len(start) < 8 or length > file.size - 8:
             raise DataError("this is not a whole .safetensors file: its header does not fit in it; copy it again", file)
         try:
-            header = json.loads(stream.read(length))
+            header = parse_json(stream.read(length))
         except ValueError as error:
             raise DataError(f"this is not a .safetensors file: its header is not JSON ({error})", file) from error
-    return {name: entry for name, entry in header.items() if name != "__metadata__"}, 8 + length
+    try:
+        tensors = {
+            name: _Tensor(str(entry["dtype"]), tuple(entry["shape"]), *entry["data_offsets"])
+            for name, entry in header.items()
+            if name != "__metadata__"
+        }
+        if not all(type(size) is int and size >= 0 for each in tensors.values() for size in (*each.shape, each.begin, each.end)):
+            raise ValueError("sizes are whole numbers from 0 up")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DataError(f"its header is damaged ({type(error).__name__}: {error}); copy the file again", file) from error
+    return tensors, 8 + length
 
 
 def _widened(file: File, bits: Source) -> Source:

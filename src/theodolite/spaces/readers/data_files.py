@@ -12,13 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, ClassVar, TypeAlias
 from urllib.parse import unquote, urlsplit
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.files import natural_key
+from theodolite.core.columns import name_list as name_list
+from theodolite.core.columns import suggestion as suggestion
+from theodolite.core.files import natural_key, require_regular
 from theodolite.core.options import option
 from theodolite.core.vectors import Indices, Source
 
@@ -26,6 +29,8 @@ AnyPath: TypeAlias = str | os.PathLike[str]
 Chunks: TypeAlias = Callable[[], Iterator[NDArray[Any]]]
 Take: TypeAlias = Callable[[Indices], NDArray[Any]]
 
+# Copies of parsed files that are kept at a time: each holds a file open.
+_MOST_COPIES = 256
 # Numbers held as Python objects while a text is parsed: they take ten times the memory of float64.
 _PARSED_NUMBERS = 2**16
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -53,46 +58,6 @@ class DataError(ValueError):
 
 class EmptyFileError(DataError):
     """A file without a single vector, label or example. A folder of shards skips such files."""
-
-
-def name_list(names: Sequence[str], *, most: int = 12) -> str:
-    """Names for a message: all of a few, or the first of many with their number.
-
-    Parameters
-    ----------
-    names
-        The names, in order.
-    most
-        How many to list.
-
-    Examples
-    --------
-    >>> name_list(["a", "b", "c"], most=2)
-    'a, b, … (3 in all)'
-    """
-    if len(names) <= most:
-        return ", ".join(names) or "nothing"
-    return f"{', '.join(names[:most])}, … ({len(names)} in all)"
-
-
-def suggestion(name: str, names: Sequence[str]) -> str:
-    """The closest of the names as ` (did you mean 'label'?)`, or nothing if none is close.
-
-    Parameters
-    ----------
-    name
-        What the user typed.
-    names
-        What it could have been.
-
-    Examples
-    --------
-    >>> suggestion("lable", ["text", "label"])
-    " (did you mean 'label'?)"
-    """
-    by_lower_case = {other.strip().lower(): other for other in names}
-    matches = difflib.get_close_matches(name.strip().lower(), list(by_lower_case), n=1, cutoff=0.6)
-    return f" (did you mean {by_lower_case[matches[0]]!r}?)" if matches else ""
 
 
 def excerpt(text: str) -> str:
@@ -162,7 +127,8 @@ class File:
         """
         try:
             codec = codecs.lookup(encoding or "utf-8").name
-        except LookupError:
+            "".encode(codec)  # a codec may be known and yet not be one of text, such as hex
+        except (LookupError, ValueError):
             raise DataError(f"encoding {encoding!r} is not known; examples are utf-8, latin-1, cp1252 and utf-16") from None
         # Decoding in chunks by TextIOWrapper keeps memory flat and also works for UTF-16, whose newline is two bytes.
         with self.open() as stream, io.TextIOWrapper(stream, encoding=codec, newline="\n") as text:
@@ -170,7 +136,7 @@ class File:
                 if first := text.readline():
                     yield first.removeprefix("\ufeff")
                 yield from text
-            except UnicodeDecodeError:
+            except UnicodeError:
                 raise self._undecodable(codec, can_choose=encoding is not None) from None
 
     def numbered_lines(self, encoding: str | None = None) -> Iterator[tuple[int, str]]:
@@ -239,6 +205,8 @@ class File:
             hint = f"name its encoding, for example {option('encoding', other)}" if can_choose else "convert it to UTF-8 first"
             fault = f"byte 0x{error.object[error.start]:02X} at offset {offset} is not {codec} text ({error.reason})"
             return DataError(f"{fault}; {hint}", self, line)
+        except UnicodeError as error:  # such as UTF-16 without its mark
+            return DataError(f"this is not {codec} text ({error}); name its encoding, or convert it to UTF-8 first", self)
         return DataError("the file changed while it was read; read it again", self)
 
 
@@ -261,7 +229,7 @@ def locate(path: AnyPath) -> File:
         local = Path(unquote(urlsplit(text).path)) if scheme else Path(text).expanduser()
         if not local.exists():
             raise FileNotFoundError(_missing(local))
-        return File(text, local)
+        return File(text, require_regular(local))
     if not _filesystem(text).exists(text):
         raise FileNotFoundError(f"there is no file {text}; check the address and that you may read it")
     return File(text, None)
@@ -313,15 +281,29 @@ def file_source(
     DataError
         The file does not hold real numbers, or holds none at all.
     """
-    kind = np.dtype(dtype)
-    if kind.kind not in "fiub":
-        raise DataError(f"it holds {kind} values; vectors are real numbers: convert them to float32 first", file)
+    kind = require_numbers(dtype, file)
     if n == 0 or d == 0:
         raise EmptyFileError(f"the file is empty (shape {(n, d)}); there must be at least one row and one column", file)
     if spool:
         copy = _Spool(chunks, d, kind)
         chunks, take = copy.chunks, copy.take
     return Source(chunks, n=n, d=d, dtype=kind, take=take)
+
+
+def require_numbers(dtype: Any, name: object) -> np.dtype[Any]:
+    """The type of a file's values, if they are real numbers.
+
+    Parameters
+    ----------
+    dtype
+        The type.
+    name
+        The file, for the error.
+    """
+    kind: np.dtype[Any] = np.dtype(dtype)
+    if kind.kind not in "fiub":
+        raise DataError(f"it holds {kind} values; vectors are real numbers: convert them to float32 first", name)
+    return kind
 
 
 def parsed_source(file: File, vectors: Callable[[], Iterator[Sequence[float]]], *, d: int, n: int | None = None) -> Source:
@@ -360,9 +342,15 @@ class _Spool:
         self._dtype = dtype
         self._rows: NDArray[Any] | None = None
 
+    # All copies that are alive, of whatever file.
+    _kept: ClassVar[WeakSet[_Spool]] = WeakSet()
+
     def chunks(self) -> Iterator[NDArray[Any]]:
         if self._rows is not None:
             yield self._rows
+            return
+        if len(self._kept) >= _MOST_COPIES:
+            yield from self._parse()
             return
         # Unnamed: nothing has to be cleaned up, however the process ends.
         with tempfile.TemporaryFile(prefix="theodolite-") as file:
@@ -379,6 +367,7 @@ class _Spool:
                 file.flush()
                 # The mapping keeps the unnamed file alive after it is closed here.
                 self._rows = np.memmap(file, self._dtype, mode="r", shape=(n, self._d))
+                self._kept.add(self)
 
     def take(self, rows: Indices) -> NDArray[Any]:
         if self._rows is not None:

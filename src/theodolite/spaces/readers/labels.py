@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,16 +14,19 @@ from numpy.typing import NDArray
 from theodolite.core.options import option
 from theodolite.core.vectors import array
 from theodolite.spaces.opening import read
+from theodolite.spaces.readers.arrays import read_layout
 from theodolite.spaces.readers.data_files import AnyPath, DataError, EmptyFileError, File, locate
 from theodolite.spaces.readers.table_vectors import read_parquet_column
 from theodolite.spaces.readers.tables import DelimitedTable, JsonTable, only_column
 
 # The column that holds the labels if none is named.
 LABEL = "label"
-TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl")
+TABLE_ENDINGS = (".csv", ".tsv", ".tab", ".parquet", ".jsonl")
 
 
-def labels_for(vectors: AnyPath, labels: AnyPath, *, n: int) -> list[str]:
+def labels_for(
+    vectors: AnyPath, labels: AnyPath, *, n: int, delimiter: str | None = None, header: bool | None = None
+) -> list[str]:
     """The labels of the rows of a file or folder of vectors.
 
     Parameters
@@ -33,6 +37,8 @@ def labels_for(vectors: AnyPath, labels: AnyPath, *, n: int) -> list[str]:
         `FILE` or `FILE:COLUMN` as in `read_labels`; if the vectors are in a table, also the name of one of its columns.
     n
         Number of vectors, each of which must have a label.
+    delimiter, header
+        How a `.csv` or `.tsv` table is read, see `DelimitedTable`.
 
     Raises
     ------
@@ -42,13 +48,14 @@ def labels_for(vectors: AnyPath, labels: AnyPath, *, n: int) -> list[str]:
     vectors, labels = os.fspath(vectors), os.fspath(labels)
     # A file comes first, with or without the name of a column behind it.
     is_file = Path(labels).is_file() or Path(labels.rpartition(":")[0] or labels).is_file()
-    values = read_labels(labels if is_file or not vectors.endswith(TABLE_ENDINGS) else f"{vectors}:{labels}")
+    place = labels if is_file or not vectors.endswith(TABLE_ENDINGS) else f"{vectors}:{labels}"
+    values = read_labels(place, delimiter=delimiter, header=header)
     if len(values) != n:
         raise DataError(f"there are {len(values):,} labels for the {n:,} rows of {vectors}; row i needs label i", labels)
     return values
 
 
-def read_labels(place: AnyPath) -> list[str]:
+def read_labels(place: AnyPath, *, delimiter: str | None = None, header: bool | None = None) -> list[str]:
     """The labels of a file, in its order, as text.
 
     Parameters
@@ -56,6 +63,8 @@ def read_labels(place: AnyPath) -> list[str]:
     place
         `FILE` or `FILE:COLUMN`. A `.csv`, `.tsv`, `.parquet` or `.jsonl` file gives its column (`label` if none is named), a
         `.npy` file its one axis of text or whole numbers, any other file one label per line.
+    delimiter, header
+        How a `.csv` or `.tsv` table is read, see `DelimitedTable`.
 
     Raises
     ------
@@ -64,12 +73,12 @@ def read_labels(place: AnyPath) -> list[str]:
     """
     file, column = _split_place(os.fspath(place))
     if file.ending in TABLE_ENDINGS:
-        values = _column_values(file, column or LABEL)
+        values = _column_values(file, column or LABEL, delimiter, header)
     elif column is not None:
         raise DataError(f"the file has no columns; leave :{column} out, or give a table ({', '.join(TABLE_ENDINGS)})", file)
     else:
         values = _array_values(file) if file.ending == ".npy" else _line_values(file)
-    labels = [_checked(source, value) for source, value in values]
+    labels = [checked_label(source, value) for source, value in values]
     if not labels:
         raise EmptyFileError("the file holds no label; there must be one for each vector", file)
     return labels
@@ -102,13 +111,17 @@ def _split_place(place: str) -> tuple[File, str | None]:
     return locate(place), None
 
 
-def _column_values(file: File, column: str) -> Iterator[tuple[str, Any]]:
+def _column_values(file: File, column: str, delimiter: str | None, header: bool | None) -> Iterator[tuple[str, Any]]:
     if file.ending == ".parquet":
         for row, value in read_parquet_column(file, column):
             yield f"{file}, row {row}", value
         return
-    table = JsonTable(file) if file.ending == ".jsonl" else DelimitedTable(file)
-    name = only_column(file, table.names, column)
+    if file.ending == ".jsonl":
+        table: JsonTable | DelimitedTable = JsonTable(file)
+        name = only_column(file, table.names, column)
+    else:
+        table = DelimitedTable(file, delimiter=delimiter, has_header=header)
+        name = only_column(file, table.names, column, table.header_hint)
     for line, values in table.select({LABEL: name}):
         yield f"{file}, line {line}", values[LABEL]
 
@@ -117,17 +130,27 @@ def _array_values(file: File) -> Iterator[tuple[str, Any]]:
     values = _load_npy(file)
     if values.ndim != 1 or values.dtype.kind not in "USiub":
         raise DataError(f"the array has shape {values.shape} of {values.dtype}; labels are one axis of text or ints", file)
-    for row, value in enumerate(values.tolist()):
-        yield f"{file}, row {row}", value.decode() if isinstance(value, bytes) else value
+    try:
+        plain = values.tolist()
+        plain = [value.decode() if isinstance(value, bytes) else value for value in plain]
+    except (ValueError, SystemError) as error:  # bytes that are not UTF-8, and numbers beyond Unicode
+        raise DataError(f"a label is not text ({error}); write the labels again", file) from error
+    for row, value in enumerate(plain):
+        yield f"{file}, row {row}", value
 
 
 def _load_npy(file: File) -> NDArray[Any]:
     with file.open() as stream:
-        try:
-            values: NDArray[Any] = np.load(stream, allow_pickle=False)
-        except ValueError as error:
-            raise DataError(f"this is not a .npy array of text or numbers ({error}); write it with numpy.save", file) from error
-    return values
+        layout = read_layout(stream, file)
+        if layout.dtype.hasobject or layout.dtype.itemsize == 0 or file.size < layout.end:
+            fault = "holds pickled objects" if layout.dtype.hasobject else "is cut short"
+            raise DataError(f"the array {fault}; write it again with numpy.save, as text or numbers", file)
+        count = math.prod(layout.shape)
+        values: NDArray[Any] = np.frombuffer(stream.read(count * layout.dtype.itemsize), layout.dtype, count)
+    try:
+        return values.reshape(layout.shape, order="F" if layout.fortran else "C")
+    except ValueError as error:  # more than 64 axes
+        raise DataError(f"the array has shape {layout.shape} ({error}); labels and scores have one axis", file) from error
 
 
 def _line_values(file: File) -> Iterator[tuple[str, Any]]:
@@ -138,7 +161,21 @@ def _line_values(file: File) -> Iterator[tuple[str, Any]]:
         yield f"{file}, line {line}", text
 
 
-def _checked(source: str, value: Any) -> str:
+def checked_label(source: str, value: Any) -> str:
+    """A label as text.
+
+    Parameters
+    ----------
+    source
+        Where the label is from, for the error.
+    value
+        What is there: text, or a whole number of any type.
+
+    Raises
+    ------
+    DataError
+        It is missing, or neither text nor a whole number.
+    """
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # a column of whole numbers with gaps is read as floats
     if value is None or isinstance(value, (float, list, dict)) or not str(value).strip():

@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from contextlib import contextmanager
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from theodolite.core.columns import ColumnKind
+from theodolite.core.frames import arrow_block, arrow_kind
 from theodolite.core.options import option
 from theodolite.core.vectors import BLOCK_BYTES, Source
 from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File, excerpt, file_source, parsed_source
-from theodolite.spaces.readers.tables import DelimitedTable, JsonTable, is_list, is_number, only_column, vector_columns
+from theodolite.spaces.readers.tables import (
+    DelimitedTable,
+    JsonTable,
+    find_delimiter,
+    is_list,
+    is_number,
+    only_column,
+    vector_columns,
+)
+from theodolite.spaces.readers.text import read_text_vectors
+
+# Rows that decide what a column of text holds.
+_SAMPLED_ROWS = 20
 
 
-def read_delimited(file: File, *, columns: Sequence[str] | None) -> Source:
+def read_delimited(
+    file: File, *, columns: Sequence[str] | None = None, delimiter: str | None = None, header: bool | None = None
+) -> Source:
     """The vectors of a `.csv` or `.tsv` file, in file order.
 
     Parameters
@@ -25,19 +42,48 @@ def read_delimited(file: File, *, columns: Sequence[str] | None) -> Source:
         The file, with or without a header.
     columns
         Which columns hold the vectors: names (numbers from 0 if there is no header), ranges `first:last`, patterns `dim_*`, or
-        one column of lists such as "[0.1, 0.2]". None takes the only list column, or all columns.
+        one column of lists such as "[0.1, 0.2]". None takes the only list column, or the columns of numbers.
+    delimiter
+        What separates cells; None finds it.
+    header
+        Whether the first line names the columns; None decides by its cells.
     """
-    table = DelimitedTable(file)
-    sample = next(table.rows(), None)
-    if sample is None:
+    table = DelimitedTable(file, delimiter=delimiter, has_header=header)
+    # Several rows, because a cell of the first one may be blank.
+    sample = [cells for _, cells in islice(table.rows(), _SAMPLED_ROWS)]
+    if not sample:
         raise EmptyFileError("the file has a header but no row; there must be at least one vector", file)
-    lists = [i for i, cell in enumerate(sample[1]) if is_list(cell)]
-    places = vector_columns(file, table.names, lists, columns, has_names=table.has_header)
-    parse = _list_cell if len(places) == 1 and places[0] in lists else _number_cells
-    return _source_of_lists(file, lambda: ((line, parse(table, places, line, cells)) for line, cells in table.rows()))
+    kinds = [_text_kind([cells[i] for cells in sample]) for i in range(len(table.names))]
+    if columns is not None:  # what is named is read as numbers, so that an error can name the cell
+        kinds = ["floats" if kind == "other" else kind for kind in kinds]
+    places = vector_columns(file, table.names, kinds, columns, table.header_hint)
+    parse = _list_cell if kinds[places[0]] == "vectors" else _number_cells
+    source = _source_of_lists(file, lambda: ((line, parse(table, places, line, cells)) for line, cells in table.rows()))
+    source.columns = tuple(table.names[i] for i in places)
+    return source
 
 
-def read_jsonl(file: File, *, columns: Sequence[str] | None) -> Source:
+def read_text_file(
+    file: File, *, columns: Sequence[str] | None = None, delimiter: str | None = None, header: bool | None = None
+) -> Source:
+    """The vectors of a `.txt` file: numbers between blanks, or a table with another delimiter.
+
+    Parameters
+    ----------
+    file
+        The file.
+    columns, delimiter, header
+        How to read it as a table, see `read_delimited`; one of them, or a delimiter in its first lines, makes it one.
+    """
+    lines = [line for line in islice(file.lines(), _SAMPLED_ROWS) if line.strip()][:2]
+    tokens = lines[0].split() if lines else []
+    is_table = bool(lines) and not all(map(is_number, tokens[1:] or tokens)) and find_delimiter(lines) is not None
+    if is_table or (columns, delimiter, header) != (None, None, None):
+        return read_delimited(file, columns=columns, delimiter=delimiter, header=header)
+    return read_text_vectors(file)
+
+
+def read_jsonl(file: File, *, columns: Sequence[str] | None = None) -> Source:
     """The vectors of a `.jsonl` file, in file order.
 
     Parameters
@@ -50,10 +96,12 @@ def read_jsonl(file: File, *, columns: Sequence[str] | None) -> Source:
     table = JsonTable(file)
     line, first = next(table.rows())
     fields = _vector_fields(table, line, first, columns)
-    return _source_of_lists(file, lambda: ((line, _json_vector(table, fields, line, value)) for line, value in table.rows()))
+    source = _source_of_lists(file, lambda: ((line, _json_vector(table, fields, line, value)) for line, value in table.rows()))
+    source.columns = tuple(fields or ())
+    return source
 
 
-def read_parquet(file: File, *, columns: Sequence[str] | None) -> Source:
+def read_parquet(file: File, *, columns: Sequence[str] | None = None) -> Source:
     """The vectors of a Parquet file, in row order, read in batches so that memory stays flat.
 
     Parameters
@@ -62,25 +110,32 @@ def read_parquet(file: File, *, columns: Sequence[str] | None) -> Source:
         The file.
     columns
         Which columns hold the vectors: names, ranges `first:last`, patterns `dim_*`, or one column of lists. None takes the
-        only list column, or all columns if they are plain dimensions.
+        only list column, or the columns of numbers.
     """
-    table = _open_parquet(file)
-    if table.metadata.num_rows == 0:
+    with open_parquet(file) as table:
+        n, fields = int(table.metadata.num_rows), list(table.schema_arrow)
+    if n == 0:
         raise EmptyFileError("the file has no rows; there must be at least one vector", file)
-    fields = list(table.schema_arrow)
-    lists = [i for i, field in enumerate(fields) if _is_list(field.type)]
-    vectors = [fields[i] for i in vector_columns(file, [field.name for field in fields], lists, columns)]
-    for field in vectors:
-        if _is_list(field.type) and len(vectors) > 1:
-            raise DataError(f"column {field.name!r} holds whole vectors; choose it alone, not with {len(vectors) - 1} more", file)
-        if not _is_list(field.type) and not _is_number(field.type):
-            raise DataError(f"column {field.name!r} holds {field.type}, not numbers; {_hint()}", file)
-    whole = [field.name for field in vectors if str(field.type).startswith(("int", "uint"))]
-    if columns is None and 0 < len(whole) < len(vectors):
-        floats = f"{len(vectors) - len(whole)} other columns hold floats"
-        raise DataError(f"column {whole[0]!r} holds whole numbers, {floats}; {_hint()}", file)
-    source = _list_source if _is_list(vectors[0].type) else _columns_source
-    return source(file, vectors, table.metadata.num_rows)
+    names = [field.name for field in fields]
+    places = vector_columns(file, names, [arrow_kind(field.type) for field in fields], columns)
+    chosen = [fields[i] for i in places]
+    for field in chosen:
+        if names.count(field.name) > 1:
+            raise DataError(f"column {field.name!r} is there twice; give every column a name of its own", file)
+    is_list = arrow_kind(chosen[0].type) == "vectors"
+    d = _list_length(file, chosen[0].name) if is_list else len(chosen)
+    dtype = np.result_type(*((field.type.value_type if is_list else field.type).to_pandas_dtype() for field in chosen))
+
+    def chunks() -> Iterator[NDArray[Any]]:
+        start = 0
+        with open_parquet(file) as table:
+            for batch in table.iter_batches(batch_size=max(64, BLOCK_BYTES // (8 * d)), columns=[field.name for field in chosen]):
+                yield arrow_block({field.name: batch.column(field.name) for field in chosen}, d=d, start=start)
+                start += batch.num_rows
+
+    source = file_source(file, chunks, n=n, d=d, dtype=dtype)
+    source.columns = tuple(field.name for field in chosen)
+    return source
 
 
 def read_parquet_column(file: File, column: str) -> Iterator[tuple[int, Any]]:
@@ -93,11 +148,11 @@ def read_parquet_column(file: File, column: str) -> Iterator[tuple[int, Any]]:
     column
         Name of the column, or a pattern that fits one column.
     """
-    table = _open_parquet(file)
-    name = only_column(file, list(table.schema_arrow.names), column)
-    # One column is small enough to be read in the default batches.
-    batches = (batch.column(0).to_pylist() for batch in table.iter_batches(columns=[name]))
-    yield from enumerate(chain.from_iterable(batches))
+    with open_parquet(file) as table:
+        name = only_column(file, list(table.schema_arrow.names), column)
+        # One column is small enough to be read in the default batches.
+        batches = (batch.column(name).to_pylist() for batch in table.iter_batches(columns=[name]))
+        yield from enumerate(chain.from_iterable(batches))
 
 
 def _hint() -> str:
@@ -130,7 +185,8 @@ def _number_cells(table: DelimitedTable, places: Sequence[int], line: int, cells
     except ValueError:
         bad = next(i for i in places if not is_number(cells[i]))
         name = repr(table.names[bad]) if table.has_header else bad
-        raise DataError(f"column {name}: {excerpt(cells[bad])} is not a number; {_hint()}", table.file, line) from None
+        hint = "write decimal points, not commas" if is_number(cells[bad].replace(",", ".")) else _hint()
+        raise DataError(f"column {name}: {excerpt(cells[bad])} is not a number; {hint}", table.file, line) from None
 
 
 def _list_cell(table: DelimitedTable, places: Sequence[int], line: int, cells: Sequence[str]) -> list[float]:
@@ -153,8 +209,10 @@ def _vector_fields(table: JsonTable, line: int, first: Any, columns: Sequence[st
         return None
     if not isinstance(first, dict):
         raise DataError(f"this is {type(first).__name__}; every line must be a list or an object", table.file, line)
-    lists = [i for i, value in enumerate(first.values()) if isinstance(value, list) and _are_numbers(value)]
-    return [table.names[i] for i in vector_columns(table.file, table.names, lists, columns)]
+    kinds = [_json_kind(value) for value in first.values()]
+    if columns is not None:  # what is named is read as numbers, so that an error can name the field
+        kinds = ["floats" if kind == "other" else kind for kind in kinds]
+    return [table.names[i] for i in vector_columns(table.file, table.names, kinds, columns)]
 
 
 def _json_vector(table: JsonTable, fields: list[str] | None, line: int, record: Any) -> list[float]:
@@ -173,7 +231,22 @@ def _json_vector(table: JsonTable, fields: list[str] | None, line: int, record: 
         bad = next(i for i, value in enumerate(vector) if not _are_numbers([value]))
         place = f"field {fields[bad]!r}" if fields is not None else f"entry {bad}"
         raise DataError(f"{place}: {json.dumps(vector[bad])[:40]} is not a number; {_hint()}", table.file, line)
-    return vector
+    try:
+        return list(map(float, vector))
+    except OverflowError:
+        raise DataError("a whole number is too large for a float; every entry must be finite", table.file, line) from None
+
+
+def _text_kind(cells: Sequence[str]) -> ColumnKind:
+    """What a column of text holds: what its first cell is that is not blank. A later one that differs is an error, not a text."""
+    first = next((cell for cell in cells if cell.strip()), "0")
+    return "vectors" if is_list(first) else "floats" if is_number(first) else "other"
+
+
+def _json_kind(value: Any) -> ColumnKind:
+    if isinstance(value, list):
+        return "vectors" if _are_numbers(value) else "other"
+    return "floats" if value is None or _are_numbers([value]) else "other"
 
 
 def _are_numbers(values: list[Any]) -> bool:
@@ -183,78 +256,39 @@ def _are_numbers(values: list[Any]) -> bool:
 # Parquet
 
 
-def _open_parquet(file: File) -> Any:
+@contextmanager
+def open_parquet(file: File) -> Iterator[Any]:
+    """A Parquet file; damage becomes a `DataError` whenever it comes to light, also while batches are read.
+
+    Parameters
+    ----------
+    file
+        The file.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         # A small buffer, nothing ahead and no mapping: otherwise a file of one row group is in memory as a whole.
         path_or_stream: Any = str(file.local) if file.local is not None else file.open()
-        return pq.ParquetFile(path_or_stream, pre_buffer=False, buffer_size=2**20)
-    except pa.ArrowInvalid as error:
-        raise DataError(f"this is not a whole Parquet file ({error}); write it again", file) from error
+        with pq.ParquetFile(path_or_stream, pre_buffer=False, buffer_size=2**20) as table:
+            yield table
+    except DataError:
+        raise
+    except (pa.ArrowException, OSError, UnicodeError, LookupError, TypeError, OverflowError, RecursionError) as error:
+        fault = " ".join(str(error).split())[:200]
+        raise DataError(f"this is not a whole Parquet file ({fault}); write it again", file) from error
+    except ValueError as error:  # ours, of a row
+        raise DataError(str(error), file) from error
 
 
-def _list_source(file: File, fields: Sequence[Any], n: int) -> Source:
-    import pyarrow.compute as compute
-
-    column = fields[0].name
-    # A list column does not say how long its lists are; the first row does.
-    first = next(iter(_open_parquet(file).iter_batches(batch_size=1, columns=[column]))).column(0)
-    _refuse_nulls(file, column, first, 0, "has no vector; drop such rows")
-    d = len(first[0])
+def _list_length(file: File, column: str) -> int:
+    """The length of the first list of a column, which its type does not say."""
+    with open_parquet(file) as table:
+        first = next(iter(table.iter_batches(batch_size=1, columns=[column])), None)
+        if first is None or not len(first):
+            raise DataError("the file says that it has rows, and has none; write it again", file)
+        d = arrow_block({column: first.column(column)}).shape[1]
     if d == 0:
         raise EmptyFileError(f"the vectors in column {column!r} have no entries", file)
-
-    def chunks() -> Iterator[NDArray[Any]]:
-        start = 0
-        for batch in _open_parquet(file).iter_batches(batch_size=_batch_rows(d), columns=[column]):
-            lists = batch.column(0)
-            _refuse_nulls(file, column, lists, start, "has no vector; drop such rows")
-            lengths = compute.list_value_length(lists).to_numpy(zero_copy_only=False)
-            for row in np.flatnonzero(lengths != d)[:1]:
-                fault = f"row {start + row} of column {column!r} has {lengths[row]} entries, the first has {d}"
-                raise DataError(f"{fault}; drop such rows", file)
-            values = lists.flatten()
-            _refuse_nulls(file, column, values, start, "has a missing entry; every entry must be a number", width=d)
-            yield values.to_numpy(zero_copy_only=False).reshape(-1, d)
-            start += len(lists)
-
-    return file_source(file, chunks, n=n, d=d, dtype=first.type.value_type.to_pandas_dtype())
-
-
-def _columns_source(file: File, fields: Sequence[Any], n: int) -> Source:
-    names = [field.name for field in fields]
-    dtype = np.result_type(*(field.type.to_pandas_dtype() for field in fields))
-
-    def chunks() -> Iterator[NDArray[Any]]:
-        start = 0
-        for batch in _open_parquet(file).iter_batches(batch_size=_batch_rows(len(names)), columns=names):
-            block = np.empty((batch.num_rows, len(names)), dtype)
-            for i, name in enumerate(names):
-                values = batch.column(name)
-                _refuse_nulls(file, name, values, start, "is missing; every entry must be a number")
-                block[:, i] = values.to_numpy(zero_copy_only=False)
-            yield block
-            start += batch.num_rows
-
-    return file_source(file, chunks, n=n, d=len(names), dtype=dtype)
-
-
-def _refuse_nulls(file: File, column: str, values: Any, start: int, fault: str, *, width: int = 1) -> None:
-    """Raise an error that names the first row with a gap; `values` has `width` entries per row, from row `start` on."""
-    if values.null_count:
-        place = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0])
-        raise DataError(f"row {start + place // width} of column {column!r} {fault}", file)
-
-
-def _batch_rows(d: int) -> int:
-    return max(64, BLOCK_BYTES // (8 * d))
-
-
-def _is_list(kind: Any) -> bool:
-    return hasattr(kind, "value_type") and "list" in str(kind) and _is_number(kind.value_type)
-
-
-def _is_number(kind: Any) -> bool:
-    return str(kind).startswith(("int", "uint", "float", "double", "halffloat", "bool"))
+    return int(d)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import csv
-import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any
 
-from theodolite.core.options import option
+from theodolite.core.columns import ColumnKind, choose_columns
+from theodolite.core.columns import vector_columns as columns_of_vectors
+from theodolite.core.files import parse_json
+from theodolite.core.options import option, switched_off
 from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File, name_list, suggestion
 
 # Characters of one cell; the default of the csv module is too short for a list of 8,192 numbers.
 _LONGEST_CELL = 2**24
-# Names of columns that number or label a row. As a dimension they would dominate all others, so they are refused.
-_ROW_NAMES = {"", "id", "ids", "idx", "index", "row", "row_id", "rowid", "label", "labels", "unnamed: 0", "__index_level_0__"}
+# What may separate cells, if the user does not say. The comma comes last, because texts, lists and numbers have it too.
+_DELIMITERS = ("\t", ";", "|", ",")
 
 
 class DelimitedTable:
@@ -29,12 +29,13 @@ class DelimitedTable:
     encoding
         Its encoding; None is UTF-8.
     delimiter
-        What separates cells; None is a tab for `.tsv` and `.tab`, and the first of comma, semicolon and tab that the first line
-        has for anything else.
+        What separates cells, one character; None is a tab for `.tsv` and `.tab`, and found in the first lines of anything else.
     quoting
         Whether quotes around a cell are marks; otherwise they are text.
     has_header
         Whether the first row names the columns; None decides by its cells. Columns without names are called 0, 1, 2, …
+    is_own
+        Whether the table is of a user's own task, so that errors may name the options of `own_task`.
     """
 
     def __init__(
@@ -45,12 +46,13 @@ class DelimitedTable:
         delimiter: str | None = None,
         quoting: bool = True,
         has_header: bool | None = None,
+        is_own: bool = False,
     ) -> None:
         self.file = file
         self._encoding = encoding
-        self._is_of_task = delimiter is not None  # only tasks state it, so only their errors may name options of own_task
-        self._delimiter = delimiter or self._find_delimiter()
+        self._delimiter = self._find_delimiter() if delimiter is None else checked_delimiter(delimiter)
         self._quoting = quoting
+        self._is_own = is_own
         first = next(self._all_rows(), None)
         if first is None:
             raise EmptyFileError("the file is empty", file)
@@ -58,11 +60,19 @@ class DelimitedTable:
         self.has_header = _is_header(cells) if has_header is None else has_header
         self.names = cells if self.has_header else [str(i) for i in range(len(cells))]
 
+    @property
+    def header_hint(self) -> str:
+        """What an error about a missing column ends with: that the first line was taken as the names, and what to do about it."""
+        off = switched_off("header")
+        hint = f". The first line was taken as the names; if it is data, use {off}, and call the columns 0, 1, 2, …"
+        return hint if self.has_header else ""
+
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """(line number from 1, cells) of every row after the header; all have as many cells as the first row."""
         first = "header" if self.has_header else "first line"
-        options = f"own_task(..., delimiter=TEXT, quoting={not self._quoting})"
-        hint = f", or read the table in another way: in Python, {options}" if self._is_of_task else ""
+        hint = f", or say what separates the cells with {option('delimiter', 'TEXT')}"
+        if self._is_own:
+            hint += f", or how quotes are read: in Python, own_task(..., quoting={not self._quoting})"
         for line, cells in islice(self._all_rows(), int(self.has_header), None):
             if len(cells) != len(self.names):
                 fault = f"the line has {len(cells)} cells, the {first} has {len(self.names)}"
@@ -79,7 +89,7 @@ class DelimitedTable:
         hint
             How to choose another column: the end of the error if one is missing, with `ROLE` for your own name.
         """
-        _require_columns(self.file, self.line, self.names, columns, hint)
+        _require_columns(self.file, self.line, self.names, columns, hint + self.header_hint)
         places = {role: self.names.index(name) for role, name in columns.items()}
         for line, cells in self.rows():
             yield line, {role: cells[place] for role, place in places.items()}
@@ -100,15 +110,50 @@ class DelimitedTable:
                     yield line, cells
                 line = reader.line_num + 1
         except csv.Error as error:
-            hint = ", or read quotes as text: in Python, own_task(..., quoting=False)" if self._is_of_task else ""
+            hint = ", or read quotes as text: in Python, own_task(..., quoting=False)" if self._is_own else ""
             raise DataError(f"{error}; double the quotes inside a quoted cell{hint}", self.file, line) from None
 
     def _find_delimiter(self) -> str:
         if self.file.ending in (".tsv", ".tab"):
             return "\t"
-        # In countries with decimal commas, spreadsheets write semicolons into a .csv file.
-        first = next(self.file.lines(self._encoding), "")
-        return next((mark for mark in (",", ";", "\t") if mark in first), ",")
+        return find_delimiter(list(islice(self.file.lines(self._encoding), 2))) or ","
+
+
+def find_delimiter(lines: Sequence[str]) -> str | None:
+    """What separates the cells of a table: a tab, semicolon, bar or comma outside of quotes; None if the first line has none.
+
+    Parameters
+    ----------
+    lines
+        The first two lines of a table, or the only one; a mark that both have equally often is preferred.
+
+    Examples
+    --------
+    >>> find_delimiter(["id;[0.1, 0.2]"]), find_delimiter(["a,b;c", "1,2"]), find_delimiter(["a b"])
+    (';', ',', None)
+    """
+    counts = [["".join(line.split('"')[::2]).count(mark) for line in lines] for mark in _DELIMITERS]
+    present = [(len(set(each)) > 1, i) for i, each in enumerate(counts) if each and each[0]]
+    return _DELIMITERS[min(present)[1]] if present else None
+
+
+def checked_delimiter(text: str) -> str:
+    r"""A delimiter as the user typed it: one character, or `tab` or `\t` for a tab.
+
+    Parameters
+    ----------
+    text
+        What was typed.
+
+    Raises
+    ------
+    ValueError
+        It is not one character, or one that cannot separate cells.
+    """
+    mark = "\t" if text in ("tab", "\\t") else text
+    if len(mark) != 1 or mark in '"\r\n\0':
+        raise ValueError(f"{option('delimiter', text or 'TEXT')} must be one character, such as ; or |, or tab")
+    return mark
 
 
 class JsonTable:
@@ -134,7 +179,7 @@ class JsonTable:
             if not text.strip():
                 continue
             try:
-                value = json.loads(text)
+                value = parse_json(text)
             except ValueError as error:
                 raise DataError(f"this is not JSON ({error}); every line must be one JSON value", self.file, line) from None
             yield line, value
@@ -148,92 +193,37 @@ class JsonTable:
             yield line, {role: record[name] for role, name in columns.items()}
 
 
-def choose_columns(file: File, names: Sequence[str], columns: Sequence[str]) -> list[int]:
-    """Positions of the columns that a user names, in the user's order.
+def vector_columns(
+    file: File, names: Sequence[str], kinds: Sequence[ColumnKind], columns: Sequence[str] | None, hint: str = ""
+) -> list[int]:
+    """The columns that hold the vectors, as `core.columns.vector_columns` finds them, with errors that name the file.
 
     Parameters
     ----------
     file
         The file, for messages.
-    names
-        Names of all columns.
+    names, kinds
+        Names of all columns, and what they hold.
     columns
-        Names, ranges `first:last` (both included) and patterns such as `dim_*`.
-
-    Raises
-    ------
-    DataError
-        No column is named, a name fits none, or two names fit the same one.
+        What the user names; None if nothing.
+    hint
+        What the error ends with if there is no such column.
     """
-    # Reversed, so that the first of two columns of one name counts.
-    position = {name: i for i, name in reversed(list(enumerate(names)))}
-    places: list[int] = []
-    for column in columns:
-        first, colon, last = column.partition(":")
-        # A plain name first: it may hold a colon or an asterisk itself.
-        if column in position:
-            matches = [position[column]]
-        elif colon and first in position and last in position:
-            matches = list(range(position[first], position[last] + 1))
-        else:
-            matches = [i for i, name in enumerate(names) if fnmatchcase(name, column)]
-        if not matches:
-            others = f"{name_list(names, most=8)}{suggestion(column, names)}"
-            raise DataError(f"there is no column {column!r}; the columns are {others}", file)
-        places += matches
-    if not places:
-        raise DataError("no column is chosen; name at least one", file)
-    place, count = Counter(places).most_common(1)[0]
-    if count > 1:
-        raise DataError(f"column {names[place]!r} is chosen twice; name every column once", file)
-    return places
+    try:
+        return columns_of_vectors(names, kinds, columns)
+    except ValueError as error:
+        raise DataError(f"{error}{hint if columns is not None else ''}", file) from None
 
 
-def only_column(file: File, names: Sequence[str], column: str) -> str:
-    """The name of the one column that a name or pattern fits; an error if it fits none or several."""
-    places = choose_columns(file, names, [column])
+def only_column(file: File, names: Sequence[str], column: str, hint: str = "") -> str:
+    """The name of the one column that a name or pattern fits; an error, which ends with the hint, if it fits none or several."""
+    try:
+        places = choose_columns(names, [column])
+    except ValueError as error:
+        raise DataError(f"{error}{hint}", file) from None
     if len(places) > 1:
         raise DataError(f"{column!r} names {len(places)} columns; name one of them", file)
     return names[places[0]]
-
-
-def vector_columns(
-    file: File, names: Sequence[str], lists: Sequence[int], columns: Sequence[str] | None, *, has_names: bool = True
-) -> list[int]:
-    """Positions of the columns that hold the vectors: those the user names, the only column of lists, or all.
-
-    Parameters
-    ----------
-    file
-        The file, for messages.
-    names
-        Names of all columns.
-    lists
-        Positions of the columns that hold lists.
-    columns
-        What the user names, as in `choose_columns`; None if nothing.
-    has_names
-        Whether the names are the file's own, and not only counted.
-
-    Raises
-    ------
-    DataError
-        There are several columns of lists, or a column looks like a row number or a label and was not asked for by name.
-    """
-    if columns is not None:
-        return choose_columns(file, names, columns)
-    if len(lists) > 1:
-        several = ", ".join(names[i] for i in lists)
-        raise DataError(f"there are several list columns ({several}); choose with {option('columns', 'NAME')}", file)
-    if lists:
-        return list(lists)
-    suspects = [name for name in names if name.strip().lower() in _ROW_NAMES]
-    if has_names and suspects:
-        others = [name for name in names if name not in suspects]
-        choice = option("columns", f"{others[0]}:{others[-1]}" if others else "NAMES")
-        fault = f"column {suspects[0]!r} looks like a row number or label, not a dimension"
-        raise DataError(f"{fault}; choose the columns of the vector with {choice}", file)
-    return list(range(len(names)))
 
 
 def is_number(cell: str) -> bool:

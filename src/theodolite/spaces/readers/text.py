@@ -109,7 +109,7 @@ def _token_lines(file: File) -> Iterator[tuple[int, list[str]]]:
 def _count_line(top: list[tuple[int, list[str]]]) -> tuple[int, int] | None:
     """(n, d) if the first line says so. What follows tells it from a vector of two whole numbers."""
     first = top[0][1]
-    if len(first) != 2 or not all(token.isdecimal() for token in first):
+    if len(first) != 2 or not all(token.isdecimal() and len(token) < 16 for token in first):
         return None
     n, d = int(first[0]), int(first[1])
     # A single line of two numbers is a vector, unless it counts none.
@@ -189,7 +189,7 @@ def read_clusters(path: AnyPath, *, n: int | None = None) -> NDArray[np.intp]:
     file = locate(path)
     numbers = []
     for line, text in file.gapless_lines():
-        if not re.fullmatch(r"-1|\d+", text.strip()):
+        if not re.fullmatch(r"-1|\d{1,15}", text.strip()):
             raise DataError(f"{text.strip()[:40]!r} is not a cluster number; each line is one, from 0 up", file, line)
         numbers.append(int(text))
     if n is not None and len(numbers) != n:

@@ -3,7 +3,7 @@
 Importing this package registers every rule.
 """
 
-from theodolite.studies.claims import geometry_rules, score_rules
+from theodolite.studies.claims import audits, label_rules, number_rules
 from theodolite.studies.claims.rules import RULES
 
-__all__ = ["RULES", "geometry_rules", "score_rules"]
+__all__ = ["RULES", "audits", "label_rules", "number_rules"]

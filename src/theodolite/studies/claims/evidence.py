@@ -1,129 +1,191 @@
-"""What a rule sees: the rows of one source, and the numbers with 95 % intervals that are taken from them."""
+"""What a rule sees: rows and item-level records of one source, and the estimates with their sources of chance made from them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from functools import cached_property
+from itertools import product
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from theodolite.core.intervals import spearman_interval, standard_error_interval, student_interval
-from theodolite.core.result import Effect
+from theodolite.core.intervals import LEVEL, Component, Interval, component_interval
+from theodolite.core.moments import Doubles
 from theodolite.core.rows import Row
+from theodolite.core.states import PRE_TRAINED
+
+if TYPE_CHECKING:
+    import pyarrow
 
 # Metrics that are the logarithm of another one, which tables print.
 LOGARITHMS = {"log_partition_isotropy": "partition_isotropy"}
+SEEDS = "fine-tuning seeds"
+# Fields of a row that a selector may give.
+SELECTED = ("model", "state", "task", "setting", "label", "layer")
+# Values of the fields of a row; a list means the mean over its values.
+Selector: TypeAlias = Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
+class Missing(LookupError):
+    """Something that a rule needs is absent, or not defined; the message says what."""
+
+
+@dataclass(frozen=True, eq=False)
+class Number:
+    """A number of one seed: its value in every resample of the items, and the variance from repetitions of what is random."""
+
+    value: float
+    items: Doubles | None = None
+    n: int = 0
+    units: str = ""
+    repeats: tuple[Component, ...] = ()
+
+
+# The numbers of each seed; under None one that all seeds share, such as that of the encoder before it is fine-tuned.
+BySeed: TypeAlias = Mapping[int | None, Number]
+
+
+@dataclass(frozen=True)
 class Estimate:
-    """A number and its 95 % interval.
+    """An effect with its sources of chance.
 
     Parameters
     ----------
     value
-        The number.
-    low, high
-        Its interval; None if it has none.
-    n
-        How many units it comes from.
-    how
-        What the interval covers, or that there is none.
-    by_seed
-        The values behind a mean over seeds, for differences that are paired by seed.
+        The effect.
+    components
+        The sources that its interval covers.
+    uncovered
+        Sources that were drawn once, or cannot be resampled.
+    remark
+        What else a reader must know.
+    bounds
+        An interval that does not come from the components.
     """
 
     value: float
-    low: float | None = None
-    high: float | None = None
-    n: int | None = None
-    how: str = ""
-    by_seed: Mapping[int, float] = field(default_factory=dict)
+    components: tuple[Component, ...] = ()
+    uncovered: tuple[str, ...] = ()
+    remark: str = ""
+    bounds: Interval | None = None
+
+    def interval(self, level: float = LEVEL) -> Interval:
+        return self.bounds if self.bounds is not None else component_interval(self.value, self.components, level=level)
 
     @property
-    def bounds(self) -> tuple[float, float] | None:
-        return None if self.low is None or self.high is None else (self.low, self.high)
-
-    def effect(self, name: str) -> Effect:
-        """The same under a name, as a verdict keeps it."""
-        return Effect(name=name, value=self.value, low=self.low, high=self.high, n=self.n, how=self.how)
-
-    def __str__(self) -> str:
-        interval = "" if self.bounds is None else f" [{self.bounds[0]:+.3g}, {self.bounds[1]:+.3g}]"
-        return f"{self.value:+.3g}{interval}"
+    def how(self) -> str:
+        """What the interval covers, what it does not, and what else is to know."""
+        sources = ", ".join(f"{part.n:,} {part.source}" for part in self.components)
+        parts = [f"over {sources}" if sources else "", f"not covered: {', '.join(self.uncovered)}" if self.uncovered else ""]
+        return "; ".join(filter(None, [*parts, self.remark]))
 
 
-def mean_estimate(values: Sequence[float] | Mapping[int, float], units: str) -> Estimate:
-    """The mean of a few values with Student's interval; a single value has none.
+def combined(function: Callable[..., Any], *numbers: Number) -> Number:
+    """A function of numbers, resample by resample; repetitions are not paired, and enter by the function's derivatives."""
+    values = [number.value for number in numbers]
+    value = float(function(*values))
+    items = None
+    if all(number.items is not None for number in numbers):
+        # Two numbers from different kinds of resamples cannot be combined, nor can their variances be added here.
+        same = len({len(cast("Doubles", number.items)) for number in numbers}) == 1
+        items = np.asarray(function(*(number.items for number in numbers))) if same else None
+    repeats: list[Component] = []
+    for at, number in enumerate(numbers):
+        step = 1e-6 * max(abs(number.value), 1e-3)
+        slope = (function(*[v + step * (i == at) for i, v in enumerate(values)]) - value) / step if number.repeats else 0.0
+        repeats += [replace(part, variance=part.variance * slope**2) for part in number.repeats]
+    units = " and ".join(dict.fromkeys(number.units for number in numbers if number.units))
+    return Number(value, items, max(number.n for number in numbers), units, tuple(repeats))
+
+
+def mean_number(numbers: Sequence[Number]) -> Number:
+    """The mean of numbers."""
+    return numbers[0] if len(numbers) == 1 else combined(lambda *values: sum(values) / len(values), *numbers)
+
+
+def aligned(*sides: BySeed) -> Iterator[tuple[int | None, tuple[Number, ...]]]:
+    """The numbers of all sides seed by seed, over the seeds that all of them have; one without a seed goes with every seed."""
+    seeds = [{seed for seed in side if seed is not None} for side in sides if None not in side]
+    for seed in sorted(set.intersection(*seeds)) if seeds else (None,):
+        yield seed, tuple(side[None if None in side else seed] for side in sides)
+
+
+def combined_by_seed(function: Callable[..., Any], *sides: BySeed) -> dict[int | None, Number]:
+    """A function of numbers, seed by seed."""
+    by_seed = {seed: combined(function, *numbers) for seed, numbers in aligned(*sides)}
+    if not by_seed:
+        raise Missing("a seed that both sides have")
+    return by_seed
+
+
+def estimate_of(by_seed: BySeed) -> Estimate:
+    """The mean over seeds: paired per-seed values with Student's t, the variance of items and of repetitions added below."""
+    numbers = list(by_seed.values())
+    values = np.array([number.value for number in numbers])
+    components: list[Component] = []
+    uncovered, remark = [], ""
+    if len(values) > 1:
+        spread = float(values.var(ddof=1))
+        components.append(Component(SEEDS, spread / len(values), len(values) - 1, len(values)))
+        remark = f"sd over seeds {math.sqrt(spread):.2g}"
+    elif None not in by_seed:
+        uncovered.append("one fine-tuning seed")
+    draws = [number.items for number in numbers]
+    if all(items is not None for items in draws) and draws:
+        # The same items are behind all seeds, so that their variance does not shrink with the number of seeds.
+        items = np.mean(np.array(draws), axis=0)
+        count = numbers[0].n
+        components.append(Component(numbers[0].units or "items", float(items.var()), max(1, count - 1), count))
+    else:
+        uncovered.append("items")
+    repeats: dict[str, list[Component]] = {}
+    for number in numbers:
+        for part in number.repeats:
+            repeats.setdefault(part.source, []).append(part)
+    for source, parts in repeats.items():
+        # Of all seeds together, not their mean: a state before fine-tuning has the same repetitions in all of them.
+        variance = sum(part.variance for part in parts) / len(numbers)
+        components.append(Component(source, variance, sum(part.degrees for part in parts), max(part.n for part in parts)))
+    return Estimate(float(values.mean()), tuple(components), tuple(uncovered), remark)
+
+
+class Records:
+    """Item-level records by name, indexed by what they are of.
 
     Parameters
     ----------
-    values
-        The values, or the values by seed, which the estimate then keeps.
-    units
-        What they are of, in the plural: seeds, layers, labels.
+    tables
+        The tables of a result, of which `draws` and `layouts` are read.
     """
-    by_seed = values if isinstance(values, Mapping) else {}
-    sample = list(values.values()) if isinstance(values, Mapping) else list(values)
-    low, high = student_interval(sample)
-    how = f"one of the {units}: no interval" if len(sample) < 2 else f"mean over {len(sample)} {units}, t-interval"
-    return Estimate(value=float(np.mean(sample)), low=low, high=high, n=len(sample), how=how, by_seed=by_seed)
 
+    def __init__(self, tables: Mapping[str, pyarrow.Table] | None = None) -> None:
+        self._tables = tables or {}
 
-def difference(after: Estimate | None, before: Estimate | None) -> Estimate | None:
-    """`after` minus `before`: paired if both have the same seeds, otherwise from the two intervals; None if one is missing.
+    @cached_property
+    def draws(self) -> dict[tuple[Any, ...], dict[str, Any]]:
+        """By metric, model, state, task, setting, layer, label and seed."""
+        keys = ("metric", *SELECTED, "seed")
+        return {tuple(record[key] for key in keys): record for record in self._records("draws")}
 
-    Two intervals are squared and added (Zou & Donner 2008), as if they were independent: wider than necessary if the same
-    sentences are behind both.
-    """
-    if after is None or before is None:
-        return None
-    seeds = sorted(set(after.by_seed) & set(before.by_seed))
-    if len(seeds) > 1:
-        return mean_estimate({seed: after.by_seed[seed] - before.by_seed[seed] for seed in seeds}, "paired seeds")
-    value = after.value - before.value
-    if after.bounds is None and before.bounds is None:
-        return Estimate(value=value, how="point values, no interval")
-    a, b = after.bounds or (after.value, after.value), before.bounds or (before.value, before.value)
-    caveat = "" if after.bounds and before.bounds else "; one of them has none"
-    return Estimate(
-        value=value,
-        low=value - math.hypot(after.value - a[0], b[1] - before.value),
-        high=value + math.hypot(a[1] - after.value, before.value - b[0]),
-        n=after.n,
-        how=f"both intervals, squared and added{caveat} ({after.how or before.how})",
-    )
+    @cached_property
+    def layouts(self) -> list[dict[str, Any]]:
+        """The layouts of labels."""
+        return list(self._records("layouts"))
 
-
-def magnitude(estimate: Estimate) -> Estimate:
-    """The absolute value of an estimate and of its interval."""
-    low = high = None
-    if estimate.bounds is not None:
-        near, high = sorted(map(abs, estimate.bounds))
-        # An interval around 0 has its smallest size in the middle and not at one of its ends.
-        low = 0.0 if estimate.bounds[0] <= 0 <= estimate.bounds[1] else near
-    by_seed = {seed: abs(value) for seed, value in estimate.by_seed.items()}
-    return replace(estimate, value=abs(estimate.value), low=low, high=high, by_seed=by_seed)
-
-
-def rank_correlation(first: Sequence[float], second: Sequence[float], units: str) -> Estimate | None:
-    """Spearman's correlation with the interval of Fisher's z; None for fewer than three pairs, or if one side is constant."""
-    from scipy.stats import spearmanr
-
-    n = len(first)
-    if n < 3 or len(set(first)) < 2 or len(set(second)) < 2:
-        return None
-    value = float(spearmanr(first, second).statistic)
-    low, high = spearman_interval(value, n)
-    how = f"Spearman over {n} {units}" + (": too few for an interval" if low is None else ", Fisher's z")
-    return Estimate(value=value, low=low, high=high, n=n, how=how)
+    def _records(self, name: str) -> Iterable[dict[str, Any]]:
+        table = self._tables.get(name)
+        if table is None:
+            return []
+        columns = {column: table[column].to_pylist() for column in table.column_names}
+        return (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Rows of one source: the measured rows of a model, or what one or more tables print of it.
+    """Rows and records of one source: what was measured of a model, or what one or more tables print of it.
 
     Parameters
     ----------
@@ -131,14 +193,12 @@ class Evidence:
         What the source is called in a verdict.
     rows
         The rows.
+    records
+        The item-level records behind them; printed rows have none.
     printed
-        Whether they are printed ones, which have no intervals.
-    decide
-        The command that would decide a claim that these rows leave open.
+        Whether they are printed ones.
     score
         The metric that the word "score" stands for in each task.
-    repeats
-        How many repetitions are behind a metric's `_sd` row.
     halves
         Half a unit of the last printed digit of each row.
     widths
@@ -147,28 +207,49 @@ class Evidence:
 
     source: str
     rows: tuple[Row, ...]
+    records: Records = field(default_factory=Records)
     printed: bool = False
-    decide: str = ""
     score: Mapping[str, str] = field(default_factory=dict)
-    repeats: Mapping[str, int] = field(default_factory=dict)
     halves: Mapping[Row, float] = field(default_factory=dict)
     widths: Mapping[str, int] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def models(self) -> list[str]:
         """The models, in the order of the rows."""
         return list(dict.fromkeys(row.model for row in self.rows))
 
+    @cached_property
+    def by_metric(self) -> dict[str, list[Row]]:
+        """The rows of each metric."""
+        rows: dict[str, list[Row]] = {}
+        for row in self.rows:
+            rows.setdefault(row.metric, []).append(row)
+        return rows
+
     def of_model(self, model: str) -> Evidence:
         """The same with the rows of one model."""
         return replace(self, rows=tuple(row for row in self.rows if row.model == model))
+
+    def models_of(self, name: str, families: Mapping[str, str]) -> list[str]:
+        """The models that `@larger`, `@smaller` or the name of a family after an @ stand for."""
+        if name in ("@larger", "@smaller"):
+            sizes = {model: self.widths.get(model) or max((row.d or 0 for row in self.rows if row.model == model), default=0)
+                     for model in self.models}  # fmt: skip
+            if len(set(sizes.values())) < 2:
+                raise Missing("models of two sizes")
+            return [max(sizes, key=sizes.__getitem__) if name == "@larger" else min(sizes, key=sizes.__getitem__)]
+        pattern = families[name.removeprefix("@")]
+        models = [model for model in self.models if re.search(pattern, model, re.IGNORECASE)]
+        if not models:
+            raise Missing(f"a model of the family {name.removeprefix('@')} (by its name)")
+        return models
 
     def find(self, metric: str, **fields: Any) -> list[Row]:
         """Rows of a metric whose fields have these values; "score" is the task's own metric."""
         head, _, rest = metric.partition("_")
         if head == "score":
             metric = "_".join(filter(None, [self.score.get(fields.get("task") or "", head), rest]))
-        rows = [row for row in self.rows if row.metric == metric and all(getattr(row, k) == v for k, v in fields.items())]
+        rows = [row for row in self.by_metric.get(metric, ()) if all(getattr(row, k) == v for k, v in fields.items())]
         if not rows and metric in LOGARITHMS:  # tables print I, and the rules compare log I
             rows = [_logarithm(row, metric) for row in self.find(LOGARITHMS[metric], **fields)]
         return rows
@@ -179,46 +260,69 @@ class Evidence:
         candidates = list(rows)
         whole = [row for row in candidates if row.layer is None]
         final: dict[tuple[Any, ...], Row] = {}
-        for row in whole or [row for row in candidates if row.layer == self._depth(row.task)]:
+        for row in whole or [row for row in candidates if row.layer == self.depth(row.model, row.task)]:
             key = (row.model, row.state, row.task, row.setting, row.seed, row.label)
             if key not in final or _step(row) >= _step(final[key]):
                 final[key] = row
         return list(final.values())
 
-    def estimate(self, metric: str, **fields: Any) -> Estimate | None:
-        """One number at the last layer, or at `layer`: the mean over seeds if there are several; None if there is no row."""
+    def depth(self, model: str, task: str) -> int | None:
+        """The last layer of a model that has rows in a task."""
+        return self._depths.get((model, task))
+
+    @cached_property
+    def _depths(self) -> dict[tuple[str, str], int]:
+        depths: dict[tuple[str, str], int] = {}
+        for row in self.rows:
+            if row.layer is not None:
+                depths[row.model, row.task] = max(row.layer, depths.get((row.model, row.task), 0))
+        return depths
+
+    def numbers(self, metric: str, selector: Selector) -> BySeed:
+        """The number of every seed at the last layer, or at `layer`; a list in the selector is a mean over its values.
+
+        Raises
+        ------
+        Missing
+            There is no such number, or it is not defined.
+        """
+        lists = {name: value for name, value in selector.items() if isinstance(value, (list, tuple))}
+        sides = [self._one(metric, {**selector, **dict(zip(lists, values, strict=True))}) for values in product(*lists.values())]
+        return combined_by_seed(lambda *values: sum(values) / len(values), *sides) if len(sides) > 1 else sides[0]
+
+    def _one(self, metric: str, fields: Selector) -> BySeed:
         rows = self.find(metric, **fields)
-        if fields.get("layer") is not None:  # a layer that was asked for must not be dropped because there is a deeper one
-            rows = [replace(row, layer=None) for row in rows]
-        by_seed = {row.seed: row for row in self.final(rows) if math.isfinite(row.value)}
-        if not by_seed:
-            return None
-        if len(by_seed) == 1:
-            return self._single(next(iter(by_seed.values())))
-        # A row without a seed among rows with one cannot be paired with anything.
-        return mean_estimate({seed: row.value for seed, row in by_seed.items() if seed is not None}, "seeds")
+        layer = fields.get("layer")
+        if layer is None:
+            final = self.final(rows)
+        else:  # must not be dropped because there is a deeper one
+            last = max((row.step or 0 for row in rows), default=0)
+            final = [row for row in rows if row.step in (None, last)]
+        name = ", ".join([metric, *(str(value) for value in fields.values() if value not in ("", None))])
+        defined = [row for row in final if math.isfinite(row.value)]
+        if not defined:
+            reasons = filter(None, (row.reason for row in final))
+            reason = next(reasons, "")
+            raise Missing(f"{name} (not defined: {reason})" if reason else name)
+        if len({row.seed for row in defined}) < len(defined):
+            raise Missing(f"one {name} for each seed (there are several: say more in the selector)")
+        numbers = {row.seed: self._number(row) for row in defined}
+        # An encoder before fine-tuning has no seed of its own; that of its rows is that of their samples.
+        alone = len(numbers) == 1 and (defined[0].state == PRE_TRAINED or self.printed)
+        return {None: next(iter(numbers.values()))} if alone else numbers
 
-    def undefined(self, metric: str, **fields: Any) -> str:
-        """Why a number is nan; empty if it is not, or was not measured."""
-        return next((row.reason for row in self.final(self.find(metric, **fields)) if math.isnan(row.value)), "")
-
-    def _single(self, row: Row) -> Estimate:
-        low, high, n, how = row.low, row.high, row.n, "as measured"
-        if low is None or high is None:
-            how = "as printed, no interval" if self.printed else "no interval"
-            names = ("state", "task", "setting", "seed", "label", "model", *(() if row.layer is None else ("layer",)))
-            spreads = self.find(f"{row.metric}_sd", **{name: getattr(row, name) for name in names})
-            deviations = [spread.value for spread in spreads if math.isfinite(spread.value)]
-            # How many repetitions are behind a printed deviation is not known, so it gives no interval.
-            repeats = 0 if self.printed else self.repeats.get(row.metric, 0)
-            if repeats > 1 and deviations:
-                low, high = standard_error_interval(row.value, deviations[-1] / math.sqrt(repeats), repeats - 1)
-                n, how = repeats, f"{repeats} initialisations, t-interval"
-        by_seed = {} if row.seed is None else {row.seed: row.value}
-        return Estimate(value=row.value, low=low, high=high, n=n, how=how, by_seed=by_seed)
-
-    def _depth(self, task: str) -> int | None:
-        return max((row.layer for row in self.rows if row.layer is not None and row.task == task), default=None)
+    def _number(self, row: Row) -> Number:
+        record = self.records.draws.get((row.metric, *(getattr(row, name) for name in SELECTED), row.seed))
+        if record is None:
+            return Number(row.value)
+        repeats = np.asarray(record["repeats"] or [], dtype=np.float64)
+        parts: tuple[Component, ...] = ()
+        if len(repeats) > 1:
+            variance = float(repeats.var(ddof=1)) / len(repeats)
+            parts = (Component(record["repeated"], variance, len(repeats) - 1, len(repeats)),)
+        items = np.asarray(record["items"], dtype=np.float64)
+        # Resampled values may be lower or higher on average than the value itself: what counts is how they vary.
+        return Number(row.value, items - items.mean() + row.value, record["n"], record["units"], parts)
 
 
 def _step(row: Row) -> float:
@@ -226,5 +330,4 @@ def _step(row: Row) -> float:
 
 
 def _logarithm(row: Row, metric: str) -> Row:
-    value, low, high = (None if x is None else math.log(x) if x > 0 else -math.inf for x in (row.value, row.low, row.high))
-    return replace(row, metric=metric, value=cast("float", value), low=low, high=high)
+    return replace(row, metric=metric, value=math.log(row.value) if row.value > 0 else -math.inf)

@@ -6,15 +6,18 @@ import math
 import shlex
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from theodolite.core.result import Judged, Verdict
+from theodolite.core.result import Judged, Result, Verdict
 from theodolite.core.rows import Row
 from theodolite.core.states import PRE_TRAINED
-from theodolite.studies.claims.evidence import Evidence
-from theodolite.studies.claims.rules import RULES
+from theodolite.studies.claims.evidence import Evidence, Records
+from theodolite.studies.claims.rules import RULES, ClaimedEffect, judge
 from theodolite.studies.spec import Claim, PrintedTable, PrintedValue, StudySpec
+
+if TYPE_CHECKING:
+    import pyarrow
 
 # What a run is called among the sources of printed numbers.
 MEASURED = "measured here"
@@ -49,14 +52,42 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A run checked again: every printed number next to the measured ones, and the verdicts on the claims."""
+    """A run checked again: every printed number next to the measured ones, and the verdicts on the claims.
+
+    `quick` says whether the run used the small sizes, which decide nothing for good; `result` is the run with these verdicts.
+    """
 
     comparisons: tuple[Comparison, ...]
     verdicts: tuple[Verdict, ...]
+    quick: bool = False
+    result: Result | None = None
 
 
-def judge_claims(spec: StudySpec, rows: Sequence[Row], *, own_tasks: Mapping[str, str] | None = None) -> list[Verdict]:
-    """A verdict for each claim and each model in the rows; a rule that compares models gives one for all of them.
+@dataclass(frozen=True, kw_only=True)
+class Rerun:
+    """How the user called the run, so that a command for what is missing can be pasted.
+
+    Parameters
+    ----------
+    models
+        What the user gave for each model, by the model's name in rows.
+    options
+        Further options as text, such as `--data ./data --to runs`.
+    """
+
+    models: Mapping[str, str] = field(default_factory=dict)
+    options: str = ""
+
+
+def judge_claims(
+    spec: StudySpec,
+    rows: Sequence[Row],
+    records: Mapping[str, pyarrow.Table] | None = None,
+    *,
+    own_tasks: Mapping[str, str] | None = None,
+    rerun: Rerun | None = None,
+) -> list[Verdict]:
+    """A verdict for each claim and each model in the rows; a claim that compares models has one for all of them.
 
     Parameters
     ----------
@@ -64,68 +95,104 @@ def judge_claims(spec: StudySpec, rows: Sequence[Row], *, own_tasks: Mapping[str
         The study.
     rows
         What was measured; rows of other studies are left out.
+    records
+        The item-level records behind the rows.
     own_tasks
         The metric of each task that the run was given in place of the study's. Claims over several tasks are then judged over
         the tasks that were measured.
+    rerun
+        How the user called the run.
     """
-    by_model = _rows_by_model(spec, rows)
-    together = {", ".join(by_model): tuple(row for own in by_model.values() for row in own)}
+    own = _own_rows(spec, rows)
+    models = list(dict.fromkeys(row.model for row in own))
+    whole = Evidence(source="measured", rows=tuple(own), records=Records(records), score={**spec.score, **(own_tasks or {})})
+    by_model = {model: whole.of_model(model) for model in models}
+    tasks = list(dict.fromkeys(row.task for row in own if row.task)) if own_tasks else []
     verdicts = []
     for claim in spec.claims:
-        printed, is_of_models = _judge_printed(spec, claim), RULES[claim.rule].scope == "models"
-        for model, own in (together if is_of_models or not by_model else by_model).items():
-            measured = _judge_measured(spec, claim, own, model, own_tasks or {})
+        printed = _judge_printed(spec, claim)
+        for model, evidence in ({", ".join(models): whole} if claim.scope == "models" or not models else by_model).items():
+            command = _command(spec, claim, [model] if model in by_model else models, rerun or Rerun())
+            primary, secondary = (tuple(_on_tasks(effect, tasks) for effect in each) for each in (claim.primary, claim.secondary))
+            measured = judge(evidence, primary, secondary, command=command)
             about = {"claim": claim.id, "title": claim.title, "rule": claim.criterion, "model": model}
             verdicts.append(Verdict(**about, measured=measured, printed=printed))
     return verdicts
 
 
+def chance_note(verdicts: Sequence[Verdict]) -> str:
+    """How many false verdicts chance alone would give; empty if nothing was judged."""
+    judged = sum(verdict.measured.outcome in ("supported", "contradicted", "inconclusive") for verdict in verdicts)
+    if not judged:
+        return ""
+    return f"Of {judged} claims judged, each at 5 %, chance alone would give up to {0.05 * judged:.1f} false verdicts."
+
+
+def _on_tasks(effect: ClaimedEffect, tasks: Sequence[str]) -> ClaimedEffect:
+    own = bool(tasks) and "tasks" in effect.parameters
+    return replace(effect, parameters={**effect.parameters, "tasks": tasks}) if own else effect
+
+
+def _command(spec: StudySpec, claim: Claim, models: Sequence[str], rerun: Rerun) -> str:
+    """The claim's command with the user's own study, models and options."""
+    places = [shlex.quote(rerun.models.get(model, model)) for model in models if model] or ["MODEL"]
+    command = claim.decide.replace("{study}", shlex.quote(spec.reference)).replace("{model}", " --model ".join(places))
+    return " ".join(filter(None, [command, rerun.options]))
+
+
 def audit_tables(spec: StudySpec) -> dict[str, tuple[Judged, ...]]:
     """What each of the study's audits finds in the printed tables, by the audit's id."""
-    return {audit.id: _judge_printed(spec, audit) for audit in spec.audits}
+    return {
+        audit.id: tuple(
+            RULES[audit.rule].function(_printed_evidence(spec, " + ".join(group), _values(spec, group)), **audit.parameters)
+            for group in audit.printed
+        )
+        for audit in spec.audits
+    }
 
 
 def study_notes(spec: StudySpec) -> list[str]:
     """The study's notes, and what its audits find wrong in the printed tables."""
     titles, audits = {audit.id: audit.title for audit in spec.audits}, audit_tables(spec)
-    wrong = [(titles[id], judged.why) for id in audits for judged in audits[id] if judged.outcome == "does not hold"]
+    wrong = [(titles[id], judged.why) for id in audits for judged in audits[id] if judged.outcome == "disagrees"]
     return [*spec.notes, *(f"{title}: {why}." for title, why in wrong)]
 
 
-def _rows_by_model(spec: StudySpec, rows: Sequence[Row]) -> dict[str, tuple[Row, ...]]:
+def _own_rows(spec: StudySpec, rows: Sequence[Row]) -> list[Row]:
     own = [row for row in rows if row.study in ("", spec.name)]
+    if rows and not own:
+        others = ", ".join(sorted({row.study for row in rows}))
+        raise ValueError(f"the rows are of the study {others}, not of {spec.name}; give rows of {spec.name}, or check that study")
+    return own
+
+
+def _rows_by_model(spec: StudySpec, rows: Sequence[Row]) -> dict[str, tuple[Row, ...]]:
+    own = _own_rows(spec, rows)
     return {model: tuple(row for row in own if row.model == model) for model in dict.fromkeys(row.model for row in own)}
 
 
-def _judge_measured(spec: StudySpec, claim: Claim, rows: tuple[Row, ...], model: str, own_tasks: Mapping[str, str]) -> Judged:
-    decide = claim.decide.replace("{model}", model or "MODEL").replace("{study}", shlex.quote(spec.reference))
-    if not rows:
-        return Judged(source="measured", outcome="not decidable here", why=f"nothing was measured; to decide it: {decide}")
-    parameters, score = dict(claim.parameters), {**spec.score, **own_tasks}
-    if own_tasks and "tasks" in parameters:
-        parameters["tasks"] = list(dict.fromkeys(row.task for row in rows if row.task))
-    evidence = Evidence(source="measured", rows=rows, decide=decide, score=score, repeats=spec.repeats)
-    return RULES[claim.rule].judge(evidence, **parameters)
-
-
 def _judge_printed(spec: StudySpec, claim: Claim) -> tuple[Judged, ...]:
-    rule, verdicts = RULES[claim.rule], []
+    verdicts = []
     for group in claim.printed:
-        values = [value for value in spec.printed if value.source in group]
+        values = _values(spec, group)
         whole = _printed_evidence(spec, " + ".join(group), values)
-        if rule.scope == "models":
-            verdicts.append(rule.judge(whole, **claim.parameters))
+        if claim.scope == "models":
+            verdicts.append(judge(whole, claim.primary))
             continue
         for model in whole.models:
-            own = _printed_evidence(spec, f"{whole.source}, {model}", (value for value in values if value.row.model == model))
-            verdict = rule.judge(own, **claim.parameters)
-            # A table that lacks what the rule needs says less than the sentence of the text that comes below.
-            if verdict.outcome != "not decidable here" or not claim.stated:
+            own = [value for value in values if value.row.model == model]
+            verdict = judge(_printed_evidence(spec, f"{whole.source}, {model}", own), claim.primary, claim.secondary)
+            # A table that lacks what the claim needs says less than the sentence of the text that comes below.
+            if verdict.outcome != "not printed" or not claim.stated:
                 verdicts.append(verdict)
     if claim.stated:
-        why = f"the text states, without the numbers that the rule needs: {claim.stated}"
-        verdicts.append(Judged(source=f"{spec.source} text", outcome="not decidable here", why=why))
+        why = f"the text states, without the numbers that the claim needs: {claim.stated}"
+        verdicts.append(Judged(source=f"{spec.source} text", outcome="not printed", why=why))
     return tuple(verdicts)
+
+
+def _values(spec: StudySpec, group: Sequence[str]) -> list[PrintedValue]:
+    return [value for value in spec.printed if value.source in group]
 
 
 def _printed_evidence(spec: StudySpec, source: str, values: Iterable[PrintedValue]) -> Evidence:

@@ -1,37 +1,42 @@
-"""Rules: functions of evidence that decide a claim, by name; and how the parts of a claim add up to an outcome."""
+"""Rules by name: functions of evidence that give an effect; and how the effects of a claim add up to a verdict."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from theodolite.core.intervals import LEVEL, units_needed
+from theodolite.core.numbers import short_number
 from theodolite.core.result import Effect, Judged, Outcome
-from theodolite.studies.claims.evidence import Estimate, Evidence
+from theodolite.studies.claims.evidence import Estimate, Evidence, Missing
 
-Judge: TypeAlias = Callable[..., Judged]
-Scope: TypeAlias = Literal["model", "models"]
-Support: TypeAlias = Literal["for", "against", "unclear", "undefined", "missing"]
-Need: TypeAlias = Literal["all", "most"]
+Side: TypeAlias = Literal["above", "below", "inside"]
+SIDES: tuple[Side, ...] = ("above", "below", "inside")
+# Where an effect is: on the claimed side, on the other one, on neither for certain, or only by its scale.
+Place: TypeAlias = Literal["for", "against", "open", "scale"]
 # Names of tasks, states, settings or metrics, in the order that a study's file has them in.
 Names: TypeAlias = Sequence[str]
 
-# How many parts of each kind a sentence names; the effects hold them all.
-MOST_NAMED = 6
+# Two one-sided tests at 5 %, for an effect that is claimed to be inside a margin.
+INSIDE_LEVEL = 0.90
+# Equal numbers may differ by this much in their last digits.
+ROUNDING = 1e-9
+SCALE_ALONE = "scale alone could explain it"
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A registered rule: its function, and whether it sees the rows of one model or of all of them."""
+    """A registered function: of an effect, or of a whole judgement of printed tables (an audit)."""
 
-    judge: Judge
-    scope: Scope
+    function: Callable[..., Any]
+    is_audit: bool = False
 
     def fault(self, parameters: Mapping[str, Any]) -> str:
         """What is wrong with the names of parameters; empty if nothing is."""
         # All but the evidence, which comes first.
-        options = dict(list(inspect.signature(self.judge).parameters.items())[1:])
+        options = dict(list(inspect.signature(self.function).parameters.items())[1:])
         if unknown := next((name for name in parameters if name not in options), ""):
             return f"takes no parameter {unknown!r}; it takes {', '.join(options)}"
         required = [name for name, parameter in options.items() if parameter.default is inspect.Parameter.empty]
@@ -43,162 +48,187 @@ class Rule:
 RULES: dict[str, Rule] = {}
 
 
-def rule(name: str, *, scope: Scope = "model") -> Callable[[Judge], Judge]:
-    """Register a rule: a function of the evidence, whose options are the parameters that a study's file sets.
+def rule(name: str, *, audit: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function of the evidence, whose options are the parameters that a study's file sets.
 
     Parameters
     ----------
     name
         What a study's file calls it.
-    scope
-        Whether it sees the rows of one model at a time or of all models.
+    audit
+        Whether it judges printed tables as a whole; otherwise it returns the `Estimate` of one effect, or raises `Missing`.
     """
 
-    def register(judge: Judge) -> Judge:
-        RULES[name] = Rule(judge, scope)
-        return judge
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        RULES[name] = Rule(function, audit)
+        return function
 
     return register
 
 
-@dataclass(frozen=True)
-class Part:
-    """One quantity that a claim expects on one side of 0.
+@dataclass(frozen=True, kw_only=True)
+class ClaimedEffect:
+    """An effect that a claim declares, and where it expects it.
 
     Parameters
     ----------
     name
         What it is called in a sentence.
-    estimate
-        The quantity; None if there is no number.
-    rises
-        Whether the claim expects it above 0, rather than below.
-    undefined
-        Why the quantity does not exist.
-    missing
-        What would have to be measured to have it, if that is not its name.
+    rule, parameters
+        The registered rule that computes it, and its parameters.
+    side, boundary
+        "above" or "below" the boundary, or "inside" plus and minus the boundary.
+    scale
+        `metric` and `boundary` of the same effect at unit scale, which must agree with it; empty if scale does not matter.
     """
 
     name: str
-    estimate: Estimate | None = None
-    rises: bool = True
-    undefined: str = ""
-    missing: str = ""
+    rule: str
+    parameters: Mapping[str, Any]
+    side: str = "above"
+    boundary: float = 0.0
+    scale: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def support(self) -> Support:
-        """An interval that contains 0 is no support; without an interval the value itself decides."""
-        if self.estimate is None:
-            return "undefined" if self.undefined else "missing"
-        sign = 1 if self.rises else -1  # turns the claimed side to above 0
-        if self.estimate.bounds is None:
-            return "for" if sign * self.estimate.value > 0 else "against"
-        near, far = sorted(sign * bound for bound in self.estimate.bounds)
-        return "for" if near > 0 else "against" if far < 0 else "unclear"
+    def level(self) -> float:
+        """Coverage of its interval."""
+        return INSIDE_LEVEL if self.side == "inside" else LEVEL
 
-    def __str__(self) -> str:
-        return self.name if self.estimate is None else f"{self.name} {self.estimate}"
+    @property
+    def claimed(self) -> str:
+        """Where the claim expects it, in words."""
+        return f"{self.side} {'±' if self.side == 'inside' else ''}{short_number(self.boundary)}"
+
+    def estimate(self, evidence: Evidence) -> Estimate:
+        """The effect.
+
+        Raises
+        ------
+        Missing
+            Something that it needs is absent.
+        """
+        estimate = RULES[self.rule].function(evidence, **self.parameters)
+        assert isinstance(estimate, Estimate)
+        return estimate
+
+    def place(self, estimate: Estimate, *, point: bool = False) -> Place:
+        """On which side the interval is; with `point`, as for printed numbers, the value itself."""
+        low, high = (estimate.value, estimate.value) if point else estimate.interval(self.level)
+        if low is None or high is None:  # a number without an interval is not an exact one
+            return "open"
+        if self.side == "inside":
+            inside = -self.boundary < low and high < self.boundary
+            outside = low > self.boundary or high < -self.boundary or (point and not inside)
+            return "for" if inside else "against" if outside else "open"
+        above, below = low > self.boundary + ROUNDING, high < self.boundary - ROUNDING
+        claimed, other = (above, below) if self.side == "above" else (below, above)
+        return "for" if claimed else "against" if other else "open"
+
+    def checked_place(self, evidence: Evidence, estimate: Estimate) -> Place:
+        """The same, and "scale" if the effect at unit scale is not on that side too."""
+        place = self.place(estimate)
+        if place == "open" or not self.scale:
+            return place
+        same = ClaimedEffect(
+            name=self.name,
+            rule=self.rule,
+            parameters=_with_metric(self.parameters, self.scale["metric"]),
+            side=self.side,
+            boundary=float(self.scale.get("boundary", self.boundary)),
+        )
+        try:
+            return place if same.place(same.estimate(evidence)) == place else "scale"
+        except Missing:
+            return "scale"
+
+    def distance(self, estimate: Estimate) -> float:
+        """How far the effect is from the boundary that its interval crosses."""
+        return abs(abs(estimate.value) - self.boundary) if self.side == "inside" else abs(estimate.value - self.boundary)
+
+    def shown(self, estimate: Estimate, *, primary: bool, printed: bool) -> Effect:
+        """The effect as a verdict keeps it."""
+        low, high = (None, None) if printed else estimate.interval(self.level)
+        n = max((part.n for part in estimate.components), default=None)
+        how = "as printed" if printed else estimate.how
+        about = {"name": self.name, "primary": primary, "claimed": self.claimed if primary else ""}
+        return Effect(value=estimate.value, low=low, high=high, n=n, how=how, **about)  # type: ignore[arg-type]
 
 
-def absent_part(evidence: Evidence, name: str, metric: str, numbers: Mapping[str, Estimate | None], **fields: Any) -> Part:
-    """The part of a change between states of which one or both have no number: not defined, or else missing.
-
-    Parameters
-    ----------
-    evidence
-        Where the numbers were looked for.
-    name
-        What the change is called in a sentence.
-    metric, fields
-        The metric and the fields of its rows.
-    numbers
-        The number of each state, or None.
-    """
-    states = [state for state, number in numbers.items() if number is None]
-    reasons = filter(None, (evidence.undefined(metric, **fields, state=state) for state in states))
-    return Part(name, undefined="; ".join(reasons), missing=f"{name}, {' and '.join(states)}")
+def _with_metric(parameters: Mapping[str, Any], metric: str) -> dict[str, Any]:
+    return {**parameters, "metric": metric}
 
 
-def conclude(
-    evidence: Evidence, parts: Sequence[Part], *, need: Need = "all", remark: str = "", secondary: Iterable[Effect] = ()
+def judge(
+    evidence: Evidence, primary: Sequence[ClaimedEffect], secondary: Sequence[ClaimedEffect] = (), *, command: str = ""
 ) -> Judged:
-    """The outcome that the parts give, in one sentence with their figures.
-
-    A part that is not defined does not count; one that is missing leaves the claim open unless the others settle it. Printed
-    tables are judged by what they print.
+    """The verdict on a claim: by its primary effects alone; the secondary ones are shown.
 
     Parameters
     ----------
     evidence
-        What the parts were taken from.
-    parts
-        The quantities that decide.
-    need
-        Whether all of them or more than half must be for the claim.
-    remark
-        What is added to the sentence.
-    secondary
-        Effects that are shown but do not decide.
+        What was measured, or is printed.
+    primary, secondary
+        The effects that decide, and those that do not.
+    command
+        What would measure what is missing.
     """
-    effects = [part.estimate.effect(part.name) for part in parts if part.estimate is not None]
-    outcome = outcome_of([part.support for part in parts], need=need, printed=evidence.printed)
-    sentence = _sentence(parts, "not printed" if evidence.printed else "missing")
-    return judgement(evidence, outcome, sentence + remark, [*effects, *secondary])
+    estimates, missing = [], []
+    for effect in primary:
+        try:
+            estimates.append((effect, effect.estimate(evidence)))
+        except Missing as error:
+            missing.append(str(error))
+    shown = [effect.shown(estimate, primary=True, printed=evidence.printed) for effect, estimate in estimates]
+    for effect in secondary:
+        try:
+            shown.append(effect.shown(effect.estimate(evidence), primary=False, printed=evidence.printed))
+        except Missing:
+            continue
+    if evidence.printed:
+        return Judged(source=evidence.source, effects=tuple(shown), **_printed_outcome(estimates, missing))
+    places = [effect.checked_place(evidence, estimate) for effect, estimate in estimates]
+    outcome: Outcome = "supported"
+    if "against" in places:  # settles it, whatever is missing
+        outcome = "contradicted"
+    elif missing:
+        outcome = "not measured"
+    elif set(places) != {"for"}:
+        outcome = "inconclusive"
+    parts = [_phrase(effect, estimate, place) for (effect, estimate), place in zip(estimates, places, strict=True)]
+    if missing:
+        parts.append(f"missing: {'; '.join(dict.fromkeys(missing))}")
+    uncovered = dict.fromkeys(source for _, estimate in estimates for source in estimate.uncovered)
+    if uncovered and outcome != "not measured":
+        parts.append(f"not covered: {', '.join(uncovered)}")
+    needed = command if outcome in ("not measured", "inconclusive") else ""
+    return Judged(source=evidence.source, outcome=outcome, why="; ".join(parts), effects=tuple(shown), command=needed)
 
 
-def judgement(evidence: Evidence, outcome: Outcome, why: str, effects: Iterable[Effect] = ()) -> Judged:
-    """The verdict on one source; says that printed rows have no intervals, and how an open claim could be decided."""
-    effects = tuple(effects)
-    if outcome == "not decidable here" and evidence.decide and not evidence.printed:
-        why += f"; to decide it: {evidence.decide}"
-    # A reader must not take a point value for a measured certainty.
-    if evidence.printed and effects:
-        why += "; point values as printed, without intervals"
-    elif effects and all(effect.low is None for effect in effects):
-        why += "; the rows have no intervals"
-    return Judged(source=evidence.source, outcome=outcome, why=why, effects=effects)
+def _printed_outcome(estimates: Sequence[tuple[ClaimedEffect, Estimate]], missing: Sequence[str]) -> dict[str, Any]:
+    """What a table says, which has no intervals: it agrees if all that it prints of the claim is on the claimed side."""
+    places = [effect.place(estimate, point=True) for effect, estimate in estimates]
+    parts = [
+        f"{effect.name} {estimate.value:+.3g}" + f" ({estimate.remark})" * bool(estimate.remark) for effect, estimate in estimates
+    ]
+    parts += [f"not printed: {'; '.join(dict.fromkeys(missing))}"] if missing else []
+    agrees = "disagrees" if any(place != "for" for place in places) else "agrees" if places else "not printed"
+    return {"outcome": agrees, "why": "; ".join(parts)}
 
 
-def outcome_of(supports: Sequence[Support], *, need: Need = "all", printed: bool = False) -> Outcome:
-    """What follows from the parts: three-valued logic over those that are defined."""
-    # What is not defined is left out of all counts: it can speak neither for nor against a claim.
-    count = {kind: supports.count(kind) for kind in ("for", "against", "unclear", "missing")}
-    if printed:  # what a table leaves out cannot be measured again, so it must not keep the claim open
-        count["missing"] = 0
-    total = sum(count.values())
-    if not total:
-        return "not decidable here"
-    if need == "most":
-        if 2 * count["for"] > total:
-            return "holds"
-        # Settled only if it would stay so, were all that is missing for the claim.
-        return "does not hold" if 2 * (count["for"] + count["missing"]) <= total else "not decidable here"
-    if count["against"]:  # settles it, whatever is missing
-        return "does not hold"
-    if count["missing"]:
-        return "not decidable here"
-    return "does not hold" if count["unclear"] else "holds"
-
-
-def _sentence(parts: Sequence[Part], missing: str) -> str:
-    kinds: tuple[Support, ...] = ("for", "against", "unclear", "undefined", "missing")
-    groups = {kind: [part for part in parts if part.support == kind] for kind in kinds}
-    counted = sum(len(groups[kind]) for kind in kinds[:3])
-    phrases = [f"{len(groups['for'])} of {counted} as claimed{_listed(groups['for'])}"] if counted else []
-    if groups["against"]:
-        phrases.append(f"contradicting{_listed(groups['against'])}")
-    if groups["unclear"]:
-        phrases.append(f"no support, because the interval contains 0{_listed(groups['unclear'])}")
-    if groups["undefined"]:
-        reasons = (f"{part.name} ({part.undefined})" for part in groups["undefined"][:MOST_NAMED])
-        phrases.append(f"not defined: {'; '.join(reasons)}")
-    if groups["missing"]:
-        phrases.append(f"{missing}: {', '.join(part.missing or part.name for part in groups['missing'][:MOST_NAMED])}")
-    return "; ".join(phrases) or "nothing to judge"
-
-
-def _listed(parts: Sequence[Part]) -> str:
-    if not parts:
-        return ""
-    more = len(parts) - MOST_NAMED
-    return f": {', '.join(map(str, parts[:MOST_NAMED]))}" + (f" and {more} more" if more > 0 else "")
+def _phrase(effect: ClaimedEffect, estimate: Estimate, place: Place) -> str:
+    """One effect in words: its value and interval, and for an open one what would decide it."""
+    low, high = estimate.interval(effect.level)
+    interval = "without an interval" if low is None else f"[{low:+.3g}, {high:+.3g}]"
+    text = f"{effect.name} {estimate.value:+.3g} {interval}, claimed {effect.claimed}"
+    if place == "scale":
+        return f"{text}: {SCALE_ALONE}"
+    if place != "open":
+        return text
+    if low is None:
+        return f"{text}: {' and '.join(estimate.uncovered) or 'nothing'} drawn once gives none"
+    if estimate.bounds is not None:
+        return text
+    more = units_needed(effect.distance(estimate), estimate.components, level=effect.level)
+    if more is None:
+        return f"{text}: too small an effect to be decided by more units"
+    return f"{text}: about {more[1]:,} more {more[0]} would decide it"

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from theodolite.core.rows import Row
 from theodolite.core.states import FINE_TUNED, ISOLAYER, PRE_TRAINED
+from theodolite.metrics.registry import METRICS
 from theodolite.spaces.space import Origin, Space
+from theodolite.studies.measures.item_records import DRAWS, Draws, Recorder, jackknife_draws, resampled_items
 from theodolite.studies.steps import Action, Work
 from theodolite.tasks.examples import Examples
+from theodolite.tasks.scores import score
+
+if TYPE_CHECKING:
+    from theodolite.tuning.settings import TuneSettings
 
 # Folders inside a step's folder: the fine-tuning, its tracked vectors, and the vectors of a state.
 RUN = "run"
 TRACKED = "vectors"
 SPACE = "space"
+# Metrics of the vectors that a head takes, of which records are kept next to those of the score.
+SHAPE_METRICS = ("iso_score", "iso_score_corrected", "ev_1", "ev_2", "ev_3")
 
 
 def _fine_tune(work: Work) -> list[Row]:
@@ -43,7 +53,34 @@ def _fine_tune(work: Work) -> list[Row]:
         run = fine_tune(tuning, **options)
     except FileExistsError:  # begun with the same weights in another folder: to the run these are other settings
         run = fine_tune(tuning, **options, overwrite=True)
-    return [_renamed(row, method, name) for row in run.rows if _belongs(row, method)]
+    rows = [_renamed(row, method, name) for row in run.rows if _belongs(row, method)]
+    return rows if tuning.is_siamese or tuning.declared.on_words else _with_records(work, tuning, rows)
+
+
+def _with_records(work: Work, tuning: TuneSettings, rows: list[Row]) -> list[Row]:
+    """The rows with intervals over the scored examples; the answer to every example, and the draws, are kept."""
+    import pyarrow
+
+    from theodolite.tuning import TunedClassifier
+    from theodolite.tuning.runs import load_splits
+
+    task, recorder = tuning.declared, Recorder()
+    dev = load_splits(tuning, work.sources.data_for(work.settings["task"])).dev
+    classifier = TunedClassifier.from_pretrained(work.folder / RUN / "model")
+    logits, X = classifier.logits(dev.texts, dev.second), classifier.vectors(dev.texts, dev.second)
+    truth: Any = dev.unit_scores() if dev.labels is None else np.array(dev.label_ids(classifier.labels))
+    answers = logits[:, 0] if dev.labels is None else logits.argmax(-1)
+    items = {task.score: np.array([score(task.score, truth[at], answers[at])[0] for at in resampled_items(len(truth), DRAWS)])}
+    items |= jackknife_draws(X, np.arange(len(X)), {name: METRICS[name].function for name in SHAPE_METRICS})
+    final = [row for row in rows if row.metric in items and row.layer is None and row.state != PRE_TRAINED and row.split]
+    recorded = {row: recorder.add(row, Draws(row.value, items[row.metric], len(truth), "examples")) for row in final}
+    recorder.write(work)
+    about = {name: getattr(final[0], name) for name in ("model", "state", "task", "split", "seed")} if final else {}
+    work.write_records("predictions", pyarrow.table({
+        **{name: [value] * len(truth) for name, value in about.items()},
+        "example": np.arange(len(truth)), "truth": truth.astype(np.float64), "answer": answers.astype(np.float64),
+    }))  # fmt: skip
+    return [recorded.get(row, row) for row in rows]
 
 
 def _belongs(row: Row, method: str) -> bool:
@@ -90,7 +127,7 @@ def read_examples(work: Work) -> Examples:
 
 
 def open_space(work: Work, role: str = "vectors") -> Space:
-    """The space that a step of vectors wrote. Its hashes were checked when it was written: they are not computed again."""
+    """The space that a step of vectors wrote. The store has compared its files with their hashes: they are not read twice."""
     return Space.open(work.inputs[role] / SPACE, verify=False)
 
 
@@ -100,5 +137,5 @@ def row_fields(space: Space, layer: int) -> dict[str, Any]:
     return {name: about[name] for name in ("model", "revision", "state", "task", "split", "layer")}
 
 
-TUNE = Action("tune", _fine_tune, resumable=True)
+TUNE = Action("tune", _fine_tune, version=2, resumable=True)
 VECTORS = Action("vectors", _extract_vectors, resumable=True)

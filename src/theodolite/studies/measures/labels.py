@@ -7,20 +7,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from theodolite.core.intervals import student_interval
 from theodolite.core.result import table_of
 from theodolite.core.rows import Row, current_versions, read_rows
 from theodolite.core.states import FINE_TUNED, FINE_TUNING, PRE_TRAINED
+from theodolite.core.vectors import Floats
 from theodolite.probes.direct_probe import DirectProbe, NoSpread
 from theodolite.probes.labels import check_label_sets
 from theodolite.probes.layer_probe import probe_layer
 from theodolite.probes.movement import centroid_movement, centroid_paths, closest_labels, movement_directions
 from theodolite.probes.similarity import cka_similarity, spatial_similarity
 from theodolite.studies.measures.encoders import TRACKED, open_space, row_fields
+from theodolite.studies.measures.item_records import DRAWS, Draws, Recorder, resample_counts
 from theodolite.studies.steps import ROWS, Action, Work
 
 if TYPE_CHECKING:
+    from theodolite.probes.classifiers.estimators import ProbeScore
     from theodolite.tuning.tracked_sample import StepVectors
 
 DISTANCE = "minimum_distance"
@@ -32,9 +36,11 @@ END_METRICS = (*TRACKED_METRICS, "label_distance")
 def _probe_labels(work: Work) -> list[Row]:
     """Probe layers of the input `train`, scored on the input `test`.
 
-    The settings `rows` and `classifier_rows` cap how many rows the clusters and the classifier are made from; 0 is all.
+    The settings `rows` and `classifier_rows` cap how many rows the clusters and the classifier are made from; 0 is all. Test rows
+    whose label is not in training cannot be predicted: accuracies are without them, and with them (`_all_rows`) counted as wrong.
     """
-    train, test, settings = open_space(work, "train"), open_space(work, "test"), work.settings
+    train, test, settings, recorder = open_space(work, "train"), open_space(work, "test"), work.settings, Recorder()
+    layouts: list[dict[str, Any]] = []
     labels, test_labels = (np.array(space.labels()) for space in (train, test))
     trained, _ = check_label_sets(labels, test_labels, drop_unseen=True)
     rows: list[Row] = []
@@ -59,9 +65,77 @@ def _probe_labels(work: Work) -> list[Row]:
         except NoSpread as error:  # [CLS] in the embeddings is one point for all texts
             rows.append(Row(**{**fields, "metric": "clusters", "value": float("nan"), "reason": str(error)}))
             continue
-        # The setting of a pair's row names the pair, so that it cannot say what the encoder was tuned on.
-        rows += [row for row in probe.rows if not (settings["setting"] and row.metric == "label_distance")]
+        for side, one, part in (("train", probe.probe, train), ("test", probe.test_probe, test)):
+            if one is not None:
+                layouts.append(layout_record(one, {**fields, "side": side}, np.asarray(part[layer])))
+        for row in probe.rows:
+            if row.metric == "probe_accuracy" and probe.score is not None:
+                row = recorder.add(row, _accuracy_draws(probe.score))
+                _keep_correct(work, row, probe.score.correct)
+            # The setting of a pair's row names the pair, so that it cannot say what the encoder was tuned on.
+            if not (settings["setting"] and row.metric == "label_distance"):
+                rows.append(row)
+            if row.metric in ("probe_accuracy", "hull_accuracy"):
+                value = row.value * int(trained.sum()) / len(trained)
+                rows.append(replace(row, metric=f"{row.metric}_all_rows", value=value, low=None, high=None, n=len(trained)))
+    recorder.write(work)
+    _write_layouts(work, layouts)
     return rows
+
+
+def _accuracy_draws(score: ProbeScore) -> Draws:
+    """The accuracy over resampled test rows, the same in every state, and of every initialisation."""
+    count = score.correct.shape[1]
+    items = resample_counts(count, DRAWS) @ score.correct.mean(axis=0) / count
+    repeats = (score.scores, "initialisations") if len(score.scores) > 1 else ((), "")
+    return Draws(score.mean, items, count, "test rows", *repeats)
+
+
+def _keep_correct(work: Work, row: Row, correct: NDArray[np.bool_]) -> None:
+    """Keep whether each test row was predicted rightly, by initialisation."""
+    import pyarrow
+
+    about = {name: getattr(row, name) for name in ("model", "state", "task", "split", "setting", "layer", "seed")}
+    records = [{**about, "initialisation": number, "correct": answers.tolist()} for number, answers in enumerate(correct)]
+    work.write_records("answers", pyarrow.Table.from_pylist(records))
+
+
+def layout_record(probe: DirectProbe, about: Mapping[str, Any], X: Floats) -> dict[str, Any]:
+    """The layout of labels as one record: for each label its clusters and the mean distance inside, for each pair the distance.
+
+    Parameters
+    ----------
+    probe
+        A fitted probe.
+    about
+        Further fields of the record.
+    X
+        The vectors, for their mean norm: the scale of the whole space.
+    """
+    inside = []
+    for label in probe.classes_:
+        wide = np.flatnonzero((probe.cluster_labels_ == label) & (probe.cluster_sizes_ > 1))
+        inside.append(float(np.mean(probe.inside_mean_[wide])) if len(wide) else float("nan"))
+    names = ("model", "state", "task", "setting", "layer", "seed", "step", "side")
+    return {
+        **{name: about.get(name, "" if name == "setting" else None) for name in names},
+        "norm": float(np.linalg.norm(np.asarray(X, dtype=np.float64), axis=1).mean()),
+        "overlaps": probe.n_overlaps_,
+        "labels": [str(label) for label in probe.classes_],
+        "clusters": [int((probe.cluster_labels_ == label).sum()) for label in probe.classes_],
+        "inside": inside,
+        "distances": probe.label_distances_[np.triu_indices(len(probe.classes_), 1)].tolist(),  # row by row
+    }
+
+
+def _write_layouts(work: Work, layouts: Sequence[Mapping[str, Any]]) -> None:
+    import pyarrow
+
+    if layouts:
+        table = pyarrow.Table.from_pylist([dict(layout) for layout in layouts])
+        at = table.schema.get_field_index("step")
+        # A column of nothing but None has no type, and could not be joined with those of other steps.
+        work.write_records("layouts", table.set_column(at, "step", table["step"].cast(pyarrow.int64())))
 
 
 def _compare_tasks(work: Work) -> list[Row]:
@@ -96,20 +170,28 @@ def _follow_labels(work: Work) -> list[Row]:
 
     settings, steps = work.settings, read_steps(work.inputs["tuned"] / TRACKED)
     layers = sorted(steps[0].layers)
+    layouts: list[dict[str, Any]] = []
     about = {"model": settings["model"]["name"], "task": settings["task"], "seed": settings["seed"]}
     rows: list[Row] = []
     for layer in work.watched(layers):
         fields = {**about, "layer": layer, "versions": current_versions(), "d": steps[0].layers[layer].shape[1]}
-        rows += _training_rows(steps, layer, fields)
+        rows += _training_rows(steps, layer, fields, layouts)
         rows += _movement_rows(steps, layer, {**fields, "step": steps[-1].step, "state": FINE_TUNED})
+    _write_layouts(work, layouts)
+    closest = _closest_labels(steps, layers[-1])  # once, so that the paths of all layers are of the same labels
     ends = dict.fromkeys((layers[min(1, len(layers) - 1)], layers[-1]))
-    if paths := [point for layer in ends for point in _paths(steps, layer, {**about, "layer": layer})]:
+    if paths := [point for layer in ends for point in _paths(steps, layer, closest, {**about, "layer": layer})]:
         work.write_records("paths", table_of(paths))
     return rows
 
 
-def _training_rows(steps: Sequence[StepVectors], layer: int, fields: Mapping[str, Any]) -> Iterator[Row]:
-    """The rows of one layer at every step."""
+def _training_rows(
+    steps: Sequence[StepVectors], layer: int, fields: Mapping[str, Any], layouts: list[dict[str, Any]]
+) -> Iterator[Row]:
+    """The rows of one layer at every step; the layouts of its labels are added to `layouts`.
+
+    Where labels overlap, ZS22 leaves the case out: there are no distances and no similarity, only the number of overlaps.
+    """
     labels, original = steps[0].labels, steps[0].layers[layer]
     first: DirectProbe | None = None
     for tracked in steps:
@@ -121,11 +203,15 @@ def _training_rows(steps: Sequence[StepVectors], layer: int, fields: Mapping[str
             yield Row(**{**about, "metric": "mean_minimum_distance", "value": float("nan"), "reason": str(error)})
             continue
         first = probe.probe if first is None else first
+        overlaps = probe.probe.n_overlaps_
+        layouts.append(layout_record(probe.probe, {**about, "side": "tracked"}, X))
         metrics = END_METRICS if tracked.step in (steps[0].step, steps[-1].step) else TRACKED_METRICS
-        yield from (row for row in probe.rows if row.metric in metrics)
+        yield from (row for row in probe.rows if row.metric == "overlaps" or (row.metric in metrics and not overlaps))
+        if overlaps:
+            reason = f"{overlaps} pairs of labels overlap"
+            yield Row(**{**about, "metric": "mean_minimum_distance", "value": float("nan"), "reason": reason})
         similarities = {
-            # The similarity of labels with several clusters is not defined; here each label is one cluster, hence `force`.
-            "similarity_to_original": spatial_similarity(first, probe.probe, force=True),
+            "similarity_to_original": spatial_similarity(first, probe.probe),
             "cka_to_original": cka_similarity(original, X, bootstrap=0),
         }
         for metric, similarity in similarities.items():
@@ -142,21 +228,34 @@ def _movement_rows(steps: Sequence[StepVectors], layer: int, fields: Mapping[str
         low, high = (None if bound is None else bound / norm for bound in (movement.low, movement.high))
         values = {"value": movement.distance / norm, "low": low, "high": high, "n": movement.n, "label": str(movement.label)}
         yield Row(**{**fields, "metric": "centroid_movement", **values})
-    for k, share in enumerate(np.cumsum(movement_directions(before, after, labels, components=2).shares), 1):
+    directions = movement_directions(before, after, labels, components=2)
+    for label, scores in zip(directions.labels, directions.scores, strict=True):  # ZS22, figures 7 to 10
+        for k, score in enumerate(scores, 1):
+            yield Row(**{**fields, "metric": f"movement_pca_{k}", "value": float(score) / norm, "label": str(label)})
+    for k, share in enumerate(np.cumsum(directions.shares), 1):
         values = {"value": float(share), "n": len(labels), "reason": "" if np.isfinite(share) else "nothing moved"}
         yield Row(**{**fields, "metric": f"movement_share_{k}", **values})
 
 
-def _paths(steps: Sequence[StepVectors], layer: int, fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Where the centroids of the three closest labels are at every step, on the directions of their movement."""
-    labels, states = steps[0].labels, [tracked.layers[layer] for tracked in steps]
+def _closest_labels(steps: Sequence[StepVectors], layer: int) -> tuple[Any, ...]:
+    """The three labels that are closest to each other before training; none if all vectors are one point."""
+    labels = steps[0].labels
     try:
-        probe = probe_layer(states[0], labels, clusters=labels).probe
+        probe = probe_layer(steps[0].layers[layer], labels, clusters=labels).probe
     except NoSpread:
-        return
+        return ()
     # The diagonal, and labels without a distance, count as 0.
     distances = np.where(np.isfinite(probe.label_distances_), probe.label_distances_, 0.0)
-    closest = closest_labels(list(probe.classes_), distances, count=min(3, len(probe.classes_)))
+    return closest_labels(list(probe.classes_), distances, count=min(3, len(probe.classes_)))
+
+
+def _paths(
+    steps: Sequence[StepVectors], layer: int, closest: Sequence[Any], fields: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Where the centroids of the closest labels are at every step, on the directions of their movement."""
+    labels, states = steps[0].labels, [tracked.layers[layer] for tracked in steps]
+    if not closest or all((state == states[0][0]).all() for state in states):
+        return
     paths = centroid_paths(states, labels, labels=closest, components=3)
     for tracked, points in zip(steps, paths.points, strict=True):
         for label, point in zip(paths.labels, points, strict=True):
@@ -164,6 +263,6 @@ def _paths(steps: Sequence[StepVectors], layer: int, fields: Mapping[str, Any]) 
             yield {**fields, "label": str(label), "step": tracked.step, **position}
 
 
-PROBE = Action("probe", _probe_labels)
+PROBE = Action("probe", _probe_labels, version=2)
 COMPARE_TASKS = Action("cross", _compare_tasks)
-FOLLOW_LABELS = Action("movement", _follow_labels)
+FOLLOW_LABELS = Action("movement", _follow_labels, version=2)

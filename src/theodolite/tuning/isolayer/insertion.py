@@ -18,8 +18,9 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-from theodolite.core.files import whole_folder, write_json
-from theodolite.models.encoder import evaluating, quiet_loading
+from theodolite.core.files import Marker, whole_folder, write_json
+from theodolite.models.encoder import quiet_loading
+from theodolite.models.pipeline import evaluating
 from theodolite.tuning.isolayer.layer import IsotropyLayer
 from theodolite.tuning.regularisers import IsoBN
 
@@ -30,6 +31,7 @@ NAME = "inserted"
 # What transformers' models for sequence classification call their heads.
 HEADS = ("classifier", "classification_head", "score", "sequence_summary")
 POOLERS = ("pooler", "head")
+MARKER = Marker("layer.json", "tune")
 # What can be saved with a model.
 _LAYERS: dict[str, type[nn.Module]] = {"IsotropyLayer": IsotropyLayer, "IsoBN": IsoBN}
 
@@ -192,10 +194,10 @@ def save_with_layer(
     tokenizer
         Written too, if given.
     overwrite
-        Whether a folder of that name may be replaced.
+        Whether a model with a layer that is in the folder may be replaced; anything else never is.
     """
     model: Any = inserted.model
-    with whole_folder(folder, overwrite=overwrite) as partial:
+    with whole_folder(folder, overwrite=overwrite, marker=MARKER) as partial:
         write_layer(partial, inserted.layer, at=inserted.at)
         with quiet_loading():
             weights = {name: tensor for name, tensor in model.state_dict().items() if NAME not in name.split(".")}
@@ -218,7 +220,7 @@ def load_with_layer(folder: str | os.PathLike[str]) -> InsertedLayer:
     if layer is None:
         raise FileNotFoundError(f"{folder} has no layer.json: no layer was saved in it")
     with quiet_loading():
-        model = AutoModelForSequenceClassification.from_pretrained(folder)
+        model = AutoModelForSequenceClassification.from_pretrained(folder, trust_remote_code=False, weights_only=True)
     return insert_layer(model.eval(), layer, at=at)
 
 
@@ -238,7 +240,7 @@ def write_layer(folder: Path, layer: nn.Module, *, at: At = "before_pooler") -> 
     if kind not in _LAYERS:
         raise ValueError(f"a {kind} cannot be saved with a model; only {', '.join(_LAYERS)} can")
     write_weights(layer, folder / "layer.safetensors")
-    write_json(folder / "layer.json", {"kind": kind, "settings": layer.settings, "at": at})
+    write_json(folder / "layer.json", {**MARKER.about, "kind": kind, "settings": layer.settings, "at": at})
 
 
 def read_layer(folder: Path) -> tuple[nn.Module | None, At]:

@@ -16,6 +16,7 @@ from theodolite.core.rows import Row
 from theodolite.core.states import FINE_TUNED, FINE_TUNING, ISOLAYER
 from theodolite.models.batches import Progress
 from theodolite.models.export import add_dense
+from theodolite.repairs.fitting_path import FittingPath
 from theodolite.tasks.scores import score
 from theodolite.tuning.heads import Features, TextDataset, embed, truth_and_answers
 from theodolite.tuning.isolayer.layer import IsotropyLayer, TrainedLayer, train_layer
@@ -54,6 +55,8 @@ def train_run_layer(settings: TuneSettings, run: Run, splits: Splits, plain: Run
     layer = IsotropyLayer(classifier.model.head.in_features, **settings.layer.of_layer)
     classifier.insert(layer)
     run.begin(settings)
+    if run.finished:  # by another process, meanwhile
+        return run.tuned()
     # With the plain run, so that layers with other settings share them; with this one if that folder cannot be written.
     home = plain.folder if os.access(plain.folder, os.W_OK) else run.folder
     examples = {"train": splits.train, "validation": splits.validation, "dev": splits.dev}
@@ -95,7 +98,7 @@ def train_run_layer(settings: TuneSettings, run: Run, splits: Splits, plain: Run
             weight, bias = (part.cpu().numpy() for part in layer.affine())
             limits = {"max_seq_length": classifier.encoder.max_length, "do_lower_case": False}
             write_json(folder / "sentence_bert_config.json", limits)
-            add_dense(folder, weight.T, bias, pooling=settings.pooled)
+            add_dense(folder, weight.T, bias, path=FittingPath(unit=settings.pooled))
         write_card(folder, rows, settings)
 
     run.save_model(save)

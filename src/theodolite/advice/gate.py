@@ -1,0 +1,228 @@
+"""A gate: bounds and a baseline that a project commits, and whether new measurements keep to them."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from theodolite.core.numbers import number_text
+from theodolite.core.options import option, suggestion
+from theodolite.core.result import Finding, Result
+from theodolite.core.rows import Row
+from theodolite.core.states import AFTER, BEFORE, DIFFERENCE
+from theodolite.metrics.bounds import Bound
+from theodolite.metrics.registry import HIGHER, LOWER, METRICS, label_of
+
+CONFIG = "theodolite.toml"
+# Tables of the configuration that say what is measured.
+MEASURING = ("survey", "probe", "score")
+# A metric got worse if it is certain, at 95 %, that it did by more than this share of what it was, or this much.
+TOLERANCE, SMALLEST_TOLERANCE = 0.05, 0.01
+# What two rows must share to be compared, in the order in which a mismatch is reported.
+_SHARED = ("layer", "label", "model", "task", "split", "setting", "d", "n")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateFile:
+    """What a `theodolite.toml` states.
+
+    Parameters
+    ----------
+    path
+        The file; what it names is relative to its folder.
+    bounds
+        The bounds, in order.
+    measuring
+        What to measure: the options of `survey`, `probe` and `score` by name, each with its `source`.
+    baseline
+        The result that `drop` and `rise` are relative to; None if no bound is.
+    """
+
+    path: Path
+    bounds: tuple[Bound, ...]
+    measuring: Mapping[str, Mapping[str, Any]]
+    baseline: Path | None
+
+    @classmethod
+    def read(cls, path: str | Path) -> GateFile:
+        """The content of a configuration file, checked.
+
+        Parameters
+        ----------
+        path
+            The TOML file.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        ValueError
+            The file is not TOML, or states something that is not known; the message names it.
+        """
+        path = Path(path)
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"there is no file {path} with the bounds of the gate; name one with {option('config', 'FILE')}"
+            )
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} is not valid TOML: {error}") from None
+        known = ("baseline", "bounds", *MEASURING)
+        unknown = next((name for name in values if name not in known), None)
+        if unknown is not None:
+            raise ValueError(f"{path} has no use for {unknown!r}; {suggestion(unknown, known)}")
+        tables = {name: values[name] for name in ("bounds", *MEASURING) if name in values}
+        wrong = next((name for name, table in tables.items() if not isinstance(table, dict)), None)
+        if wrong is not None or not tables.get("bounds"):
+            raise ValueError(f"{path} needs a table [{wrong or 'bounds'}]" + ("" if wrong else " with at least one bound"))
+        try:
+            bounds = tuple(Bound.parse(name, bound) for name, bound in tables.pop("bounds").items())
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+        for name, table in tables.items():
+            if "source" not in table:
+                raise ValueError(f"{path}: [{name}] must say what is measured: source = 'vectors.npy', or a model")
+        baseline = values.get("baseline")
+        if baseline is None and any(bound.needs_baseline for bound in bounds):
+            raise ValueError(f"{path} has bounds relative to a baseline (drop, rise) and names none: baseline = 'baseline'")
+        located = {name: {key: _located(path.parent, value) for key, value in table.items()} for name, table in tables.items()}
+        return cls(
+            path=path, bounds=bounds, measuring=located, baseline=None if baseline is None else path.parent / str(baseline)
+        )
+
+
+def judge(bounds: Sequence[Bound], result: Result, baseline: Result | None, *, source: str = CONFIG) -> tuple[Finding, ...]:
+    """One finding per bound and measured value: bad if the bound is broken.
+
+    Parameters
+    ----------
+    bounds
+        What the values must keep to.
+    result
+        What was measured.
+    baseline
+        What `drop` and `rise` are relative to.
+    source
+        Where the bounds come from, for the findings.
+
+    Raises
+    ------
+    ValueError
+        A bound's metric was not measured, or the baseline cannot be compared with the result: another model, pooling, set of
+        texts or number of rows.
+    """
+    if baseline is not None:
+        _require_same_texts(result, baseline)
+    findings = []
+    for bound in bounds:
+        for row in _judged_rows(bound, result.rows):
+            then = _counterpart(row, baseline).value if baseline is not None and bound.needs_baseline else None
+            breach = bound.breach(row, then)
+            findings.append(
+                Finding(
+                    topic=" ".join(filter(None, (label_of(bound.metric), row.label))),
+                    verdict="bad" if breach else "good",
+                    value=row.value,
+                    metric=bound.metric,
+                    healthy=bound.range_text(then),
+                    source=source,
+                    meaning=breach or f"{label_of(bound.metric)} {number_text(row.value)} is {bound.range_text(then)}",
+                    action="",
+                    model=row.model,
+                    layer=row.layer,
+                )
+            )
+    return tuple(findings)
+
+
+def worse_metrics(result: Result) -> list[str]:
+    """One sentence for every metric of a comparison that got worse beyond doubt and beyond its tolerance.
+
+    A metric is worse if the whole 95 % interval of its change lies on the side away from isotropy, by more than 5 % of what it
+    was and more than 0.01. Metrics that have no better side, or no interval, are not judged.
+
+    Parameters
+    ----------
+    result
+        What `compare` returned.
+
+    Raises
+    ------
+    ValueError
+        No difference has an interval.
+    """
+    changes = [row for row in result.rows if row.state == DIFFERENCE]
+    if not any(row.low is not None for row in changes):
+        raise ValueError(f"without intervals no metric is certainly worse; draw some with {option('bootstrap', '200')}")
+    sentences = []
+    for number, change in enumerate(result.rows):
+        entry = METRICS.get(change.metric)
+        if change.state != DIFFERENCE or change.low is None or change.high is None or entry is None:
+            continue
+        before, after = result.rows[number - 2].value, result.rows[number - 1].value
+        tolerance = max(TOLERANCE * abs(before), SMALLEST_TOLERANCE)
+        loss = {HIGHER: -change.high, LOWER: change.low}.get(entry.direction, -math.inf)
+        if loss > tolerance:
+            layer = f" of layer {change.layer}" if change.layer is not None else ""
+            interval = f"{number_text(change.low)} to {number_text(change.high)}"
+            sentences.append(
+                f"{label_of(change.metric)}{layer} got worse: {number_text(before)} → {number_text(after)}, a change of "
+                f"{interval} (95 %), beyond the tolerance {number_text(tolerance)}"
+            )
+    return sentences
+
+
+def _judged_rows(bound: Bound, rows: Sequence[Row]) -> list[Row]:
+    """The rows that a bound is about: those of its layer, or of the last one."""
+    matching = [row for row in rows if row.metric == bound.metric and row.state not in (BEFORE, AFTER, DIFFERENCE)]
+    if not matching:
+        measured = list(dict.fromkeys(row.metric for row in rows))
+        raise ValueError(f"{bound.metric} has a bound and was not measured; {suggestion(bound.metric, measured)}")
+    layers = {row.layer for row in matching if row.layer is not None}
+    layer = bound.layer if bound.layer is not None else max(layers, default=None)
+    judged = [row for row in matching if row.layer == layer]
+    if not judged:
+        raise ValueError(f"{bound.metric} has a bound for layer {layer}, and was measured for {sorted(layers) or 'no layer'}")
+    return judged
+
+
+def _counterpart(row: Row, baseline: Result) -> Row:
+    """The row of the baseline that a measured one may be compared with."""
+    candidates = [each for each in baseline.rows if each.metric == row.metric]
+    if not candidates:
+        raise ValueError(f"the baseline has no {row.metric}; {_new_baseline()}")
+    for name in _SHARED:
+        remaining = [each for each in candidates if getattr(each, name) == getattr(row, name)]
+        if not remaining:
+            now, then = getattr(row, name), getattr(candidates[0], name)
+            title = {"setting": "pooling or setting", "n": "number of rows", "d": "dimension"}.get(name, name)
+            raise ValueError(
+                f"the baseline is not comparable: the {title} of its {row.metric} is {then!r}, this one's is {now!r}; "
+                f"measure the same, or {_new_baseline()}"
+            )
+        candidates = remaining
+    return candidates[0]
+
+
+def _require_same_texts(result: Result, baseline: Result) -> None:
+    now, then = (
+        {each["texts"] for each in side.provenance.get("inputs", ()) if each.get("texts")} for side in (result, baseline)
+    )
+    if now and then and now != then:
+        raise ValueError(f"the baseline is not comparable: it was measured on other texts; use the same, or {_new_baseline()}")
+
+
+def _new_baseline() -> str:
+    return f"save a new baseline with {option('update')}"
+
+
+def _located(folder: Path, value: Any) -> Any:
+    """A path of the configuration as seen from the working folder; anything else as it is."""
+    if isinstance(value, str) and value and (folder / value).exists():
+        return str(folder / value)
+    return value

@@ -1,0 +1,303 @@
+"""What a user's own data say about a change of the vectors: scored pairs, labelled rows, or queries with judged documents.
+
+Each signal turns changed vectors into one number per item (a cosine, right or wrong, a query's nDCG), and such numbers into its
+metric, so that two changes can be compared item by item.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theodolite.advice.folds import linked_groups, row_names, spearman_influence
+from theodolite.advice.repair_scores import row_cosines
+from theodolite.core.moments import Doubles
+from theodolite.core.options import option
+from theodolite.core.vectors import Floats, Indices
+from theodolite.tasks.retrieval import NOWHERE, Judgements
+
+Transform: TypeAlias = Callable[[Floats], Floats]
+
+NEIGHBOURS = 5  # rows that vote on a label
+RIDGE = 1e-3  # penalty of the linear classifier, as a share of the mean variance
+BLOCK = 2**22  # similarities in memory at once
+
+
+class Signal:
+    """Items that a change of vectors is measured on.
+
+    Attributes
+    ----------
+    metric, noun
+        The name of the metric, and what an item is called.
+    rows
+        (n, d) the vectors that a repair is fitted on.
+    groups, strata
+        The group of each item, which folds keep whole, and what folds should have their share of.
+    refits
+        Whether a repair is fitted again without the held-out items; in retrieval it is fitted on all documents.
+    """
+
+    metrics: ClassVar[tuple[str, ...]] = ()
+    noun: ClassVar[str] = ""
+    refits: ClassVar[bool] = True
+    metric: str
+    rows: Floats
+    groups: Indices
+    strata: NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def take(self, items: Indices) -> Signal:
+        """The same signal with only some of its items."""
+        raise NotImplementedError
+
+    def rows_of(self, items: Indices) -> Indices:
+        """The rows of some items."""
+        return items
+
+    def pairs(self, items: Indices) -> tuple[Floats, Floats, Doubles] | None:  # noqa: ARG002  # most signals have none
+        """Both sides and the scores of scored pairs, for a repair that learns from them."""
+        return None
+
+    def evidence(self, change: Transform, train: Indices, test: Indices) -> Doubles:
+        """One number for each of the items `test`, after a change; a classifier learns from the items `train`."""
+        raise NotImplementedError
+
+    def value(self, evidence: Doubles, items: Indices, counts: Doubles) -> Doubles:  # noqa: ARG002
+        """The metric in each resample of the items, from their numbers; a correlation to first order."""
+        return np.asarray((counts @ evidence) / counts.sum(axis=1), dtype=np.float64)
+
+
+class ScoredPairs(Signal):
+    """Pairs of vectors with a score each: Spearman's correlation of the cosines with the scores.
+
+    Parameters
+    ----------
+    first, second
+        (n, d) the two sides: row i of both is a pair.
+    scores
+        One finite number per pair.
+    names
+        What identifies the sentences of both sides, such as their texts; equal vectors are one sentence by default.
+    """
+
+    metrics = ("spearman",)
+    noun = "pairs"
+
+    def __init__(
+        self,
+        first: Floats,
+        second: Floats,
+        scores: Any,
+        *,
+        names: tuple[Sequence[Hashable], Sequence[Hashable]] | None = None,
+        metric: str | None = None,
+    ) -> None:
+        self.metric = chosen_metric(metric, self)
+        self.first, self.second, self.scores = first, second, np.asarray(scores, dtype=np.float64)
+        if first.shape != second.shape or self.scores.shape != (len(first),):
+            raise ValueError(
+                f"pairs of shapes {first.shape} and {second.shape} with scores of shape {self.scores.shape} do not match; "
+                "row i of both sides and score i make one pair"
+            )
+        missing = np.flatnonzero(~np.isfinite(self.scores))
+        if len(missing):
+            raise ValueError(
+                f"pair {missing[0]} has no score ({len(missing)} of {len(first)} pairs are without one); leave such pairs out"
+            )
+        if np.ptp(self.scores) == 0:
+            raise ValueError(f"all {len(first)} scores are {self.scores[0]:g}; a correlation needs scores that differ")
+        self.names = names or (row_names(first), row_names(second))
+        self.rows = np.concatenate([first, second])
+        self.groups = linked_groups(*self.names)
+        self.strata = np.searchsorted(np.quantile(self.scores, [0.25, 0.5, 0.75]), self.scores)
+
+    def take(self, items: Indices) -> ScoredPairs:
+        names = tuple([side[i] for i in items] for side in self.names)
+        return ScoredPairs(self.first[items], self.second[items], self.scores[items], names=(names[0], names[1]))
+
+    def rows_of(self, items: Indices) -> Indices:
+        return np.concatenate([items, items + len(self)])
+
+    def pairs(self, items: Indices) -> tuple[Floats, Floats, Doubles]:
+        return self.first[items], self.second[items], self.scores[items]
+
+    def evidence(self, change: Transform, train: Indices, test: Indices) -> Doubles:  # noqa: ARG002
+        return row_cosines(change(self.first[test]), change(self.second[test]))
+
+    def value(self, evidence: Doubles, items: Indices, counts: Doubles) -> Doubles:
+        correlation, influence = spearman_influence(self.scores[items], evidence)
+        return np.asarray(correlation + counts @ influence / counts.sum(axis=1), dtype=np.float64)
+
+
+class LabelledRows(Signal):
+    """Vectors with a label each: how often held-out rows get their label, from their neighbours or from a linear classifier.
+
+    Parameters
+    ----------
+    X
+        (n, d) the vectors.
+    labels
+        One label per vector.
+    names
+        What identifies the texts; equal vectors are one text by default, and folds keep them together.
+    metric
+        `knn_accuracy` (majority of the 5 rows of largest cosine) or `linear_accuracy` (least squares with a small ridge).
+    """
+
+    metrics = ("knn_accuracy", "linear_accuracy")
+    noun = "texts"
+
+    def __init__(self, X: Floats, labels: Any, *, names: Sequence[Hashable] | None = None, metric: str | None = None) -> None:
+        self.metric = chosen_metric(metric, self)
+        self.rows, self.labels = X, np.asarray(labels)
+        if self.labels.shape != (len(X),):
+            raise ValueError(f"there are {len(self.labels)} labels for {len(X)} vectors; row i needs label i")
+        kinds, self.codes = np.unique(self.labels, return_inverse=True)
+        if len(kinds) < 2:
+            raise ValueError(f"all {len(X)} rows have the label {str(kinds[0])!r}; there must be at least two labels")
+        self.names = names if names is not None else row_names(X)
+        self.groups = linked_groups(self.names, self.names)
+        self.strata = self.codes
+
+    def take(self, items: Indices) -> LabelledRows:
+        return LabelledRows(self.rows[items], self.labels[items], names=[self.names[i] for i in items], metric=self.metric)
+
+    def evidence(self, change: Transform, train: Indices, test: Indices) -> Doubles:
+        predict = _neighbours_label if self.metric == "knn_accuracy" else _linear_label
+        known, asked = change(self.rows[train]), change(self.rows[test])
+        return np.asarray(predict(known, self.codes[train], asked) == self.codes[test], dtype=np.float64)
+
+
+class JudgedQueries(Signal):
+    """Queries and documents as vectors, and which documents are relevant: nDCG, recall or the reciprocal rank, by cosine.
+
+    Parameters
+    ----------
+    documents, queries
+        (n, d) and (m, d) vectors.
+    judgements
+        Which documents are relevant to which queries.
+    metric
+        `ndcg@K` (linear gain; 10 by default), `recall@K`, or `mrr`.
+    """
+
+    metrics = ("ndcg@10", "recall@10", "mrr")
+    noun = "queries"
+    refits = False
+
+    def __init__(self, documents: Floats, queries: Floats, judgements: Judgements, *, metric: str | None = None) -> None:
+        self.metric = chosen_metric(metric, self)
+        if documents.shape[1] != queries.shape[1]:
+            raise ValueError(f"documents have {documents.shape[1]} dimensions and queries {queries.shape[1]}; they must be equal")
+        self.rows, self.queries, self.judgements = documents, queries, judgements
+        self.groups = np.arange(len(queries))
+        order = np.argsort(judgements.query, kind="stable")
+        counts = np.bincount(judgements.query, minlength=len(queries))
+        self._relevant = np.split(order, np.cumsum(counts)[:-1])  # judgements of each query
+
+    def take(self, items: Indices) -> JudgedQueries:
+        kept = np.isin(self.judgements.query, items)
+        position = np.full(len(self.queries), -1)
+        position[items] = np.arange(len(items))
+        part = Judgements(position[self.judgements.query[kept]], self.judgements.document[kept], self.judgements.grade[kept])
+        return JudgedQueries(self.rows, self.queries[items], part, metric=self.metric)
+
+    def evidence(self, change: Transform, train: Indices, test: Indices) -> Doubles:  # noqa: ARG002
+        documents, queries = _unit(change(self.rows)), _unit(change(self.queries[test]))
+        scores = np.empty(len(test))
+        step = max(1, BLOCK // len(documents))
+        for start in range(0, len(test), step):
+            similarities = queries[start : start + step] @ documents.T
+            for place, row in enumerate(similarities, start=start):
+                scores[place] = self._score(row, self._relevant[test[place]])
+        return scores
+
+    def _score(self, similarities: Floats, judged: Indices) -> float:
+        """The metric of one query; of documents that are equally similar the first counts as nearer."""
+        documents, grades = self.judgements.document[judged], self.judgements.grade[judged]
+        present = documents[documents != NOWHERE]
+        if self.metric == "mrr":
+            if not len(present):
+                return 0.0
+            best = present[np.lexsort((present, -similarities[present]))[0]]
+            ahead = np.count_nonzero(similarities > similarities[best])
+            return 1.0 / (1 + ahead + np.count_nonzero(similarities[:best] == similarities[best]))
+        k = int(self.metric.rpartition("@")[2])
+        top = _largest(similarities, k)
+        if self.metric.startswith("recall"):
+            return float(np.isin(present, top).sum() / len(documents))
+        gain = dict(zip(documents.tolist(), grades.tolist(), strict=True))
+        discounts = 1 / np.log2(np.arange(2, k + 2))
+        found = np.array([gain.get(int(document), 0.0) for document in top])
+        ideal = np.sort(grades)[::-1][:k]
+        return float(found @ discounts[: len(found)] / (ideal @ discounts[: len(ideal)]))
+
+
+def chosen_metric(metric: str | None, signal: Signal) -> str:
+    """The metric that a user names, if it is one of the signal's; its first one by default.
+
+    Parameters
+    ----------
+    metric
+        The name, or None.
+    signal
+        The signal.
+    """
+    if metric is None:
+        return signal.metrics[0]
+    name = metric.lower().replace("-", "_")
+    if name in signal.metrics or (not signal.refits and re.fullmatch(r"(ndcg|recall)@[1-9]\d*", name)):
+        return name
+    known = "ndcg@K, recall@K, mrr" if not signal.refits else ", ".join(signal.metrics)
+    raise ValueError(f"{option('metric', metric)} is not a metric of {signal.noun}; it must be one of {known}")
+
+
+def _neighbours_label(known: Floats, codes: Indices, asked: Floats) -> Indices:
+    """The most frequent label of the nearest rows; of equally frequent ones that of the nearest."""
+    known, asked = _unit(known), _unit(asked)
+    k = min(NEIGHBOURS, len(known))
+    labels = np.empty(len(asked), np.intp)
+    step = max(1, BLOCK // len(known))
+    for start in range(0, len(asked), step):
+        similarities = asked[start : start + step] @ known.T
+        nearest = np.argpartition(-similarities, k - 1, axis=1)[:, :k]
+        order = np.argsort(-np.take_along_axis(similarities, nearest, axis=1), axis=1, kind="stable")
+        votes = codes[np.take_along_axis(nearest, order, axis=1)]
+        counts = (votes[:, :, None] == votes[:, None, :]).sum(axis=2)  # argmax takes the first, which is the nearest
+        labels[start : start + step] = np.take_along_axis(votes, counts.argmax(axis=1)[:, None], axis=1)[:, 0]
+    return labels
+
+
+def _linear_label(known: Floats, codes: Indices, asked: Floats) -> Indices:
+    """The label of largest output of a least-squares classifier with intercept."""
+    mean = known.mean(axis=0, dtype=np.float64)
+    centred = (known - mean).astype(np.float64)
+    scatter = centred.T @ centred
+    kinds, position = np.unique(codes, return_inverse=True)
+    targets = np.eye(len(kinds))[position]
+    targets -= targets.mean(axis=0)
+    ridge = RIDGE * np.trace(scatter) / len(scatter) or 1.0
+    weights = np.linalg.solve(scatter + ridge * np.eye(len(scatter)), centred.T @ targets)
+    shares = np.bincount(position) / len(codes)
+    return np.asarray(kinds[((asked - mean) @ weights + shares).argmax(axis=1)], dtype=np.intp)
+
+
+def _largest(values: Floats, k: int) -> Indices:
+    """Positions of the k largest values, the largest first; of equal ones the first position."""
+    if k >= len(values):
+        return np.argsort(-values, kind="stable")
+    bound = np.partition(values, len(values) - k)[len(values) - k]
+    candidates = np.flatnonzero(values >= bound)  # in ascending order, so that the stable sort keeps the first of equals
+    return np.asarray(candidates[np.argsort(-values[candidates], kind="stable")][:k], dtype=np.intp)
+
+
+def _unit(X: Floats) -> Floats:
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    return np.asarray(np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0))

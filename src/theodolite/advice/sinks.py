@@ -1,0 +1,91 @@
+"""Attention sinks and massive activations: a token position, or a dimension, that carries most of the norm of all tokens.
+
+Decoders put them into their first token (Xiao et al. 2024) and into a few dimensions (Sun et al. 2024). They dominate means and
+cosines without saying anything about the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from theodolite.advice.diagnosis import EXAMPLES
+from theodolite.core.options import command
+from theodolite.core.result import Finding, Severity
+from theodolite.core.vectors import Floats
+from theodolite.metrics.cloud import Cloud, Undefined
+from theodolite.metrics.cosine import mean_cosine
+from theodolite.metrics.isoscore import iso_score
+
+# Shares of the squared norm of all tokens from which a position or dimension is worth a look, and bad.
+WATCH, BAD = 0.5, 0.9
+# How many times its share of the rows a position must carry: of texts with one token, position 0 has everything.
+EXCESS = 3
+
+
+def sink_findings(cloud: Cloud, positions: Sequence[int]) -> list[Finding]:
+    """A finding for the position, and one for the dimension, that carries most of the squared norm; nothing if there is none.
+
+    Parameters
+    ----------
+    cloud
+        Vectors of tokens.
+    positions
+        The position of each row in its text.
+    """
+    X = np.asarray(cloud.sample, dtype=np.float64)
+    place = np.asarray(positions)[cloud.sample_index]
+    squares = np.square(X)
+    total = squares.sum()
+    if not total:
+        return []
+    found = []
+    by_position = np.bincount(place, weights=squares.sum(axis=1)) / total
+    position = int(by_position.argmax())
+    inside = place == position
+    if by_position[position] > max(WATCH, EXCESS * inside.mean()):
+        share = float(by_position[position])
+        found.append(
+            _finding(
+                "attention sink",
+                share,
+                f"position {position} of the texts carries {share:.0%} of the squared norm with {inside.mean():.0%} of the "
+                f"tokens; without it {_effect(X, X[~inside])}",
+                "leave these tokens out before you average or train: keep the rows whose column position is another",
+                rows=tuple(int(row) for row in cloud.sample_index[inside][:EXAMPLES]),
+            )
+        )
+    by_dimension = squares.sum(axis=0) / total
+    dimension = int(by_dimension.argmax())
+    if X.shape[1] > 2 and by_dimension[dimension] > max(WATCH, EXCESS / X.shape[1]):
+        share = float(by_dimension[dimension])
+        found.append(
+            _finding(
+                "massive activation",
+                share,
+                f"dimension {dimension} carries {share:.0%} of the squared norm; without it "
+                f"{_effect(X, np.delete(X, dimension, axis=1))}",
+                f"drop it: {command('repair fit drop-rogue vectors.npy', to='repair')}",
+            )
+        )
+    return found
+
+
+def _finding(topic: str, share: float, meaning: str, action: str, **more: Any) -> Finding:
+    verdict: Severity = "bad" if share > BAD else "watch"
+    source = "an even share is 1 / number of positions or dimensions; decoders show more than 0.9 (Sun et al. 2024)"
+    about: dict[str, Any] = {"metric": "share of the squared norm", "healthy": f"at most {WATCH:g}", "source": source}
+    return Finding(topic=topic, verdict=verdict, value=share, meaning=meaning, action=action, **about, **more)
+
+
+def _effect(before: Floats, after: Floats) -> str:
+    """What leaving something out does to mean cosine and IsoScore."""
+    changes = []
+    for name, function in (("mean cosine", mean_cosine), ("IsoScore", iso_score)):
+        try:
+            changes.append(f"{name} goes from {function(before):.2g} to {function(after):.2g}")
+        except Undefined as undefined:
+            changes.append(f"{name} is not defined ({undefined})")
+    return " and ".join(changes)

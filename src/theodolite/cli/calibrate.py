@@ -1,0 +1,70 @@
+"""`theodolite calibrate`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from theodolite.cli import options as opt
+from theodolite.cli.output import Output, guarded
+
+
+@guarded
+@opt.reading_options()
+def calibrate_command(
+    context: typer.Context,
+    path: Annotated[
+        str | None, typer.Argument(metavar="PATH", help="Vectors of your own texts, or a space.", show_default=False)
+    ] = None,
+    model: opt.Model = None,
+    canonical: Annotated[
+        str | None, typer.Option(help="For PATH: vectors of the package's sentences, in their order.", metavar="FILE")
+    ] = None,
+    pairs: Annotated[
+        str | None, typer.Option(help="The other side of scored pairs, row by row with PATH.", metavar="FILE")
+    ] = None,
+    scores: Annotated[str | None, typer.Option(help="One score per pair, one per line or .npy.", metavar="FILE")] = None,
+    match: Annotated[float | None, typer.Option(help="Pairs of at least this score are matches.", metavar="SCORE")] = None,
+    false_positive_rate: Annotated[
+        float, typer.Option(help="Share of unrelated pairs that may be above the cutoff.", metavar="SHARE")
+    ] = 0.01,
+    seed: opt.Seed = 0,
+    layers: Annotated[str, typer.Option(help="Which layer: last, or a number.", metavar="LAYER")] = "last",
+    as_json: opt.AsJson = False,
+    output: opt.Output = None,
+    report: opt.Report = None,
+    text: opt.Text = True,
+    list_sentences: Annotated[
+        bool, typer.Option("--list-sentences", help="Print the package's sentences, one per line, and exit.")
+    ] = False,
+    **_reading: Any,
+) -> None:
+    """Find a similarity threshold that holds: how unrelated texts score, and how probable a match is.
+
+    Unrelated pairs come from 250 sentences of 25 domains inside the package; your own texts are a second line. Pairs with known
+    matches add a map from cosine to probability, or the answer that no threshold separates them.
+
+    \b
+    Examples:
+      theodolite calibrate -m ./my-encoder
+      theodolite calibrate -m ./my-encoder --task stsb --match 4
+      theodolite calibrate -m ./my-encoder --texts mine.txt --false-positive-rate 0.001
+      theodolite calibrate a.npy --pairs b.npy --scores same.txt --canonical canonical.npy
+      theodolite calibrate --list-sentences > sentences.txt
+    """  # noqa: D301  # \b keeps the lines of the example apart
+    from theodolite.verbs.calibrating import calibrate
+
+    if list_sentences:
+        from theodolite.tasks.canonical import canonical_sentences
+
+        print("\n".join(canonical_sentences()[0]))
+        return
+    if bool(path) == bool(model):
+        raise ValueError(
+            "give an encoder (theodolite calibrate -m MODEL) or vectors (theodolite calibrate vectors.npy), one of them"
+        )
+    target = Output(as_json, output, report, text)
+    result = calibrate(path or model, **opt.typed_options(context, "path", "model", "list_sentences", *opt.PRINTING))
+    target.show(result)
+    target.finish(result)

@@ -1,0 +1,43 @@
+"""`theodolite gate`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from theodolite.cli import options as opt
+from theodolite.cli.output import CHECK_FAILED, Output, guarded
+
+
+@guarded
+def gate_command(
+    context: typer.Context,
+    results: Annotated[
+        list[str] | None,
+        typer.Argument(help="Results to judge; by default what the file describes.", metavar="RESULT", show_default=False),
+    ] = None,
+    config: Annotated[str, typer.Option(help="File with the bounds.", metavar="FILE")] = "theodolite.toml",
+    update: Annotated[bool, typer.Option("--update", help="Save what was measured as the new baseline.")] = False,
+    as_json: opt.AsJson = False,
+    output: opt.Output = None,
+    report: Annotated[
+        str | None, typer.Option(help="Also write a summary to this .md file, or a report to this .html file.", metavar="FILE")
+    ] = None,
+) -> None:
+    """Judge measurements by the bounds and the baseline of a theodolite.toml; exit code 1 if one is broken.
+
+    \b
+    Examples:
+      theodolite gate
+      theodolite gate --update
+      theodolite gate survey.json probe.json --config gates/search.toml --report gate.md
+    """  # noqa: D301  # \b keeps the lines of the example apart
+    from theodolite.verbs.gating import gate
+
+    target = Output(as_json, output, report)
+    result = gate(results or (), **opt.typed_options(context, "results", *opt.PRINTING))
+    target.show(result)
+    target.finish(result)
+    if any(finding.verdict == "bad" for finding in result.findings):
+        raise typer.Exit(CHECK_FAILED)

@@ -1,0 +1,145 @@
+"""Bounds of measured numbers: how low or high a value may be, and how far it may be from a baseline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from theodolite.core.numbers import number_text
+from theodolite.core.options import suggestion
+from theodolite.core.rows import Row
+from theodolite.metrics.registry import MEASURES, METRICS, label_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """What a metric's values must keep to.
+
+    Parameters
+    ----------
+    metric
+        Name of a metric or measure.
+    min, max
+        The lowest and the highest value.
+    drop, rise
+        How far a value may be below, and above, that of the baseline: a number, or a share of the baseline such as `"5%"`.
+    layer
+        The layer that is judged; by default the last one that was measured.
+    """
+
+    metric: str
+    min: float | None = None
+    max: float | None = None
+    drop: float | str | None = None
+    rise: float | str | None = None
+    layer: int | None = None
+
+    @classmethod
+    def parse(cls, metric: str, values: Any) -> Self:
+        """The bound that a table of a configuration states.
+
+        Parameters
+        ----------
+        metric
+            Name of the metric.
+        values
+            The other fields by name.
+
+        Raises
+        ------
+        ValueError
+            The metric or a field is not known, or a value is not a number.
+        """
+        known = [each.name for each in fields(cls) if each.name != "metric"]
+        if metric not in METRICS and metric not in MEASURES:
+            raise ValueError(f"there is no metric {metric!r} to bound; {suggestion(metric, [*METRICS, *MEASURES])}")
+        if not isinstance(values, Mapping) or not set(values) - {"layer"}:
+            raise ValueError(f"the bound of {metric} must be a table such as {{ max = 0.3, rise = 0.05 }}, not {values!r}")
+        for name, value in values.items():
+            if name not in known:
+                raise ValueError(f"the bound of {metric} has no {name!r}; {suggestion(name, known)}")
+            _check(metric, name, value)
+        return cls(metric=metric, **values)
+
+    @property
+    def needs_baseline(self) -> bool:
+        """Whether the bound is relative to a baseline."""
+        return self.drop is not None or self.rise is not None
+
+    def limits(self, baseline: float | None) -> tuple[float, float]:
+        """The lowest and the highest value that are allowed, infinite where there is no bound.
+
+        Parameters
+        ----------
+        baseline
+            The value of the baseline, if the bound needs one.
+        """
+        low = -math.inf if self.min is None else self.min
+        high = math.inf if self.max is None else self.max
+        if baseline is not None:
+            low = low if self.drop is None else max(low, baseline - _distance(self.drop, baseline))
+            high = high if self.rise is None else min(high, baseline + _distance(self.rise, baseline))
+        return low, high
+
+    def range_text(self, baseline: float | None) -> str:
+        """The range that is allowed, in words.
+
+        Parameters
+        ----------
+        baseline
+            As for `limits`.
+        """
+        low, high = self.limits(baseline)
+        parts = [f"at least {number_text(low)}"] * (low > -math.inf) + [f"at most {number_text(high)}"] * (high < math.inf)
+        return " and ".join(parts)
+
+    def breach(self, row: Row, baseline: float | None = None) -> str:
+        """One sentence if a value breaks the bound; empty if it does not.
+
+        Parameters
+        ----------
+        row
+            The measured value.
+        baseline
+            As for `limits`.
+        """
+        name = label_of(self.metric) + (f" of layer {row.layer}" if row.layer is not None else "")
+        name += f" of {row.label}" if row.label else ""
+        if math.isnan(row.value):
+            return f"{name} is not defined: {row.reason}"
+        low, high = self.limits(baseline)
+        if low <= row.value <= high:
+            return ""
+        side, limit = ("below", low) if row.value < low else ("above", high)
+        # The baseline is named only where it sets the limit.
+        relative = baseline is not None and limit != (self.min if side == "below" else self.max)
+        versus = f" (the baseline has {number_text(baseline)})" if relative and baseline is not None else ""
+        return f"{name} {number_text(row.value)} is {side} the bound {number_text(limit)}{versus}"
+
+
+def _check(metric: str, name: str, value: Any) -> None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if name == "layer":
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise ValueError(f"{name} = {value!r} in the bound of {metric} must be the number of a layer")
+        return
+    if name in ("drop", "rise"):
+        try:
+            is_number = _distance(value, 1.0) >= 0
+        except (ValueError, TypeError):
+            is_number = False
+        rule = 'must be a number that is not negative, or a share such as "5%"'
+    else:
+        rule = "must be a number"
+    if not is_number:
+        raise ValueError(f"{name} = {value!r} in the bound of {metric} {rule}")
+
+
+def _distance(tolerance: float | str, baseline: float) -> float:
+    if not isinstance(tolerance, str):
+        return float(tolerance)
+    if not tolerance.strip().endswith("%"):
+        raise ValueError(tolerance)
+    return float(tolerance.strip()[:-1]) / 100 * abs(baseline)

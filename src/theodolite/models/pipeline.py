@@ -1,0 +1,248 @@
+"""What a sentence model returns for a text: its whole pipeline (prompt, pooling, Dense, Normalize) or a table of static vectors.
+
+Sentence-transformers' own `encode` makes the vectors, so they are what the model's owner gets.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from theodolite.core.options import option
+from theodolite.core.vectors import Floats
+from theodolite.models.location import EncoderError, Location
+
+
+@dataclass(frozen=True, eq=False)
+class Pipeline:
+    """A model that turns texts into vectors by itself.
+
+    Parameters
+    ----------
+    encode
+        Takes a list of texts and returns their vectors (n, d).
+    parts
+        What is between a text and its vector, in words.
+    prompt
+        What is put before every text.
+    module
+        The torch module with all weights; None if there is none besides the table of vectors.
+    """
+
+    encode: Callable[[list[str]], Floats]
+    parts: tuple[str, ...]
+    prompt: str = ""
+    module: Any = None
+
+    @functools.cached_property
+    def d(self) -> int:
+        """Dimension of a vector."""
+        return len(self.encode(["a"])[0])
+
+    @property
+    def description(self) -> str:
+        """What the vectors of unit "text" are."""
+        return f"what the model's own encode returns: {', '.join(self.parts)}"
+
+
+def is_sentence_model(model: Any) -> bool:
+    """Whether an object in memory is a SentenceTransformer, told by its methods, so that its library need not be imported."""
+    return hasattr(model, "encode") and hasattr(model, "max_seq_length")
+
+
+def is_static_model(model: Any) -> bool:
+    """Whether an object in memory is a table of static vectors, such as model2vec and wordllama have them."""
+    return hasattr(model, "embedding") and hasattr(model, "tokenizer") and (hasattr(model, "encode") or hasattr(model, "embed"))
+
+
+def sentence_pipeline(model: Any, max_length: int | None = None) -> Pipeline:
+    """A SentenceTransformer as a pipeline; its settings and modes are left as they are.
+
+    Parameters
+    ----------
+    model
+        The SentenceTransformer.
+    max_length
+        Texts are cut to this number of tokens; by default as the model does.
+    """
+
+    def encode(texts: list[str]) -> Floats:
+        with evaluating(model), _limited(model, max_length):
+            vectors = model.encode(texts, batch_size=len(texts), show_progress_bar=False, convert_to_numpy=True)
+        return np.asarray(vectors, dtype=np.float32)
+
+    prompt = model.prompts.get(model.default_prompt_name) or "" if model.default_prompt_name else ""
+    parts = [f"prompt {prompt!r}"] if prompt else []
+    parts += [_part(module) for module in model]
+    truncated = getattr(model, "truncate_dim", None)
+    return Pipeline(encode, (*parts, *([f"first {truncated} dimensions"] if truncated else [])), prompt, model)
+
+
+def load_pipeline(location: Location, module: Any, *, trust_remote_code: bool) -> Any:
+    """The SentenceTransformer of a location, around a transformer that is in memory already.
+
+    Parameters
+    ----------
+    location
+        A sentence-transformers model, as `find_encoder` returns it.
+    module
+        Its transformer; None if it has none, or to read it from the files.
+    trust_remote_code
+        Whether the model's own code may run.
+    """
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer
+
+    class Loaded(SentenceTransformer):
+        def _load_module_class_from_ref(self, *args: Any, **kwargs: Any) -> Any:
+            kind = super()._load_module_class_from_ref(*args, **kwargs)
+            return around(module) if kind is Transformer and module is not None else kind
+
+    options: dict[str, Any] = {"revision": location.revision, "local_files_only": location.offline}
+    try:
+        model = Loaded(location.place, device="cpu", trust_remote_code=trust_remote_code, **options)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise location.loading_error(error) from error
+    if type(model[0]).__name__ == "LoadedTransformer":
+        model[0].__class__ = Transformer  # the name it is saved and shown under
+    return model
+
+
+def around(module: Any) -> Any:
+    """Sentence-transformers' Transformer for weights that are in memory already, which its constructor would read a second time.
+
+    Parameters
+    ----------
+    module
+        The transformer.
+    """
+    from sentence_transformers.base.modules import Transformer
+
+    class LoadedTransformer(Transformer):
+        def _load_model(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002  # their signature
+            config = args[2]
+            if hasattr(config, "use_cache"):  # they switch it off, and it is saved with the model
+                module.config.use_cache = config.use_cache
+            return module
+
+    return LoadedTransformer
+
+
+def static_parts(table: Any, tokenizer: Any) -> tuple[Any, Any]:
+    """A table of static vectors as a module with one layer, and its tokenizer as transformers has them.
+
+    Parameters
+    ----------
+    table
+        The vectors (tokens, d): an array or a tensor.
+    tokenizer
+        A tokenizer of the library tokenizers; it is copied.
+    """
+    import torch
+    from tokenizers import Tokenizer
+    from torch import nn
+    from transformers import PreTrainedTokenizerFast
+
+    class StaticVectors(nn.Module):
+        """The vectors of tokens; no layer follows them."""
+
+        def __init__(self, weight: torch.Tensor) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(weight.shape[0], weight.shape[1], _weight=weight, _freeze=True)
+            self.config = SimpleNamespace(num_hidden_layers=0, hidden_size=weight.shape[1], name_or_path="")
+
+        def forward(self, input_ids: torch.Tensor, **_: Any) -> Any:
+            hidden = self.embedding(input_ids.clamp(max=self.embedding.num_embeddings - 1))
+            return SimpleNamespace(hidden_states=(hidden,), last_hidden_state=hidden)
+
+    content = tokenizer.to_str()
+    copied = Tokenizer.from_str(content)
+    copied.no_padding()
+    copied.no_truncation()
+    model = json.loads(content)["model"]
+    unknown = model.get("unk_token")
+    if unknown is None and model.get("unk_id") is not None:
+        unknown = model["vocab"][model["unk_id"]][0]
+    weight = torch.as_tensor(table).detach().float()
+    fast: Any = PreTrainedTokenizerFast
+    return StaticVectors(weight).eval(), fast(tokenizer_object=copied, unk_token=unknown)
+
+
+def static_pipeline(model: Any) -> Pipeline:
+    """A table of static vectors with its own way to encode texts, as model2vec and wordllama have it.
+
+    Parameters
+    ----------
+    model
+        The object of that library.
+    """
+    function = model.embed if hasattr(model, "embed") else model.encode
+
+    def encode(texts: list[str]) -> Floats:
+        return np.asarray(function(list(texts)), dtype=np.float32)
+
+    return Pipeline(encode, (f"{type(model).__name__} (mean of static vectors)",))
+
+
+def refuse_length(max_length: int | None) -> None:
+    """Raise if a length limit is requested of static vectors.
+
+    Parameters
+    ----------
+    max_length
+        The requested limit, or None.
+    """
+    if max_length is not None:
+        raise EncoderError(f"static vectors have no length limit; leave {option('max_length', str(max_length))} out")
+
+
+@contextmanager
+def evaluating(module: Any) -> Iterator[None]:
+    """Put a module into evaluation mode, and every part of it back into its own mode afterwards.
+
+    Parameters
+    ----------
+    module
+        A torch module.
+    """
+    # Part by part: some may be in evaluation mode already, because they are frozen, and must stay so.
+    training = [part for part in module.modules() if part.training]
+    for part in training:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+@contextmanager
+def _limited(model: Any, max_length: int | None) -> Iterator[None]:
+    """Cut texts to a length while the model encodes, and put its own limit back."""
+    own = model.max_seq_length
+    if max_length is None or max_length == own:
+        yield
+        return
+    model.max_seq_length = max_length
+    try:
+        yield
+    finally:
+        model.max_seq_length = own
+
+
+def _part(module: Any) -> str:
+    """A module of a pipeline in words, with what decides its output."""
+    kind = type(module).__name__
+    if kind == "Transformer" and getattr(module, "do_lower_case", False):
+        return "Transformer (lower-cased)"
+    if kind == "Pooling":
+        modes = getattr(module, "pooling_mode", "")
+        return f"{modes if isinstance(modes, str) else '+'.join(modes)} pooling".strip()
+    return f"Dense to {module.out_features}" if kind == "Dense" else kind

@@ -1,0 +1,107 @@
+"""What a repair remembers of the vectors it was fitted on, so that it can be put at the same place of a model's pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theodolite.core.moments import Doubles
+from theodolite.core.vectors import Source
+
+# Vectors count as normalised if every length is 1 up to this: half floats miss it by 5e-4.
+UNIT_TOLERANCE = 1e-3
+# Rows of the fit that a repair remembers, to compare them with what a model gives for the same texts.
+EXAMPLES = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittingPath:
+    """How the vectors of a fit were made. What is not known is empty.
+
+    Parameters
+    ----------
+    normalized
+        Whether all vectors had length 1.
+    model, revision
+        The model that made them.
+    unit
+        What one vector stood for: `text` (what the model's own `encode` returns), `mean`, `cls`, `tokens`, ...
+    description
+        What the unit is made of, in words: pooling, prompt, whether the model normalises.
+    layer
+        The layer they came from; None if it is not known.
+    prompt
+        The text that was put before every text.
+    texts
+        The texts of the first few vectors.
+    """
+
+    normalized: bool = False
+    model: str = ""
+    revision: str = ""
+    unit: str = ""
+    description: str = ""
+    layer: int | None = None
+    prompt: str = ""
+    texts: tuple[str, ...] = ()
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> FittingPath:
+        """The path that `dataclasses.asdict` came from.
+
+        Parameters
+        ----------
+        values
+            Fields by name; others, of a later version, are left out.
+        """
+        known = {name: value for name, value in values.items() if name in cls.__dataclass_fields__}
+        return cls(**{**known, "texts": tuple(known.get("texts", ()))})
+
+
+class Observer:
+    """Watches the first pass over some rows: whether all have length 1, and what the first ones are.
+
+    Parameters
+    ----------
+    data
+        The rows.
+    """
+
+    def __init__(self, data: Source) -> None:
+        self._data = data
+        self._seen = 0
+        self._is_unit = True
+        self.examples: Doubles = np.empty((0, data.d))
+
+    @property
+    def normalized(self) -> bool:
+        """Whether every row that was seen has length 1."""
+        return self._is_unit and self._seen > 0
+
+    def source(self) -> Source:
+        """The same rows, watched as they are read."""
+        data = self._data
+
+        def chunks() -> Iterator[NDArray[Any]]:
+            for start, block in data.raw_blocks():
+                if start >= self._seen:  # not again on a second pass
+                    self._see(block)
+                yield block
+
+        return Source(chunks, n=data.n, d=data.d, dtype=data.dtype, replayable=data.replayable, take=data.take)
+
+    def _see(self, block: NDArray[Any]) -> None:
+        if not self._seen:
+            self.examples = np.array(block[:EXAMPLES], dtype=np.float64)
+        self._seen += len(block)
+        # One row settles the usual case; only vectors that may be normalised cost a pass over their lengths.
+        self._is_unit = self._is_unit and _all_unit(block[:1]) and _all_unit(block)
+
+
+def _all_unit(block: NDArray[Any]) -> bool:
+    rows = block if block.dtype.kind == "f" and block.dtype.itemsize >= 4 else block.astype(np.float32)
+    return bool((np.abs(np.einsum("ij,ij->i", rows, rows) - 1) <= 2 * UNIT_TOLERANCE).all())

@@ -1,0 +1,146 @@
+"""What a table holds next to its vectors: ids, texts and all other columns, kept in order while the vectors are replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain, islice
+from typing import Any, Self
+
+from theodolite.spaces.opening import files_of, read
+from theodolite.spaces.readers.data_files import AnyPath, DataError, EmptyFileError, File, locate
+from theodolite.spaces.readers.tables import DelimitedTable, JsonTable
+from theodolite.spaces.row_table import BATCH
+from theodolite.spaces.writers import TABLES
+
+
+class OtherColumns:
+    """The columns of a table that are not its vectors, read again batch by batch as the vectors are written.
+
+    Parameters
+    ----------
+    names
+        All columns, in order.
+    vector
+        Those that hold the vectors: one of lists, or one per dimension.
+    batches
+        Parts of the table in order: tables of Arrow, or lists of records.
+    is_list
+        Whether the vectors are lists in one column.
+    has_names
+        Whether the names are the table's own, and not only counted.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        vector: Sequence[str],
+        batches: Iterable[Any],
+        *,
+        is_list: bool,
+        has_names: bool = True,
+    ) -> None:
+        double = next((name for name in names if list(names).count(name) > 1), None)
+        if double is not None:
+            raise DataError(f"column {double!r} is there twice; give every column a name of its own")
+        self.names, self.vector = tuple(names), tuple(vector)
+        self.is_list, self.has_names = is_list, has_names
+        self.others = tuple(name for name in names if name not in self.vector)
+        self._batches = iter(batches)
+        self._rest: Any = None
+
+    @classmethod
+    def of_file(cls, path: AnyPath, columns: Sequence[str] | None) -> Self | None:
+        """The other columns of a table or of a folder of tables; None if the vectors are in a file without columns.
+
+        Parameters
+        ----------
+        path
+            A file or folder that `read` opens.
+        columns
+            Which columns hold the vectors, as in `read`.
+        """
+        files = files_of(locate(path))
+        if files[0].ending not in TABLES:
+            return None
+        shards = {}
+        for file in files:
+            with suppress(EmptyFileError):  # a folder may have empty shards
+                shards[file] = read(file.name, columns=columns)
+        first, vectors = next(iter(shards.items()))
+        if not vectors.columns:  # lines of JSON that are the vectors themselves
+            return None
+        names, has_names = _names(first)
+        batches = chain.from_iterable(_batches(file, names, vectors.columns) for file in shards)
+        # A column of lists is one column; a vector of one number has one column too, and stays a number.
+        is_list = len(vectors.columns) == 1 and vectors.d > 1
+        return cls(names, vectors.columns, batches, is_list=is_list, has_names=has_names)
+
+    @classmethod
+    def of_rows(cls, rows: Mapping[str, Sequence[Any]]) -> Self:
+        """What a space knows of its rows, with the vectors as a last column.
+
+        Parameters
+        ----------
+        rows
+            Columns of one length by name.
+        """
+        import pyarrow as pa
+
+        table = pa.table({name: list(values) for name, values in rows.items()})
+        return cls([*rows, "vector"], ["vector"], [table], is_list=True)
+
+    def take(self, count: int) -> Any:
+        """The next rows, as a table of Arrow or a list of records.
+
+        Parameters
+        ----------
+        count
+            How many; there must be as many left.
+        """
+        parts = []
+        while count > 0:
+            part = self._rest if self._rest is not None else next(self._batches)
+            parts.append(part[:count])
+            self._rest = part[count:] if len(part) > count else None
+            count -= len(parts[-1])
+        if isinstance(parts[0], list):
+            return list(chain.from_iterable(parts))
+        import pyarrow as pa
+
+        try:
+            return pa.concat_tables(parts, promote_options="permissive")
+        except pa.ArrowException as error:
+            raise DataError(f"the shards hold columns of different types ({error}); repair one file at a time") from None
+
+
+def _names(file: File) -> tuple[list[str], bool]:
+    if file.ending == ".parquet":
+        return list(_parquet(file).schema_arrow.names), True
+    if file.ending == ".jsonl":
+        return JsonTable(file).names, True
+    table = DelimitedTable(file)
+    return table.names, table.has_header
+
+
+def _batches(file: File, names: Sequence[str], vector: Sequence[str]) -> Iterator[Any]:
+    if file.ending == ".parquet":
+        import pyarrow as pa
+
+        others = [name for name in names if name not in vector]
+        for batch in _parquet(file).iter_batches(batch_size=BATCH, columns=others):
+            yield pa.Table.from_batches([batch])
+        return
+    rows: Iterator[dict[str, Any]]
+    if file.ending == ".jsonl":
+        rows = (record for _, record in JsonTable(file).rows())
+    else:
+        rows = (dict(zip(names, cells, strict=True)) for _, cells in DelimitedTable(file).rows())
+    while part := list(islice(rows, BATCH // 16)):
+        yield [{name: value for name, value in record.items() if name not in vector} for record in part]
+
+
+def _parquet(file: File) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(str(file.local) if file.local is not None else file.open())

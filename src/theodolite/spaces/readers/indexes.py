@@ -1,0 +1,108 @@
+"""FAISS indexes, `.faiss` and `.index`: the vectors that an index holds, reconstructed in the order of their ids."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theodolite.core.vectors import BLOCK_BYTES, Indices, Source
+from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File, file_source
+
+_RECONSTRUCTIBLE = "flat, IVF and HNSW indexes, scalar and product quantisers, and these behind a transform or an id map"
+
+
+def read_faiss(file: File) -> Source:
+    """The vectors of a FAISS index, in the order of their ids, which is that of adding them unless ids were given.
+
+    A flat index gives the vectors themselves, a quantised one what it stores in their place.
+
+    Parameters
+    ----------
+    file
+        The index, as `faiss.write_index` writes it.
+
+    Raises
+    ------
+    ImportError
+        FAISS is not installed.
+    DataError
+        It is not an index, or not one that can reconstruct its vectors.
+    """
+    faiss = _import_faiss(file)
+    if file.size == 0:
+        raise EmptyFileError("the file is empty; there must be at least one vector", file)
+    whole = _open_index(faiss, file)
+    n, d = int(whole.ntotal), int(whole.d)
+    if n == 0 or d == 0:
+        raise EmptyFileError(f"the index is empty (shape {(n, d)}); there must be at least one vector", file)
+    try:
+        index, ids = _innermost(faiss, whole)
+        vectors = index.reconstruct_batch(ids[:1])
+    except (RuntimeError, AssertionError) as error:
+        fault = f"{type(whole).__name__} cannot reconstruct its vectors ({_first_line(error)})"
+        raise DataError(f"{fault}; {_RECONSTRUCTIBLE} can", file) from error
+
+    def take(rows: Indices, _owner: Any = whole) -> NDArray[Any]:  # the whole index owns the inner one, which would be freed
+        try:
+            return np.asarray(index.reconstruct_batch(ids[rows]))
+        except RuntimeError as error:
+            raise DataError(f"the index is damaged ({_first_line(error)}); write it again", file) from error
+
+    def chunks() -> Iterator[NDArray[Any]]:
+        step = max(1, BLOCK_BYTES // (4 * d))
+        return (take(np.arange(start, min(start + step, n))) for start in range(0, n, step))
+
+    return file_source(file, chunks, n=n, d=d, dtype=vectors.dtype, take=take)
+
+
+def _import_faiss(file: File) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its generated wrapper uses what newer versions of Python warn of
+            import faiss
+    except ImportError:
+        raise ImportError(f'{file} is a FAISS index, which needs another package: pip install "theodolite[faiss]"') from None
+    return faiss
+
+
+def _open_index(faiss: Any, file: File) -> Any:
+    try:
+        if file.local is not None:
+            return faiss.read_index(str(file.local))
+        with file.open() as stream:
+            return faiss.deserialize_index(np.frombuffer(stream.read(), np.uint8))
+    except (RuntimeError, MemoryError) as error:
+        raise DataError(
+            f"this is not a whole FAISS index ({_first_line(error)}); write it with faiss.write_index", file
+        ) from error
+
+
+def _innermost(faiss: Any, index: Any) -> tuple[Any, NDArray[np.int64]]:
+    """The index that holds the vectors, and what to ask it for, in the order of the ids that the outer index has for them."""
+    if isinstance(index, (faiss.IndexIDMap, faiss.IndexIDMap2)):
+        inner, ids = _innermost(faiss, faiss.downcast_index(index.index))
+        outer = faiss.vector_to_array(index.id_map)
+        if len(outer) != len(ids):
+            raise RuntimeError(f"it has {len(outer)} ids for {len(ids)} vectors")
+        return inner, ids[np.argsort(outer, kind="stable")]
+    ivf = faiss.try_extract_index_ivf(index)
+    if ivf is None:
+        return index, np.arange(index.ntotal, dtype=np.int64)
+    lists = ivf.invlists
+    parts = [faiss.rev_swig_ptr(lists.get_ids(i), lists.list_size(i)).copy() for i in range(lists.nlist) if lists.list_size(i)]
+    ids = np.sort(np.concatenate(parts)).astype(np.int64) if parts else np.zeros(0, np.int64)
+    if len(ids) != index.ntotal or (np.diff(ids) == 0).any():
+        raise RuntimeError("two of its vectors have one id")
+    # Without a map from ids to lists nothing can be reconstructed; an array serves only ids that are counted from 0.
+    is_counted = bool((ids == np.arange(len(ids))).all())
+    ivf.set_direct_map_type(faiss.DirectMap.Array if is_counted else faiss.DirectMap.Hashtable)
+    return index, ids
+
+
+def _first_line(error: BaseException) -> str:
+    """What FAISS says, without the place in its sources."""
+    return str(error).strip().partition("\n")[0].rpartition(": ")[2][:160] or type(error).__name__

@@ -1,0 +1,421 @@
+"""Rules on the layout of labels: distances, clusters, and similarity of layouts. Labels are the units; rows are not covered.
+
+Rows cannot be resampled: the hull of a resample lies inside the hull of all rows, so that every distance would be too large.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theodolite.core.intervals import LEVEL, Component, half_samples, jackknife_interval, jackknife_variance, share_interval
+from theodolite.core.moments import Doubles
+from theodolite.studies.claims.evidence import SEEDS, Estimate, Evidence, Missing, Selector
+from theodolite.studies.claims.rules import ROUNDING, Names, rule
+
+# What no interval over labels covers.
+ROWS = "rows inside the labels"
+# Labels that a jackknife leaves at least, and layers that a correlation with their height needs at least.
+FEWEST_LABELS, FEWEST_LAYERS = 3, 3
+# Half-samples of the labels, for statistics of ranks, which a jackknife would take for exact.
+HALVES = 100
+
+Labels = Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The layout of the labels of one layer in one state."""
+
+    labels: tuple[str, ...]
+    distances: Doubles  # (labels, labels), nan on the diagonal
+    inside: Mapping[str, float]
+    clusters: Mapping[str, int]
+    norm: float
+    overlaps: int
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Layout:
+        """The layout that a record holds."""
+        labels = tuple(record["labels"])
+        distances = np.full((len(labels), len(labels)), np.nan)
+        above = np.triu_indices(len(labels), 1)
+        distances[above] = [np.nan if value is None else value for value in record["distances"]]
+        distances.T[above] = distances[above]
+        inside = {label: math.nan if value is None else value for label, value in zip(labels, record["inside"], strict=True)}
+        clusters = dict(zip(labels, record["clusters"], strict=True))
+        return cls(labels, distances, inside, clusters, record["norm"], record["overlaps"])
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether every label is one cluster, and none overlaps another."""
+        return not self.overlaps and all(count == 1 for count in self.clusters.values())
+
+    def between(self, labels: Labels) -> Doubles:
+        """The distances of some labels, in that order."""
+        at = np.array([self._places[label] for label in labels])
+        return np.asarray(self.distances[at[:, None], at])
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {label: place for place, label in enumerate(self.labels)}
+
+    def minimum(self, labels: Labels, unit: str) -> float:
+        """The mean distance of some labels to the nearest other one of them, over the unit: "inside", "norm" or "none"."""
+        nearest = np.fmin.reduce(self.between(labels), axis=1)
+        units: dict[str, Any] = {"inside": np.nanmean([self.inside[label] for label in labels]), "norm": self.norm, "none": 1.0}
+        return float(np.nanmean(nearest) / units[unit])
+
+
+# The layouts of each seed; under None that of an encoder before it is fine-tuned.
+Layouts = dict[int | None, Layout]
+
+
+def _layouts(evidence: Evidence, side: str, selector: Selector) -> Layouts:
+    """The layouts at the last layer."""
+    records = [
+        record
+        for record in evidence.records.layouts
+        if record["side"] == side and record["model"] in evidence.models and all(record[k] == v for k, v in selector.items())
+    ]
+    if not records:
+        raise Missing(f"layouts of labels, {', '.join(str(value) for value in selector.values() if value)}")
+    last = max(record["layer"] for record in records)
+    return {record["seed"]: Layout.of(record) for record in records if record["layer"] == last}
+
+
+def _paired(first: Layouts, second: Layouts) -> list[tuple[int | None, Layout, Layout]]:
+    seeds = sorted(first.keys() & second.keys(), key=str)
+    if not seeds:
+        raise Missing("a seed that both states have")
+    return [(seed, first[seed], second[seed]) for seed in seeds]
+
+
+def over_tasks(tasks: Names, cell: Callable[[str], tuple[list[float], list[Component]]], *, remark: str = "") -> Estimate:
+    """The mean over tasks of an effect that each task has by seed, with components of its own; undefined ones are left out.
+
+    Parameters
+    ----------
+    tasks
+        The tasks; all of them must be there.
+    cell
+        The effect of a task by seed, and its components. `Undefined` leaves the task out.
+    remark
+        What a reader must know.
+    """
+    by_task: list[list[float]] = []
+    components: list[Component] = []
+    left_out = []
+    for task in tasks:
+        try:
+            values, parts = cell(task)
+        except Undefined as error:
+            left_out.append(f"{task} left out ({error})")
+            continue
+        by_task.append(values)
+        components += parts
+    if not by_task:
+        raise Missing(f"a task where it is defined: {'; '.join(left_out)}")
+    count = len(by_task)
+    scaled = [Component(part.source, part.variance / count**2, part.degrees, part.n) for part in components]
+    seeds = min(len(values) for values in by_task)
+    uncovered = [ROWS]
+    if seeds > 1:
+        means = np.mean([values[:seeds] for values in by_task], axis=0)
+        scaled.append(Component(SEEDS, float(means.var(ddof=1)) / seeds, seeds - 1, seeds))
+    else:
+        uncovered.insert(0, "one fine-tuning seed")
+    value = float(np.mean([np.mean(values) for values in by_task]))
+    return Estimate(value, tuple(scaled), tuple(uncovered), "; ".join(filter(None, [remark, *left_out])))
+
+
+class Undefined(ValueError):
+    """An effect has no meaning in a task; the message says why."""
+
+
+def _jackknife(labels: Labels, statistic: Callable[[Labels], float], name: str) -> Component:
+    """The variance of a statistic of labels, from leaving out each in turn."""
+    if len(labels) <= FEWEST_LABELS:
+        raise Undefined(f"{len(labels)} labels are too few")
+    left = [statistic([other for other in labels if other != label]) for label in labels]
+    return Component(name, jackknife_variance(left), len(labels) - 1, len(labels))
+
+
+@rule("label distances")
+def label_distances(
+    evidence: Evidence, *, of: Selector, minus: Selector, tasks: Names, unit: str = "inside", linear: bool = True
+) -> Estimate:
+    """How the mean distance of labels to their nearest neighbour differs between two states, paired by label; mean over tasks.
+
+    Parameters
+    ----------
+    evidence
+        The records; of printed rows, `mean_change` with the setting of the first side.
+    of, minus
+        State and setting of the two sides.
+    tasks
+        The tasks.
+    unit
+        What distances are divided by: "inside", the mean distance inside the labels; "norm", the mean norm; or "none".
+    linear
+        Whether tasks whose labels are not linearly separable on both sides are left out.
+    """
+    if evidence.printed:
+        values = [
+            row.value for task in tasks for row in evidence.find("mean_change", task=task, **of) if minus.get("setting") == ""
+        ]
+        if not values:
+            raise Missing(f"mean change of {', '.join(tasks)}, {of.get('setting', '')}")
+        return Estimate(float(np.mean(values)), remark="raw")
+
+    def cell(task: str) -> tuple[list[float], list[Component]]:
+        effects, parts = [], []
+        for _, first, second in _paired(*(_layouts(evidence, "train", {**side, "task": task}) for side in (of, minus))):
+            if linear and not (first.is_linear and second.is_linear):
+                raise Undefined("its labels are not linearly separable in both states")
+            labels = [label for label in first.labels if label in second.labels]
+            effect = _change(first, second, unit)
+            effects.append(effect(labels))
+            parts.append(_jackknife(labels, effect, "labels"))
+        return effects, [_averaged(parts)]
+
+    return over_tasks(tasks, cell)
+
+
+@rule("share of labels that grew")
+def share_that_grew(evidence: Evidence, *, of: Selector, minus: Selector, task: str) -> Estimate:
+    """The share of labels whose scaled distance to the nearest other one is larger on the first side, with Wilson's interval.
+
+    Parameters
+    ----------
+    evidence
+        The records.
+    of, minus
+        As in `label_distances`.
+    task
+        The task.
+    """
+    _, first, second = _paired(*(_layouts(evidence, "train", {**side, "task": task}) for side in (of, minus)))[0]
+    labels = [label for label in first.labels if label in second.labels]
+    sides = [
+        np.fmin.reduce(layout.between(labels), axis=1) / np.nanmean(list(layout.inside.values())) for layout in (first, second)
+    ]
+    grew = int((sides[0] > sides[1]).sum())
+    remark = f"{grew} of {len(labels)} labels grew; Wilson's interval"
+    return Estimate(grew / len(labels), (), (ROWS,), remark, share_interval(grew, len(labels)))
+
+
+def _change(first: Layout, second: Layout, unit: str) -> Callable[[Labels], float]:
+    return lambda labels: first.minimum(labels, unit) - second.minimum(labels, unit)
+
+
+def _averaged(parts: Sequence[Component]) -> Component:
+    """The components of several seeds as one: the labels are the same in all of them."""
+    variance = float(np.mean([part.variance for part in parts]))
+    return Component(parts[0].source, variance, parts[0].degrees, parts[0].n)
+
+
+@rule("clusters per label")
+def clusters_per_label(evidence: Evidence, *, of: Selector, minus: Selector, tasks: Names) -> Estimate:
+    """How the number of clusters per label differs between two states, paired by label; the mean over tasks.
+
+    A task that is linear in both states has nothing to lose, and is left out.
+
+    Parameters
+    ----------
+    evidence
+        The records.
+    of, minus, tasks
+        As in `label_distances`.
+    """
+
+    def cell(task: str) -> tuple[list[float], list[Component]]:
+        effects, parts = [], []
+        for _, first, second in _paired(*(_layouts(evidence, "train", {**side, "task": task}) for side in (of, minus))):
+            if first.is_linear and second.is_linear:
+                raise Undefined("one cluster per label in both states")
+            changes = np.array(
+                [first.clusters[label] - second.clusters[label] for label in first.labels if label in second.labels]
+            )
+            effects.append(float(changes.mean()))
+            parts.append(Component("labels", float(changes.var(ddof=1)) / len(changes), len(changes) - 1, len(changes)))
+        return effects, [_averaged(parts)]
+
+    return over_tasks(tasks, cell)
+
+
+@rule("train and test similarity")
+def train_test_similarity(evidence: Evidence, *, of: Selector, minus: Selector, tasks: Names) -> Estimate:
+    """How the similarity of the labels' layout in train and test differs between two states; the mean over tasks.
+
+    Parameters
+    ----------
+    evidence
+        The records.
+    of, minus, tasks
+        As in `label_distances`.
+    """
+
+    def cell(task: str) -> tuple[list[float], list[Component]]:
+        sides = [_layouts(evidence, part, {**side, "task": task}) for side in (of, minus) for part in ("train", "test")]
+        seeds = sorted(set.intersection(*map(set, sides)), key=str)
+        effects, parts = [], []
+        for seed in seeds:
+            layouts = [side[seed] for side in sides]
+            if not all(layout.is_linear for layout in layouts):
+                raise Undefined("its labels are not linearly separable in all of train and test, before and after")
+            labels = [label for label in layouts[0].labels if all(label in layout.labels for layout in layouts)]
+            effect = _similarity_change(layouts)
+            effects.append(effect(labels))
+            parts.append(_jackknife(labels, effect, "labels"))
+        if not effects:
+            raise Missing(f"a seed of {task} in both states")
+        return effects, [_averaged(parts)]
+
+    return over_tasks(tasks, cell)
+
+
+def _similarity_change(layouts: Sequence[Layout]) -> Callable[[Labels], float]:
+    return lambda labels: similarity(layouts[0], layouts[1], labels) - similarity(layouts[2], layouts[3], labels)
+
+
+def similarity(first: Layout, second: Layout, labels: Labels) -> float:
+    """Pearson's correlation of the distances of all pairs of the labels; nan if it is not defined."""
+    above = _pairs(len(labels))
+    x, y = first.between(labels)[above], second.between(labels)[above]
+    x, y = x - x.mean(), y - y.mean()
+    size = float(np.linalg.norm(x) * np.linalg.norm(y))
+    return float(x @ y) / size if size > 0 else math.nan
+
+
+@cache
+def _pairs(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    return np.triu_indices(count, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Course:
+    """The layouts of one task and seed over training: of each layer the first one, and the later ones by step."""
+
+    first: dict[int, Layout]
+    later: dict[tuple[int, int], Layout]
+
+    @property
+    def labels(self) -> list[str]:
+        return list(next(iter(self.first.values())).labels)
+
+    @property
+    def last(self) -> dict[int, Layout]:
+        """The last layout of each layer that has one."""
+        return {layer: self.later[layer, step] for layer, step in sorted(self.later)}
+
+
+def _courses(evidence: Evidence, task: str) -> dict[int | None, _Course]:
+    courses: dict[int | None, _Course] = {}
+    for record in evidence.records.layouts:
+        if record["side"] == "tracked" and record["task"] == task and record["model"] in evidence.models:
+            course = courses.setdefault(record["seed"], _Course({}, {}))
+            if record["step"]:
+                course.later[record["layer"], record["step"]] = Layout.of(record)
+            else:
+                course.first[record["layer"]] = Layout.of(record)
+    # Where labels overlap there is no similarity: ZS22 leaves the case out.
+    for course in courses.values():
+        for layer in [layer for layer, layout in course.first.items() if not layout.is_linear]:
+            del course.first[layer]
+        for key in [key for key, layout in course.later.items() if key[0] not in course.first or not layout.is_linear]:
+            del course.later[key]
+    usable = {seed: course for seed, course in courses.items() if course.later}
+    if not courses:
+        raise Missing(f"layouts of {task} over training")
+    if not usable:
+        raise Undefined("labels overlap in every layer")
+    return usable
+
+
+@rule("similarity against height")
+def similarity_against_height(evidence: Evidence, *, tasks: Names) -> Estimate:
+    """Spearman's correlation of a layer's height with the similarity of its labels' layout to the original; mean over tasks.
+
+    Parameters
+    ----------
+    evidence
+        The records.
+    tasks
+        The tasks.
+    """
+
+    def cell(task: str) -> tuple[list[float], list[Component]]:
+        effects, parts = [], []
+        for course in _courses(evidence, task).values():
+            if len(course.last) < FEWEST_LAYERS:
+                raise Undefined(f"{len(course.last)} layers without overlaps are too few")
+            labels = course.labels
+            effects.append(_height_correlation(course, labels))
+            halves = half_samples(len(labels), HALVES, seed=0)
+            if len(halves[0]) < FEWEST_LABELS:
+                raise Undefined(f"{len(labels)} labels are too few")
+            draws = [_height_correlation(course, [labels[i] for i in half]) for half in halves]
+            parts.append(Component("labels", float(np.nanvar(draws)), len(labels) - 1, len(labels)))
+        return effects, [_averaged(parts)]
+
+    return over_tasks(tasks, cell)
+
+
+def _height_correlation(course: _Course, labels: Labels) -> float:
+    values = [similarity(course.first[layer], layout, labels) for layer, layout in course.last.items()]
+    return _rank_correlation(np.arange(len(values)), np.array(values))
+
+
+def _rank_correlation(first: NDArray[Any], second: Doubles) -> float:
+    if np.ptp(second) <= ROUNDING:  # the same in all layers: no order
+        return 0.0
+    x, y = np.argsort(np.argsort(first)), np.argsort(np.argsort(second))  # ties are as good as impossible
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+@rule("lowest similarity")
+def lowest_similarity(evidence: Evidence, *, tasks: Names) -> Estimate:
+    """The lowest similarity of a layer's labels to the original, over tasks, layers and steps of training.
+
+    Its interval begins at the lowest lower end of all cells, and ends at the lowest upper end at a level for all of them
+    together: the lowest of many is low by chance.
+
+    Parameters
+    ----------
+    evidence
+        The records; of printed rows, `similarity_to_original`.
+    tasks
+        The tasks.
+    """
+    if evidence.printed:
+        rows = evidence.find("similarity_to_original")
+        if not rows:
+            raise Missing("similarity to the original")
+        return Estimate(min(row.value for row in rows))
+    cells = []
+    for task in tasks:
+        try:
+            courses = _courses(evidence, task)
+        except Undefined:
+            continue
+        for course in courses.values():
+            cells += [(course.first[layer], layout, course.labels) for (layer, _), layout in course.later.items()]
+    cells = [cell for cell in cells if len(cell[2]) > FEWEST_LABELS]
+    if not cells:
+        raise Missing("a task where the similarity to the original is defined")
+    values, lows, highs = [], [], []
+    for first, second, labels in cells:
+        left = [similarity(first, second, [other for other in labels if other != label]) for label in labels]
+        value = similarity(first, second, labels)
+        values.append(value)
+        lows.append(jackknife_interval(value, left, correlation=True)[0])
+        highs.append(jackknife_interval(value, left, correlation=True, level=1 - (1 - LEVEL) / len(cells))[1])
+    remark = f"lowest of {len(cells)} layers and steps, jackknife over labels"
+    return Estimate(min(values), (), (ROWS,), remark, (min(lows), min(highs)))

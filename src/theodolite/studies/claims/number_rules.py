@@ -1,0 +1,201 @@
+"""Rules on numbers of a state: differences between states, settings, models and layers, and the largest over layers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from theodolite.core.intervals import Component
+from theodolite.studies.claims.evidence import (
+    BySeed,
+    Estimate,
+    Evidence,
+    Missing,
+    Number,
+    Selector,
+    aligned,
+    combined,
+    combined_by_seed,
+    estimate_of,
+    mean_number,
+)
+from theodolite.studies.claims.rules import Names, rule
+
+# How two sides become one number.
+WAYS = ("difference", "log ratio", "share")
+
+
+@rule("difference")
+def difference(
+    evidence: Evidence,
+    *,
+    metric: str | Mapping[str, Any],
+    of: Selector,
+    minus: Selector,
+    tasks: Names = (),
+    way: str = "difference",
+    over: str = "",
+    families: Mapping[str, str] | None = None,
+    printed: Selector | None = None,
+) -> Estimate:
+    """One side minus another, paired by seed and item; the mean over tasks, and over what `over` names.
+
+    Parameters
+    ----------
+    evidence
+        The rows and records.
+    metric
+        The metric; or a table of `metric`, `of`, `minus` and `way`, for a difference of differences.
+    of, minus
+        The fields of the two sides; a list is a mean over its values, and a model "@NAME" is that of a family, or of a size.
+    tasks
+        The tasks; all of them must be there.
+    way
+        "difference", "log ratio", or "share": the difference as a share of the second side.
+    over
+        "label" (the mean over all labels but 0), or "layers", "upper layers", "lower layers", "upper minus lower layers".
+    families
+        Patterns of the models' names.
+    printed
+        Fields of both sides in printed tables, in place of what `over` goes over.
+    """
+    cells = []
+    if evidence.printed and printed is not None:
+        of, minus, over = {**of, **printed}, {**minus, **printed}, ""
+    for task in tasks or [""]:
+        fields = {"task": task} if task else {}
+        sides = [{**side, **fields} for side in (of, minus)]
+        if any(str(side.get("model", "")).startswith("@") for side in sides):
+            cells.append(_between_models(evidence, metric, sides, way, over, families or {}))
+        else:
+            cells.append(_difference(evidence, metric, sides, way, over))
+    return estimate_of(combined_by_seed(lambda *values: sum(values) / len(values), *cells))
+
+
+def _difference(evidence: Evidence, metric: str | Mapping[str, Any], sides: Sequence[Selector], way: str, over: str) -> BySeed:
+    places = _common(evidence, metric, sides, over) if over else [({}, 1.0)]
+    parts = [[_quantity(evidence, metric, {**side, **fields}) for side in sides] for fields, _ in places]
+    weights = [weight for _, weight in places]
+    by_place = [combined_by_seed(lambda a, b: _joined(a, b, way), first, second) for first, second in parts]
+    return combined_by_seed(lambda *values: sum(w * v for w, v in zip(weights, values, strict=True)), *by_place)
+
+
+def _quantity(evidence: Evidence, metric: str | Mapping[str, Any], selector: Selector) -> BySeed:
+    if isinstance(metric, str):
+        return evidence.numbers(metric, selector)
+    nested = [{**selector, **metric[side]} for side in ("of", "minus")]
+    return _difference(evidence, metric["metric"], nested, metric.get("way", "difference"), "")
+
+
+def _joined(first: Any, second: Any, way: str) -> Any:
+    if way == "difference":
+        return first - second
+    # Of resampled values some may be negative, which says nothing of the number itself.
+    if np.ndim(second) == 0 and (second <= 0 or (way == "log ratio" and first <= 0)):
+        raise Missing("a ratio of positive numbers (one of them is not positive)")
+    return np.log(first / second) if way == "log ratio" else first / second - 1
+
+
+def _common(
+    evidence: Evidence, metric: str | Mapping[str, Any], sides: Sequence[Selector], over: str
+) -> list[tuple[dict[str, Any], float]]:
+    """The labels or layers that both sides have defined numbers of, each with its weight in the mean."""
+    name = "label" if over == "label" else "layer"
+    assert isinstance(metric, str)
+    values = []
+    for side in sides:
+        single = {key: value for key, value in side.items() if not isinstance(value, (list, tuple))}
+        values.append({getattr(row, name) for row in evidence.find(metric, **single) if math.isfinite(row.value)})
+    common = sorted(value for value in values[0] & values[1] if value not in (None, "", "0")) if name == "label" else sorted(
+        value for value in values[0] & values[1] if value is not None
+    )  # fmt: skip
+    if not common and None in values[0] & values[1]:
+        return [({}, 1.0)]  # a table without layers
+    half = len(common) // 2
+    upper, lower = common[len(common) - half :], common[:half]
+    signs = {"upper layers": (upper, ()), "lower layers": (lower, ()), "upper minus lower layers": (upper, lower)}
+    plus, less = signs.get(over, (common, ()))
+    if not plus:
+        raise Missing(f"{metric} of several {name}s on both sides")
+    return [({name: at}, 1 / len(plus)) for at in plus] + [({name: at}, -1 / len(less)) for at in less]
+
+
+def _between_models(
+    evidence: Evidence,
+    metric: str | Mapping[str, Any],
+    sides: Sequence[Selector],
+    way: str,
+    over: str,
+    families: Mapping[str, str],
+) -> BySeed:
+    """The mean of the models of one side minus that of the other; several on each side are one more source of chance."""
+    means, parts = [], []
+    for side in sides:
+        models = evidence.models_of(side["model"], families)
+        numbers = [_of_one_model(evidence.of_model(model), metric, {**side, "model": model}, over) for model in models]
+        means.append(combined_by_seed(lambda *values: sum(values) / len(values), *numbers))
+        if len(models) > 1:
+            values = [mean_number(list(by_seed.values())).value for by_seed in numbers]
+            parts.append(Component("models", float(np.var(values, ddof=1)) / len(models), len(models) - 1, len(models)))
+    by_seed = {seed: combined(lambda a, b: _joined(a, b, way), *pair) for seed, pair in aligned(*means)}
+    if not by_seed:
+        raise Missing("a seed that both models have")
+    return {seed: replace(number, repeats=(*number.repeats, *parts)) for seed, number in by_seed.items()}
+
+
+def _of_one_model(evidence: Evidence, metric: str | Mapping[str, Any], side: Selector, over: str) -> BySeed:
+    if not over:
+        return _quantity(evidence, metric, side)
+    places = _common(evidence, metric, (side, side), over)
+    numbers = [_quantity(evidence, metric, {**side, **fields}) for fields, _ in places]
+    return combined_by_seed(lambda *values: sum(values) / len(values), *numbers)
+
+
+@rule("largest over layers")
+def largest_over_layers(evidence: Evidence, *, metric: str, of: Selector, settings: Names = ()) -> Estimate:
+    """The largest number over all layers; in a table without layers, the one there is.
+
+    Parameters
+    ----------
+    evidence
+        The rows and records.
+    metric
+        The metric.
+    of
+        The fields of its rows.
+    settings
+        Settings of which the first one that has rows is taken.
+    """
+    for setting in settings or [of.get("setting", "")]:
+        fields = {**of, "setting": setting}
+        rows = [row for row in evidence.find(metric, **fields) if math.isfinite(row.value)]
+        layers = sorted({row.layer for row in rows if row.layer is not None})
+        if layers:
+            numbers = [evidence.numbers(metric, {**fields, "layer": layer}) for layer in layers]
+            return estimate_of({seed: _largest(each) for seed, each in aligned(*numbers)})
+        if rows:
+            return estimate_of(evidence.numbers(metric, fields))
+    raise Missing(f"{metric}, {', '.join(map(str, of.values()))}")
+
+
+def _largest(numbers: Sequence[Number]) -> Number:
+    """The largest of several numbers, in every resample too."""
+    return combined(lambda *values: np.max(np.array(values), axis=0), *numbers)
+
+
+@rule("number")
+def number(evidence: Evidence, *, metric: str, of: Selector) -> Estimate:
+    """A number as it is.
+
+    Parameters
+    ----------
+    evidence
+        The rows and records.
+    metric, of
+        The metric, and the fields of its rows.
+    """
+    return estimate_of(evidence.numbers(metric, of))

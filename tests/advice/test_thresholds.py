@@ -1,0 +1,86 @@
+"""Thresholds against plain computations: quantiles of pairs, AUC, and a map that never falls."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.isotonic import IsotonicRegression
+from sklearn.metrics import roc_auc_score
+
+from theodolite.advice.thresholds import LabelledPairs, UnrelatedPairs
+
+random = np.random.default_rng(0)
+X = random.standard_normal((120, 8)) + 0.5
+
+
+def labelled(n: int = 300, effect: float = 1.0, seed: int = 0) -> LabelledPairs:
+    generator = np.random.default_rng(seed)
+    matches = generator.random(n) < 0.4
+    return LabelledPairs(np.round(generator.standard_normal(n) + effect * matches, 1), matches, np.arange(n) // 2)
+
+
+def test_only_pairs_of_different_groups_are_unrelated() -> None:
+    groups = np.arange(120) % 10
+    pairs = UnrelatedPairs.of(X, groups.tolist())
+    apart = groups[:, None] != groups[None, :]
+    assert len(pairs.cosines) == np.triu(apart, 1).sum() == 120 * 108 / 2
+    units = X / np.linalg.norm(X, axis=1, keepdims=True)
+    np.testing.assert_allclose(pairs.cosines, np.sort((units @ units.T)[np.triu(apart, 1)]))
+
+
+def test_a_cutoff_is_exceeded_by_the_stated_share() -> None:
+    pairs = UnrelatedPairs.of(X)
+    for rate in (0.2, 0.05, 0.01):
+        value, (low, high) = pairs.cutoff(rate)
+        assert (pairs.cosines > value).mean() == pytest.approx(rate, abs=1e-3)
+        assert low is not None and high is not None and low <= value <= high
+    assert pairs.cutoff(0.01)[0] > pairs.cutoff(0.2)[0]
+
+
+@pytest.mark.slow
+def test_the_interval_of_a_cutoff_covers_the_true_one() -> None:
+    exact = UnrelatedPairs.of(np.random.default_rng(99).standard_normal((3000, 8)) + 0.5).quantile(0.95)
+    covered = 0
+    for seed in range(60):
+        rows = np.random.default_rng(seed).standard_normal((100, 8)) + 0.5
+        low, high = UnrelatedPairs.of(rows).cutoff(0.05, draws=200)[1]
+        assert low is not None and high is not None
+        covered += low <= exact <= high
+    assert covered >= 50
+
+
+def test_a_rate_that_the_pairs_cannot_show_is_refused() -> None:
+    pairs = UnrelatedPairs.of(X[:20])
+    with pytest.raises(ValueError, match=r"0\.001 needs at least 10,000 unrelated pairs; there are 190"):
+        pairs.cutoff(0.001)
+    with pytest.raises(ValueError, match="must be between 0 and 1"):
+        pairs.cutoff(1.0)
+
+
+def test_separation_is_the_area_under_the_curve() -> None:
+    pairs = labelled()
+    auc, (low, high) = pairs.separation()
+    assert auc == pytest.approx(roc_auc_score(pairs.matches, pairs.cosines))
+    assert low is not None and high is not None and 0.5 < low < auc < high
+    generator = np.random.default_rng(5)
+    draws = []
+    for _ in range(300):
+        chosen = generator.integers(0, 150, 150)
+        rows = np.concatenate([chosen * 2, chosen * 2 + 1])  # groups of two, as declared
+        draws.append(roc_auc_score(pairs.matches[rows], pairs.cosines[rows]))
+    np.testing.assert_allclose((low, high), np.quantile(draws, [0.025, 0.975]), atol=0.02)
+
+
+def test_the_map_is_isotonic_regression_with_an_interval_around_it() -> None:
+    pairs = labelled()
+    points = pairs.probabilities(draws=50)
+    probabilities = [point["probability"] for point in points]
+    assert probabilities == sorted(probabilities)
+    peer = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(pairs.cosines, pairs.matches)
+    np.testing.assert_allclose(probabilities, peer.predict([point["cosine"] for point in points]))
+    assert all(point["low"] <= point["probability"] <= point["high"] for point in points)
+
+
+def test_one_kind_of_pairs_is_refused() -> None:
+    with pytest.raises(ValueError, match="every one of the 3 pairs is a match"):
+        LabelledPairs(np.ones(3), np.ones(3, bool), np.arange(3))

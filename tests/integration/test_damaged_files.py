@@ -1,0 +1,271 @@
+"""Whatever a file holds, a reader gives its content or one sentence of ours: a seeded fuzzer over every reader.
+
+Each case damages a whole file of its kind and reads it to its end. THEODOLITE_FUZZ_CASES sets the number of cases.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import theodolite
+from theodolite.core.rows import Row, read_rows, write_rows
+from theodolite.core.vectors import array
+from theodolite.repairs import Whiten, load_repair, save_repair
+from theodolite.spaces import Space, read
+from theodolite.spaces.readers.labels import read_labels, read_scores
+from theodolite.spaces.readers.text import read_clusters, read_directprobe, read_texts
+from theodolite.studies.spec import load_spec
+from theodolite.tasks import load_task, own_task
+
+CASES = int(os.environ.get("THEODOLITE_FUZZ_CASES", "400"))
+SOURCE = str(Path(theodolite.__file__).parent)
+
+X = np.random.default_rng(0).standard_normal((7, 3)).astype(np.float32)
+TEXTS = ["a cat", "the dog", "no idea", "some, text", "quotes", "more", "end"]
+LABELS = ["NOUN", "VERB", "NOUN", "X", "VERB", "NOUN", "X"]
+TABLE = {"text": TEXTS, "label": LABELS, **{f"d{i}": X[:, i] for i in range(3)}}
+CONLLU = "".join(
+    f"# text = {text}\n"
+    + "".join(
+        f"{i}\t{word}\t{word}\tNOUN\tNN\tNumber=Sing\t{i - 1}\tdep\t_\tEntity=B\n" for i, word in enumerate(text.split(), start=1)
+    )
+    + "\n"
+    for text in TEXTS
+)
+
+
+def whole(path: Any, **options: Any) -> np.ndarray:
+    return array(read(path, **options))
+
+
+def save_table(path: Path) -> None:
+    rows = zip(*TABLE.values(), strict=True)
+    mark = {".csv": ",", ".tsv": "\t", ".txt": ";"}[path.suffix]
+    quoted = [[f'"{cell}"' if mark in str(cell) else str(cell) for cell in row] for row in rows]
+    path.write_text("\n".join(mark.join(row) for row in [list(TABLE), *quoted]) + "\n")
+
+
+def save_lines(path: Path, lines: list[str]) -> None:
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+
+
+def save_jsonl(path: Path) -> None:
+    import json
+
+    save_lines(path, [json.dumps({"text": t, "label": y, "v": x.tolist()}) for t, y, x in zip(TEXTS, LABELS, X, strict=True)])
+
+
+def save_safetensors(path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    save_file({"X": X, "bias": X[0]}, path, metadata={"about": "a test"})
+
+
+def save_lists(path: Path) -> None:
+    pq.write_table(pa.table({"text": TEXTS, "label": LABELS, "v": list(X)}), path)
+
+
+def save_faiss(path: Path) -> None:
+    faiss = pytest.importorskip("faiss")
+    index = faiss.IndexFlatL2(3)
+    index.add(X)
+    faiss.write_index(index, str(path))
+
+
+def save_directprobe(path: Path) -> None:
+    np.savetxt(path.with_name("x.txt"), X)
+    save_lines(path.with_name("e.txt"), [f"example\t{label}" for label in LABELS])
+
+
+def save_rows(path: Path) -> None:
+    write_rows([Row(metric="iso_score", value=0.5, n=7, d=3, label=label) for label in LABELS], path)
+
+
+def save_space(folder: Path) -> None:
+    Space.of({0: X, 1: 2 * X}, rows={"text": TEXTS, "label": LABELS}).save(folder)
+
+
+def read_space(folder: Path) -> None:
+    for verify in (True, False):
+        space = Space.open(folder, verify=verify)
+        for column in space.rows.values():
+            list(column)
+        array(space[1])
+
+
+def examples(kind: str, path: Path, **options: Any) -> None:
+    load_task(own_task({"train": path}, kind, **options), "train")
+
+
+def study_text(path: Path) -> None:
+    path.write_bytes((Path(SOURCE) / "studies" / "rp21" / "study.toml").read_bytes())
+
+
+# A name for each reader: the file's name, how it is written, and how it is read.
+Entry = tuple[str, Callable[[Path], Any], Callable[[Path], Any]]
+READERS: dict[str, Entry] = {
+    "npy": ("x.npy", lambda path: np.save(path, X), whole),
+    "npy, columns first": ("x.npy", lambda path: np.save(path, np.asfortranarray(X)), whole),
+    "npz": ("x.npz", lambda path: np.savez(path, X=X, y=X[0]), whole),
+    "npz, compressed": ("x.npz", lambda path: np.savez_compressed(path, X=X), whole),
+    "safetensors": ("x.safetensors", save_safetensors, whole),
+    "parquet": ("x.parquet", save_lists, whole),
+    "parquet, columns": ("x.parquet", lambda path: pq.write_table(pa.table(TABLE), path), lambda path: whole(path, columns="d*")),
+    "csv": ("x.csv", save_table, lambda path: whole(path, columns="d0:d2")),
+    "tsv": ("x.tsv", save_table, whole),
+    "table in a txt": ("x.txt", save_table, whole),
+    "jsonl": ("x.jsonl", save_jsonl, whole),
+    "txt": ("x.txt", lambda path: np.savetxt(path, X), whole),
+    "vec": ("x.vec", lambda path: save_lines(path, ["7 3", *(f"w{i} {x} {y} {z}" for i, (x, y, z) in enumerate(X))]), whole),
+    "faiss": ("x.index", save_faiss, whole),
+    "texts": ("x.txt", lambda path: save_lines(path, TEXTS), read_texts),
+    "labels": ("y.txt", lambda path: save_lines(path, LABELS), read_labels),
+    "labels, csv": ("y.csv", save_table, read_labels),
+    "labels, jsonl": ("y.jsonl", save_jsonl, read_labels),
+    "labels, parquet": ("y.parquet", save_lists, read_labels),
+    "labels, npy": ("y.npy", lambda path: np.save(path, np.array(LABELS)), read_labels),
+    "scores": ("s.npy", lambda path: np.save(path, X[:, 0]), read_scores),
+    "clusters": ("c.txt", lambda path: save_lines(path, ["0", "1", "-1", "2"]), read_clusters),
+    "entities": ("e.txt", save_directprobe, lambda path: read_directprobe(path.with_name("x.txt"), path)),
+    "embeddings": ("x.txt", save_directprobe, lambda path: read_directprobe(path, path.with_name("e.txt"))),
+    "own csv": ("t.csv", save_table, lambda path: examples("classification", path)),
+    "own jsonl": ("t.jsonl", save_jsonl, lambda path: examples("classification", path)),
+    "own pairs": (
+        "t.tsv", save_table,
+        lambda path: examples("similarity", path, columns={"text_b": "label", "score": "d0"}, score_range=(-9, 9)),
+    ),
+    "conllu": ("t.conllu", lambda path: path.write_text(CONLLU), lambda path: examples("tagging", path)),
+    "relations": ("t.conllu", lambda path: path.write_text(CONLLU), lambda path: examples("word_pairs", path)),
+    "conll": ("t.conll", lambda path: save_lines(path, ["a\tX", "b\tY", "", "c\tX"]), lambda path: examples("tagging", path)),
+    "rows, jsonl": ("r.jsonl", save_rows, read_rows),
+    "rows, json": ("r.json", save_rows, read_rows),
+    "rows, parquet": ("r.parquet", save_rows, read_rows),
+    "space": ("space/space.json", lambda path: save_space(path.parent), lambda path: read_space(path.parent)),
+    "space, rows": ("space/rows.parquet", lambda path: save_space(path.parent), lambda path: read_space(path.parent)),
+    "space, layer": ("space/layer-01.npy", lambda path: save_space(path.parent), lambda path: read_space(path.parent)),
+    "repair": ("r/repair.json", lambda path: save_repair(Whiten().fit(X), path.parent), lambda path: load_repair(path.parent)),
+    "study": ("study.toml", study_text, load_spec),
+}  # fmt: skip
+
+# What a file may hold by accident or on purpose: long numbers, deep nesting, other types, control characters.
+PIECES = [
+    b"9" * 400, b"-1", b"0", b"1e999", b"nan", b"null", b"true", b"{}", b"[]", b"[" * 100_000, b'{"a":' * 20_000, b'"', b"'",
+    b",", b"\t", b"\n", b"\n\n", b"\r", b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\xc2\x85", b"\xe2\x80\xa8", b"\x1b[31m",
+    b"F32", b"I64", b"shape", b"18446744073709551615", b"[[", b"]]", b"=", b"#", b"a = [" * 5_000, b"\\u0000", b"\\ud800",
+    b"d0", b"_", b"1-2", b"1.1",
+]  # fmt: skip
+
+
+def damaged(content: bytes, rng: random.Random) -> bytes:
+    """The content after one to three accidents, most of them near the start, where headers are."""
+    data = bytearray(content)
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        size = len(data)
+        place = rng.randrange(min(size, rng.choice((16, 128, 512, size))) or 1) if size else 0
+        if rng.random() < 0.2:
+            place = max(0, size - 1 - place)
+        match rng.randrange(8):
+            case 0 if size:
+                data[place] ^= 1 << rng.randrange(8)
+            case 1 if size:
+                data[place] = rng.randrange(256)
+            case 2:
+                del data[place:]
+            case 3:
+                del data[place : place + rng.choice((1, 2, 8, 64))]
+            case 4:
+                data[place:place] = rng.choice(PIECES)
+            case 5:
+                piece = rng.choice(PIECES)
+                data[place : place + len(piece)] = piece
+            case 6:
+                data[place:place] = data[place : place + rng.choice((4, 32, 256))]
+            case _:
+                numbers = list(re.finditer(rb"\d+", bytes(data)))
+                if numbers:
+                    match = rng.choice(numbers[:40])
+                    data[match.start() : match.end()] = rng.choice(PIECES[:12])
+    return bytes(data)
+
+
+def innermost(traceback: TracebackType | None) -> str:
+    """The file of the line that raised."""
+    assert traceback is not None
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return traceback.tb_frame.f_code.co_filename
+
+
+def fault(read: Callable[[Path], Any], path: Path) -> str | None:
+    """What is wrong with how a reader takes a file; None if it reads it, or says in one sentence of ours why not."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            read(path)
+    except (ValueError, OSError) as error:
+        if not innermost(error.__traceback__).startswith(SOURCE):
+            return f"{type(error).__name__} of another library: {error}"
+        if "\n" in str(error) or not str(error).strip():
+            return f"not one sentence: {error}"
+        return None
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def run_cases(folder: Path, cases: int, seed: int = 0) -> tuple[list[str], Counter[str]]:
+    """The faults of damaged files, and how many cases every reader got."""
+    rng = random.Random(seed)
+    originals = {}
+    for number, (name, write, _) in enumerate(READERS.values()):
+        (folder / str(number)).mkdir()
+        path = folder / str(number) / name
+        write(path)
+        originals[path] = path.read_bytes()
+    faults, counts = [], Counter[str]()
+    entries = list(zip(READERS.items(), originals.items(), strict=True))
+    for case in range(cases):
+        (reader, (_, _, read)), (path, content) = entries[case % len(entries)]
+        path.write_bytes(damaged(content, rng))
+        message = fault(read, path)
+        counts[reader] += 1
+        if message is not None:
+            faults.append(f"{reader}, case {case}: {message[:300]}")
+        path.write_bytes(content)
+    return faults, counts
+
+
+def test_a_damaged_file_gives_one_sentence(tmp_path: Path) -> None:
+    faults, counts = run_cases(tmp_path, CASES)
+    assert not faults, f"{len(faults)} of {CASES} cases:\n" + "\n".join(faults[:20])
+    assert sum(counts.values()) == CASES
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_the_whole_file_is_read(reader: str, tmp_path: Path) -> None:
+    name, write, read = READERS[reader]
+    path = tmp_path / name
+    write(path)
+    read(path)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_an_empty_file_gives_one_sentence(reader: str, tmp_path: Path) -> None:
+    name, write, read = READERS[reader]
+    path = tmp_path / name
+    write(path)
+    path.write_bytes(b"")
+    assert fault(read, path) is None

@@ -1,0 +1,75 @@
+"""FAISS indexes give back the vectors that were added, in the order of their ids."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from theodolite.core.vectors import array
+from theodolite.spaces import read
+
+X = np.random.default_rng(0).standard_normal((400, 8)).astype(np.float32)
+IDS = np.random.default_rng(1).permutation(4000)[:400]
+faiss: Any = pytest.importorskip("faiss")
+
+
+def saved(index: Any, path: Path, ids: Any = None) -> Path:
+    if not index.is_trained:
+        index.train(X)
+    index.add(X) if ids is None else index.add_with_ids(X, ids)
+    faiss.write_index(index, str(path))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["Flat", "IVF8,Flat", "HNSW8,Flat", "IDMap,Flat", "IDMap2,Flat", "IVF8,SQfp16", "PCA8,Flat"])
+@pytest.mark.parametrize("ending", [".faiss", ".index"])
+def test_vectors_come_back_in_the_order_they_were_added(tmp_path: Path, kind: str, ending: str) -> None:
+    index = faiss.index_factory(8, kind)
+    source = read(saved(index, tmp_path / f"v{ending}", np.arange(400) if "IDMap" in kind else None))
+    assert (source.n, source.d) == (400, 8)
+    tolerance = 1e-2 if "fp16" in kind else 1e-5
+    np.testing.assert_allclose(array(source), X, atol=tolerance)
+    np.testing.assert_allclose(source.take(np.array([3, 250])), X[[3, 250]], atol=tolerance)
+
+
+@pytest.mark.parametrize("kind", ["IVF8,Flat", "IDMap,Flat", "IDMap2,IVF8,Flat"])
+def test_ids_of_ones_own_give_the_order(tmp_path: Path, kind: str) -> None:
+    path = saved(faiss.index_factory(8, kind), tmp_path / "v.faiss", IDS)
+    np.testing.assert_array_equal(array(read(path)), X[np.argsort(IDS)])
+
+
+def test_a_quantised_index_gives_what_it_stores(tmp_path: Path) -> None:
+    index = faiss.index_factory(8, "IVF4,PQ4x4")
+    vectors = array(read(saved(index, tmp_path / "v.index")))
+    expected = X[np.argsort(np.arange(400))]
+    assert vectors.shape == X.shape and 0 < np.mean((vectors - expected) ** 2) < np.mean(expected**2)
+
+
+def test_empty_damaged_and_other_files_are_one_sentence(tmp_path: Path) -> None:
+    faiss.write_index(faiss.IndexFlatL2(4), str(tmp_path / "empty.faiss"))
+    with pytest.raises(ValueError, match="the index is empty"):
+        read(tmp_path / "empty.faiss")
+    (tmp_path / "no.index").write_bytes(b"not an index at all")
+    with pytest.raises(ValueError, match="not a whole FAISS index"):
+        read(tmp_path / "no.index")
+    path = saved(faiss.IndexFlatL2(8), tmp_path / "cut.faiss")
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ValueError, match="not a whole FAISS index"):
+        read(path)
+    binary = faiss.IndexBinaryFlat(16)
+    binary.add(np.zeros((3, 2), np.uint8))
+    faiss.write_index_binary(binary, str(tmp_path / "binary.faiss"))
+    with pytest.raises(ValueError, match="not a whole FAISS index"):
+        read(tmp_path / "binary.faiss")
+
+
+def test_without_faiss_the_error_says_what_to_install(tmp_path: Path) -> None:
+    saved(faiss.IndexFlatL2(8), tmp_path / "v.faiss")
+    code = "import sys; sys.modules['faiss'] = None; from theodolite.spaces import read; read(sys.argv[1])"
+    result = subprocess.run([sys.executable, "-c", code, str(tmp_path / "v.faiss")], capture_output=True, text=True, check=False)
+    assert "ImportError" in result.stderr and 'pip install "theodolite[faiss]"' in result.stderr

@@ -1,0 +1,168 @@
+"""`advise`: every kind of input and signal, the sentence and command at the top, and errors that name the way out."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import theodolite as th
+from theodolite.cli.app import app
+from theodolite.core.result import Result
+from theodolite.spaces import Space
+
+random = np.random.default_rng(0)
+N = 150
+COSINE = random.uniform(-0.5, 1, N)
+A = random.standard_normal((N, 8))
+B = COSINE[:, None] * A + np.sqrt(1 - COSINE**2)[:, None] * random.standard_normal((N, 8))
+A, B = ((side * random.uniform(0.2, 3, (N, 1)) + 20 * np.eye(8)[0]).astype(np.float32) for side in (A, B))
+"""Scored pairs inside a cone: without a repair, lengths hide the cosines."""
+
+
+def test_a_helpful_repair_is_recommended_with_a_command_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", A)
+    result = th.advise("a.npy", pairs=B, scores=COSINE)
+    assert result.notes[0].startswith("Recommended: ")
+    recommended = result.provenance["advice"]["recommended"]
+    gain = next(row for row in result.rows if row.state == "choice")
+    assert gain.low is not None and gain.low > 0 and f"{gain.value:+.3f}" in result.notes[0]
+    np.save("others.npy", B)
+    np.savetxt("scores.txt", COSINE)
+    for line in result.notes[1].split(" && "):
+        words = shlex.split(line)
+        assert CliRunner().invoke(app, words[1:]).exit_code == 0, line
+    assert th.load_repair("my-repair").transform(A).shape == np.load("repaired.npy").shape
+    assert recommended["repair"] in result.notes[1]
+
+
+def test_the_result_is_a_ranked_list_and_prints_as_one(tmp_path: Path) -> None:
+    result = th.advise(A, pairs=B, scores=COSINE)
+    scores = [row.value for row in result.where(state="repair", metric="spearman").rows]
+    assert scores == sorted(scores, reverse=True) and len(scores) > 15
+    assert result.value("spearman_gain", setting="leave it alone") == 0
+    costs = result.where(state="compression", metric="spearman_gain").rows
+    assert len(costs) >= 21 and all(row.low is not None for row in costs)
+    text = repr(result)
+    assert text.index("Recommended") < text.index("theodolite repair fit") < text.index("leave it alone") < text.index("binary")
+    again = Result.load(result.save(tmp_path / "saved"))
+    assert repr(again) == text
+
+
+def test_a_sound_space_is_left_alone() -> None:
+    y = np.arange(120) % 3
+    X = random.standard_normal((120, 6)) * 0.3 + np.eye(6)[y]
+    result = th.advise(X, labels=y.tolist())
+    assert result.notes[0].startswith("Leave it alone: choosing the best of ")
+    assert result.provenance["advice"]["recommended"] is None
+    assert "repair fit" not in " ".join(result.notes)
+    linear = th.advise(X, labels=y.tolist(), metric="linear_accuracy")
+    assert linear.value("linear_accuracy", setting="leave it alone", state="repair") > 0.9
+
+
+def test_queries_and_judgements_are_arrays_or_files(tmp_path: Path) -> None:
+    queries, table = A[:60] + 0.1, [[i, i, 1] for i in range(60)]
+    np.save(tmp_path / "q.npy", queries)
+    (tmp_path / "j.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(f"{q}\t{d}\t{g}\n" for q, d, g in table))
+    one = th.advise(A, queries=queries, judgements=table, metric="recall@3")
+    other = th.advise(A, queries=tmp_path / "q.npy", judgements=tmp_path / "j.tsv", metric="recall@3")
+    assert [row.value for row in one.rows] == [row.value for row in other.rows]
+    assert one.rows[0].metric == "recall@3" and one.rows[0].n == 60
+
+
+def test_a_space_brings_its_pairs_or_labels_along() -> None:
+    rows = {"side": [0] * N + [1] * N, "score": [*COSINE, *COSINE], "sentence": [f"s{i}" for i in range(2 * N)]}
+    space = Space.of({0: np.ones((2 * N, 8), np.float32), 6: np.concatenate([A, B])}, rows=rows)
+    result = th.advise(space)
+    assert result.rows[0].layer == 6 and result.rows[0].metric == "spearman"
+    assert result.rows[0].value == th.advise(A, pairs=B, scores=COSINE).rows[0].value
+    labelled = Space.of({0: A}, rows={"label": ["x", "y"] * (N // 2), "topic": ["u", "v", "w"] * (N // 3)})
+    assert th.advise(labelled).rows[0].metric == "knn_accuracy"
+    assert th.advise(labelled, labels="topic").rows[0].metric == "knn_accuracy"
+
+
+def test_without_a_signal_geometry_is_reported_and_nothing_recommended() -> None:
+    result = th.advise(A)
+    assert result.notes[0].startswith("No recommendation: geometry alone does not tell")
+    assert result.value("mean_cosine", setting="zero-mean") < 0.1 < result.value("mean_cosine", setting="leave it alone")
+    assert result.provenance["advice"]["recommended"] is None
+    assert "pairs=FILE" in result.notes[0]
+
+
+def test_sentences_that_repeat_are_never_on_both_sides() -> None:
+    from theodolite.advice.folds import grouped_folds
+    from theodolite.advice.signals import ScoredPairs
+
+    repeated = np.repeat(A[: N // 3], 3, axis=0)
+    signal = ScoredPairs(repeated, B, COSINE)
+    fold = grouped_folds(signal.groups, 5, strata=signal.strata)
+    assert all(len(set(fold[3 * i : 3 * i + 3])) == 1 for i in range(N // 3))
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ({"pairs": B}, r"pairs=FILE and scores=FILE go together"),
+        ({"queries": B}, r"queries=FILE and judgements=FILE go together"),
+        ({"pairs": B, "scores": COSINE, "labels": ["a"] * N}, r"pairs=X and labels=X are different signals"),
+        ({"pairs": B, "scores": np.where(COSINE > 0, COSINE, np.nan)}, r"pair \d+ has no score .* leave such pairs out"),
+        ({"pairs": B, "scores": np.ones(N)}, r"all 150 scores are 1"),
+        ({"labels": ["a"] * N}, r"all 150 rows have the label 'a'"),
+        ({"labels": ["a", "b"]}, r"there are 2 labels for 150 vectors"),
+        ({"queries": B, "judgements": [[0, 0, 1]]}, r"query 1 has no judged document"),
+        ({"queries": B[:1], "judgements": [[0, 150, 1]]}, r"document 150 is not one of the 150 documents"),
+        ({"retrieval": "somewhere"}, r"retrieval=X does not go with vectors or a space"),
+        ({"labels": ["a", "b"] * (N // 2), "folds": 2}, r"folds=2 must be at least 3"),
+        ({"labels": ["a", "b"] * (N // 2), "metric": "spearman"}, r"metric='spearman' is not a metric of texts"),
+    ],
+)
+def test_mistakes_are_named(options: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        th.advise(A, **options)
+
+
+def test_fewer_rows_than_folds_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"4 items in 4 independent groups do not make folds=5"):
+        th.advise(A[:4], pairs=B[:4], scores=COSINE[:4])
+
+
+def test_a_large_signal_is_sampled_and_says_so() -> None:
+    result = th.advise(A, pairs=B, scores=COSINE, sample=100)
+    assert result.rows[0].n == 100
+    assert "measured on a sample of 100 of 150 pairs, seed 0" in result.notes
+
+
+@pytest.mark.slow
+def test_an_encoder_reads_a_task_and_a_collection(models: Path, data: Path, tmp_path: Path) -> None:
+    encoder = models / "tiny-mlm"
+    result = th.advise(encoder, task="demo-topics", split="dev")
+    assert result.rows[0].metric == "knn_accuracy" and result.rows[0].n == 120
+    lines = (data / "cisi" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
+    folder = tmp_path / "cisi"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text("\n".join(lines[:200]) + "\n", encoding="utf-8")
+    (folder / "queries.jsonl").write_text((data / "cisi" / "queries.jsonl").read_text(encoding="utf-8"), encoding="utf-8")
+    judged = [line for line in (data / "cisi" / "qrels" / "test.tsv").read_text().splitlines()[1:] if int(line.split()[1]) <= 200]
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "\n".join(judged) + "\n")
+    result = th.advise(encoder, retrieval=folder, metric="mrr")
+    assert result.rows[0].metric == "mrr" and result.rows[0].task == "cisi test"
+    with pytest.raises(ValueError, match="brings its own texts"):
+        th.advise(encoder, retrieval=folder, task="stsb")
+
+
+@pytest.mark.slow
+def test_ten_thousand_vectors_with_pairs_take_under_a_minute_of_two_cores() -> None:
+    import time
+
+    generator = np.random.default_rng(0)
+    latent = generator.standard_normal((5000, 768)) * np.arange(1, 769) ** -0.5
+    noise = generator.uniform(0.1, 2, (5000, 1))
+    X, Y = ((latent + 0.1 * noise * generator.standard_normal(latent.shape)).astype(np.float32) for _ in range(2))
+    start = time.process_time()
+    th.advise(X, pairs=Y, scores=-noise[:, 0])
+    assert time.process_time() - start < 120  # CPU seconds of both: the clock on the wall depends on what else runs

@@ -1,0 +1,173 @@
+"""`gate`: bounds and a baseline from a file, broken bounds as bad findings, and no comparison of what is not comparable."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import theodolite as th
+from theodolite.advice.gate import worse_metrics
+from theodolite.core.result import Result
+from theodolite.core.rows import Row
+from theodolite.spaces import Origin, Space
+
+X = np.random.default_rng(0).standard_normal((300, 8)).astype(np.float32)
+ROW = Row(metric="iso_score", value=0.5, model="m", layer=6, task="stsb", split="dev", setting="mean", n=300, d=8)
+BOUNDS = """
+[bounds]
+mean_cosine = { max = 0.3, rise = 0.02 }
+iso_score = { drop = "5%" }
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("THEODOLITE_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    np.save("vectors.npy", X)
+    Path("theodolite.toml").write_text(f'baseline = "baseline"\n[survey]\nsource = "vectors.npy"\n{BOUNDS}')
+    return folder
+
+
+def result(row: Row = ROW, texts: str = "") -> Result:
+    return Result(verb="survey", rows=(row,), provenance={"inputs": [{"texts": texts}] if texts else []})
+
+
+def test_the_same_vectors_pass_and_a_shifted_cloud_does_not(here: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no baseline baseline yet; save one with update=True"):
+        th.gate()
+    updated = th.gate(update=True)
+    assert updated.title == "all 2 bounds hold" and updated.notes == ("baseline saved to baseline",)
+    assert [finding.verdict for finding in th.gate().findings] == ["good", "good"]
+    np.save("vectors.npy", X + 1)
+    judged = th.gate()
+    expected = th.metrics.mean_cosine(X + 1)
+    limit = th.metrics.mean_cosine(X) + 0.02
+    assert judged.title == "1 of 2 bounds broken"
+    assert judged.findings[0].meaning.startswith(f"mean cosine {expected:.4g} is above the bound {limit:.4g} (the baseline has ")
+    assert judged.value("mean_cosine") == pytest.approx(expected)
+
+
+def test_the_file_is_found_from_another_folder_with_its_own_paths(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(here.parent)
+    th.gate(config="project/theodolite.toml", update=True)
+    assert (here / "baseline" / "result.json").is_file()
+    assert th.gate(config="project/theodolite.toml").title == "all 2 bounds hold"
+
+
+def test_labels_and_scores_can_be_bounded(here: Path) -> None:
+    far = X.copy()
+    far[::2, 0] += 30
+    np.save("far.npy", far)
+    Path("labels.txt").write_text("\n".join("ab"[i % 2] for i in range(len(X))))
+    scores = np.linspace(0, 5, 150)
+    angle = np.pi * (1 - scores / 5)
+    pairs = np.empty((300, 2))
+    pairs[0::2], pairs[1::2] = (1, 0), np.c_[np.cos(angle), np.sin(angle)]
+    rows = {"text": np.repeat(np.arange(150), 2).tolist(), "side": [0, 1] * 150, "score": np.repeat(scores, 2).tolist()}
+    Space.of({3: pairs}, rows=rows, origin=Origin(model="m")).save("space")
+    Path("theodolite.toml").write_text(
+        "[probe]\nsource = 'far.npy'\nlabels = 'labels.txt'\n[score]\nsource = 'space'\n"
+        "[bounds]\nminimum_distance = { min = 5 }\nspearman = { min = 0.999 }\n"
+    )
+    judged = th.gate()
+    assert [finding.topic for finding in judged.findings] == ["minimum distance a", "minimum distance b", "Spearman"]
+    assert {finding.verdict for finding in judged.findings} == {"good"} and judged.value("spearman") == pytest.approx(1)
+
+
+def test_saved_results_are_judged_without_measuring(here: Path) -> None:
+    th.gate(update=True)
+    th.survey("vectors.npy").save("now.json")
+    assert th.gate("now.json").title == "all 2 bounds hold"
+    assert th.gate([Result.load("now.json")]).title == "all 2 bounds hold"
+    with pytest.raises(ValueError, match="mean_cosine has a bound and was not measured"):
+        th.gate(th.survey("vectors.npy", metrics=["iso_score"]))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("model", "other", "model of its iso_score is 'm', this one's is 'other'"),
+        ("setting", "cls", "pooling or setting of its iso_score is 'mean', this one's is 'cls'"),
+        ("task", "rte", "task of its"),
+        ("split", "test", "split of its"),
+        ("n", 299, "number of rows of its iso_score is 300, this one's is 299"),
+        ("d", 9, "dimension of its"),
+        ("layer", 5, "layer of its"),
+    ],
+)
+def test_what_is_not_comparable_is_refused(here: Path, field: str, value: Any, said: str) -> None:
+    Path("theodolite.toml").write_text("baseline = 'b.json'\n[bounds]\niso_score = { drop = 0.1 }\n")
+    result().save("b.json")
+    assert th.gate(result(replace(ROW, value=0.41, revision="newer"))).title == "all 1 bounds hold"
+    assert th.gate(result(replace(ROW, value=0.39))).title == "1 of 1 bounds broken"
+    with pytest.raises(ValueError, match=said):
+        th.gate(result(replace(ROW, **{field: value})))
+
+
+def test_other_texts_are_refused_and_absolute_bounds_need_no_baseline(here: Path) -> None:
+    Path("theodolite.toml").write_text("baseline = 'b'\n[bounds]\niso_score = { drop = 0.1 }\n")
+    result(texts="abc").save("b")
+    assert th.gate(result(texts="abc")).findings[0].verdict == "good"
+    with pytest.raises(ValueError, match=r"measured on other texts; .* update=True"):
+        th.gate(result(texts="abd"))
+    Path("theodolite.toml").write_text("[bounds]\niso_score = { min = 0.6 }\n")
+    assert th.gate(result(replace(ROW, n=7))).findings[0].verdict == "bad"
+
+
+def test_a_survey_of_a_space_tells_texts_apart() -> None:
+    spaces = [Space.of({0: X}, rows={"sentence": [f"{word} {i}" for i in range(300)]}) for word in ("a", "a", "b")]
+    digests = [th.survey(space, metrics=["iso_score"]).provenance["inputs"][0]["texts"] for space in spaces]
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_the_last_layer_is_judged_unless_another_is_named(here: Path) -> None:
+    both = Result(verb="survey", rows=(replace(ROW, layer=5, value=0.1), ROW))
+    Path("theodolite.toml").write_text("[bounds]\niso_score = { min = 0.4 }\n")
+    assert th.gate(both).title == "all 1 bounds hold"
+    Path("theodolite.toml").write_text("[bounds]\niso_score = { min = 0.4, layer = 5 }\n")
+    assert th.gate(both).title == "1 of 1 bounds broken"
+    Path("theodolite.toml").write_text("[bounds]\niso_score = { min = 0.4, layer = 4 }\n")
+    with pytest.raises(ValueError, match=r"layer 4, and was measured for \[5, 6\]"):
+        th.gate(both)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[bounds", "is not valid TOML"),
+        ("baseline = 'b'", r"needs a table \[bounds\] with at least one bound"),
+        ("bounds = 3", r"needs a table \[bounds\]"),
+        ("[bound]\niso_score = { min = 0 }", "no use for 'bound'; did you mean 'bounds'"),
+        ("[bounds]\niso_score = { drop = 0.1 }", r"names none: baseline = 'baseline'"),
+        ("[survey]\nmetrics = ['iso_score']\n[bounds]\niso_score = { min = 0 }", r"\[survey\] must say what is measured"),
+        (
+            "[survey]\nsource = 'vectors.npy'\nsede = 1\n[bounds]\niso_score = { min = 0 }",
+            r"no option 'sede'; did you mean 'seed'",
+        ),
+        ("[bounds]\niso_score = { min = 0 }", "does not say what to measure"),
+        ("[score]\nsource = 'vectors.npy'\nlayers = 'all'\n[bounds]\nspearman = { min = 0 }", "needs pairs of texts with scores"),
+    ],
+)
+def test_a_wrong_file_is_refused(here: Path, text: str, said: str) -> None:
+    Path("theodolite.toml").write_text(text)
+    with pytest.raises(ValueError, match=said):
+        th.gate()
+
+
+def test_a_comparison_is_strict_about_what_is_certain_and_large() -> None:
+    same = th.compare(X, X, metrics=["iso_score", "mean_cosine"])
+    assert worse_metrics(same) == []
+    shifted = th.compare(X, X + 1, metrics=["iso_score", "mean_cosine"])
+    (sentence,) = worse_metrics(shifted)
+    assert sentence.startswith("mean cosine got worse: ")
+    assert worse_metrics(th.compare(X + 1, X, metrics=["mean_cosine"])) == []
+    assert worse_metrics(th.compare(X, X + 0.03, metrics=["mean_cosine"])) == []  # certain, but within the tolerance
+    with pytest.raises(ValueError, match="draw some with bootstrap=200"):
+        worse_metrics(th.compare(X, X, metrics=["mean_cosine"], bootstrap=0))
