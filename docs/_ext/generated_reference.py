@@ -30,6 +30,12 @@ def prose(documented: Any) -> str:
     return re.split(r"\n\n[A-Z]\w+\n-{3,}\n", inspect.getdoc(documented) or "")[0].strip()
 
 
+def notes(kind: str) -> dict[str, str]:
+    """When each metric misleads, or each repair harms."""
+    content = tomllib.loads((DOCS / "reference" / "misleads.toml").read_text(encoding="utf-8"))
+    return content[kind]  # type: ignore[no-any-return]
+
+
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
     """A Markdown table; nothing if it has no rows."""
     lines = [head, ("---",) * len(head), *rows]
@@ -90,8 +96,7 @@ def metrics() -> list[str]:
     """Every metric of the registry: definition, range, direction, cost, source and when it misleads."""
     from theodolite.metrics import METRICS
 
-    misleads = tomllib.loads((DOCS / "reference" / "misleads.toml").read_text(encoding="utf-8"))
-    lines = []
+    misleads, lines = notes("metrics"), []
     for name, metric in METRICS.items():
         about = [
             ("range", metric.range),
@@ -107,13 +112,15 @@ def metrics() -> list[str]:
 
 
 def repairs() -> list[str]:
-    """Every repair of the registry: what it does, its formula and its parameters."""
+    """Every repair of the registry: what it does, its formula, its parameters, who can carry it and when it harms."""
     from theodolite.repairs import REPAIRS
 
-    lines = []
+    harms, lines = notes("repairs"), []
     for name, kind in REPAIRS.items():
         call = ", ".join(f"{key}={value!r}" for key, value in kind().get_params().items())
         lines += [f"## {name}", "", f"`theodolite.repairs.{kind.__name__}({call})`", "", prose(kind), ""]
+        carried = "yes: `repair export` writes it into a model or an index" if kind.is_affine else "no: apply it with `repair apply`"
+        lines += [f"- **one matrix and one bias**: {carried}", "", f"**When it harms.** {harms[name]}", ""]
     return lines
 
 

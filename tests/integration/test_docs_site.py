@@ -100,10 +100,11 @@ def test_the_reference_has_every_metric_repair_and_command(reference: ModuleType
     assert "`--bootstrap N`" in "\n".join(reference.commands())
 
 
-def test_the_notes_on_metrics_name_metrics() -> None:
+def test_the_notes_name_metrics_and_repairs() -> None:
     notes = tomllib.loads((DOCS / "reference" / "misleads.toml").read_text(encoding="utf-8"))
-    assert set(notes) <= set(METRICS)
-    assert all(note.endswith(".") for note in notes.values())
+    assert set(notes["metrics"]) <= set(METRICS)
+    assert set(notes["repairs"]) == set(REPAIRS)
+    assert all(note.endswith(".") for kind in notes.values() for note in kind.values())
 
 
 @pytest.mark.slow
