@@ -119,7 +119,9 @@ def repairs() -> list[str]:
     for name, kind in REPAIRS.items():
         call = ", ".join(f"{key}={value!r}" for key, value in kind().get_params().items())
         lines += [f"## {name}", "", f"`theodolite.repairs.{kind.__name__}({call})`", "", prose(kind), ""]
-        carried = "yes: `repair export` writes it into a model or an index" if kind.is_affine else "no: apply it with `repair apply`"
+        carried = "no: apply it with `repair apply`"
+        if kind.is_affine:
+            carried = "yes: `repair export` writes it into a model or an index"
         lines += [f"- **one matrix and one bias**: {carried}", "", f"**When it harms.** {harms[name]}", ""]
     return lines
 

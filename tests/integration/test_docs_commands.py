@@ -42,7 +42,9 @@ def test_a_block_works_as_written(commands: str, printed: str, tmp_path: Path) -
 
 # A fenced block, the comment above it, its language and its content.
 FENCED = re.compile(r"(?:^<!-- (.+?) -->\n)?^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
-CODE = re.compile(r"^(?:theodolite|pip|make|import|from|CREATE|SELECT) |^\w+ = th\.|^name: |^repos:|^\[\w+\]$", flags=re.MULTILINE)
+CODE = re.compile(
+    r"^(?:theodolite|pip|make|import|from|CREATE|SELECT) |^\w+ = th\.|^name: |^repos:|^\[\w+\]$", flags=re.MULTILINE
+)
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.stem)

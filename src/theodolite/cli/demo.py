@@ -21,8 +21,8 @@ def demo_command(
 ) -> None:
     """Fine-tune a small English encoder on sentences that come with the package, and see what that does to its space.
 
-    Takes about a minute and a half of one core and needs no network: the encoder (all-MiniLM-L6-v2, a contrastively fine-tuned sentence
-    model) comes with the extra [demo], the sentences with the package.
+    Takes about a minute and a half of one core and needs no network: the encoder (all-MiniLM-L6-v2, a contrastively fine-tuned
+    sentence model) comes with the extra [demo], the sentences with the package.
 
     \b
     Examples:
@@ -40,7 +40,9 @@ def demo_command(
         show(result)
         print()
     if not static:
-        say("Why repairs can lower the score: training put what the task needs into the directions of most variance, and a repair")
+        say(
+            "Why repairs can lower the score: training put what the task needs into the directions of most variance, and a repair"
+        )
         say("that removes directions removes those.\n")
     say(f"This took {perf_counter() - start:.0f} s.")
     if static:
