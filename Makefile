@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 BENCH := .venv-bench
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: help setup check format test test-quick demo bench build clean
+.PHONY: help setup check format test test-quick demo docs bench build clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,6 +39,14 @@ test-quick: setup  ## every test that takes no more than a few seconds
 
 demo: setup  ## survey and repair real vectors
 	$(BIN)/theodolite demo
+
+# In the same .venv, but only when the site is asked for.
+$(VENV)/.docs-installed: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.docs-installed  ## the site in build/docs; runs every notebook, and a warning is an error
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --fresh-env --write-all docs build/docs
 
 # Apart from .venv: one of the peers needs torch.
 $(BENCH)/.installed: pyproject.toml constraints.txt benchmarks/peers.txt

@@ -95,6 +95,7 @@ def draw_all() -> Callable[[Any], None]:
     """Scrolls through a page until all its figures are drawn."""
 
     def draw(page: Any) -> None:
+        page.evaluate("document.querySelectorAll('main details.fold').forEach((box) => { box.open = true; })")
         for place in page.locator(".plot").all():
             place.scroll_into_view_if_needed()
             page.wait_for_function("place => place.dataset.ready === 'yes'", arg=place.element_handle())

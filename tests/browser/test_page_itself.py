@@ -55,7 +55,7 @@ def test_plots_follow_the_theme(visit: Any, study_page: Path) -> None:
 
 def test_figures_are_drawn_when_the_reader_comes_near(visit: Any, study_page: Path, draw_all: Callable[[Any], None]) -> None:
     page = visit(study_page)
-    assert page.locator(".plot[data-drawn]").count() == 0
+    assert page.locator(".plot[data-drawn]").count() == 1  # the one on the first screen
     draw_all(page)
     assert page.locator(".plot[data-ready]").count() == page.locator(".plot").count() > 5
     assert page.locator(".plot.failed").count() == 0
@@ -83,6 +83,7 @@ def test_no_button_of_a_figure_sends_it_anywhere(visit: Any, study_page: Path, d
 
 def test_the_slider_goes_through_the_steps(visit: Any, study_page: Path) -> None:
     page = visit(study_page)
+    page.locator("#figures-centroid-paths summary").first.click()
     plot = page.locator("#figures-centroid-paths .plot")
     plot.scroll_into_view_if_needed()
     plot.locator(".slider-container").wait_for()
@@ -108,6 +109,7 @@ def test_the_contents_lead_to_their_sections(visit: Any, study_page: Path) -> No
 
 def test_the_keyboard_reaches_everything_and_shows_where_it_is(visit: Any, study_page: Path) -> None:
     page = visit(study_page)
+    page.evaluate("document.querySelectorAll('main details.fold').forEach((box) => { box.open = true; })")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
@@ -142,6 +144,7 @@ def test_the_command_is_copied(visit: Any, study_page: Path) -> None:
 
 def test_rules_and_printed_rows_open(visit: Any, study_page: Path) -> None:
     page = visit(study_page)
+    page.locator(".card-fold").first.click()
     rule = page.locator(".card details.rule").first
     assert not rule.locator("p").first.is_visible()
     rule.locator("summary").click()
@@ -166,6 +169,41 @@ def test_paper_gets_all_figures_and_no_controls(visit: Any, study_page: Path, tm
     for control in (".bar", ".toc", ".table-tools", ".cloud-tools", ".copy-command"):
         assert not page.locator(control).first.is_visible()
     assert (tmp_path / "page.pdf").stat().st_size > 50_000
+
+
+def test_a_study_is_short_when_folded_and_links_open_what_they_lead_to(visit: Any, study_page: Path) -> None:
+    page = visit(study_page)
+    height = "document.documentElement.scrollHeight"
+    assert page.evaluate(height) < 6_000
+    page.locator("#fold").click()
+    assert page.evaluate(height) > 6_000 and page.locator("#fold").inner_text() == "Fold all"
+    page.locator("#fold").click()
+    assert page.evaluate(height) < 6_000
+    page.locator(".toc a[href='#figures-spectra']").click()
+    page.locator("#figures-spectra .plot").wait_for(state="visible")
+    page.locator(".glance a").nth(1).click()
+    assert page.locator("#verdicts .card").nth(1).locator(".why").first.is_visible()
+    assert not page.locator("#verdicts .card").nth(2).locator(".why").first.is_visible()
+
+
+@pytest.mark.parametrize(("ending", "start"), [("svg", b"<svg"), ("png", b"\x89PNG")])
+def test_a_figure_has_buttons_that_save_it(visit: Any, study_page: Path, ending: str, start: bytes) -> None:
+    page = visit(study_page, color_scheme="dark")
+    page.locator(".plot[data-ready]").first.wait_for()
+    with page.expect_download() as download:
+        page.locator(f".save-figure[data-format={ending}]").first.click()
+    assert download.value.suggested_filename.endswith(f".{ending}")
+    assert Path(download.value.path()).read_bytes().startswith(start)
+
+
+def test_the_first_column_of_a_wide_table_stays_in_view(visit: Any, study_page: Path) -> None:
+    page = visit(study_page, width=600)
+    page.locator("#section-table-all summary").click()
+    table = page.locator("#section-table-all .table-scroll")
+    table.evaluate("box => { box.scrollLeft = 300; }")
+    first, second = table.locator("tbody tr").first.locator("td").all()[:2]
+    left = table.bounding_box()["x"]
+    assert abs(first.bounding_box()["x"] - left) < 3 and second.bounding_box()["x"] < left
 
 
 def test_several_runs_are_side_by_side(visit: Any, tmp_path: Path, draw_all: Callable[[Any], None]) -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 BLOCK = re.compile(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", flags=re.DOTALL | re.MULTILINE)
 
 EXAMPLES = [
     pytest.param(commands, printed, id=f"{page.stem} {number}")
-    for page in sorted(DOCS.glob("*.md"))
+    for page in sorted(DOCS.rglob("*.md"))
     for number, (commands, printed) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")), start=1)
 ]
 
@@ -37,3 +38,24 @@ def test_a_block_works_as_written(commands: str, printed: str, tmp_path: Path) -
     assert done.stderr == ""
     if printed:
         assert done.stdout == printed
+
+
+# A fenced block, the comment above it, its language and its content.
+FENCED = re.compile(r"(?:^<!-- (.+?) -->\n)?^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+CODE = re.compile(
+    r"^(?:theodolite|pip|make|import|from|CREATE|SELECT) |^\w+ = th\.|^name: |^repos:|^\[\w+\]$", flags=re.MULTILINE
+)
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.stem)
+def test_a_block_that_no_test_runs_says_why(page: Path) -> None:
+    """Shell blocks and `>>>` are run as they are; commands that made the numbers of a page name their data by a variable."""
+    for mark, language, content in FENCED.findall(page.read_text(encoding="utf-8")):
+        is_run = language == "sh" or ">>> " in content
+        is_record = "$THEODOLITE_" in content or page.stem.startswith("study-")
+        if is_run or is_record or not CODE.search(content):
+            continue
+        reason, _, details = mark.partition(": ") if mark.startswith("not run") else ("run by", "", mark.removeprefix("run by "))
+        assert details, f"{page.name}: no test runs this block, and nothing says why:\n{content}"
+        if reason == "run by":
+            assert (ROOT / details).is_file(), f"{page.name}: {details} does not exist"

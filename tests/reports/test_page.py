@@ -91,9 +91,9 @@ def test_the_policy_lets_only_the_pages_own_scripts_and_styles_through(parsed: P
         assert f"'sha256-{digest}'" in policy[f"{tag}-src"], text[:80]
 
 
-def test_verdicts_come_before_tables_before_figures_before_provenance(parsed: Parsed) -> None:
+def test_verdicts_come_before_figures_before_tables_before_provenance(parsed: Parsed) -> None:
     ids = [attributes["id"] for tag, attributes in parsed.elements if tag == "section" and "id" in attributes]
-    order = ["top", "verdicts", "tables", "figures", "provenance"]
+    order = ["top", "verdicts", "figures", "tables", "provenance"]
     assert [id for id in ids if id in order] == order
 
 
@@ -253,7 +253,7 @@ def test_a_study_of_two_models_is_built_within_ten_seconds() -> None:
 def test_a_place_that_cannot_be_written_to_is_refused(result: Result, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         report([result], tmp_path / "nowhere" / "r.html")
-    with pytest.raises(ValueError, match=r"does not end in \.html or \.md"):
+    with pytest.raises(ValueError, match=r"does not end in \.html, \.md or \.tex"):
         report([result], tmp_path / "r.txt")
     (tmp_path / "folder.html").mkdir()
     with pytest.raises(IsADirectoryError):

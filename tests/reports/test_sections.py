@@ -38,7 +38,8 @@ def test_findings_come_worst_first_with_labels_and_without_what_is_good() -> Non
 
 def test_figures_of_several_runs_alternate_within_their_section() -> None:
     content = page_content([study("one", points=5), study("two", models=("other",), points=5)], text=True)
-    isotropy = content.context["figures"][0]
+    claims, isotropy = content.context["figures"][:2]
+    assert claims["id"] == "figures-claims" and [figure["run"] for figure in claims["figures"]] == ["one", "two"]
     assert (isotropy["id"], isotropy["title"]) == ("figures-isotropy-by-layer", "Isotropy by layer")
     assert [figure["run"] for figure in isotropy["figures"]] == ["one", "two", "one", "two"]
 

@@ -85,7 +85,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in
 Output = Annotated[
     str | None, typer.Option("--output", "-o", help="Also write the rows to this .parquet, .json or .jsonl file.", metavar="FILE")
 ]
-Report = Annotated[str | None, typer.Option(help="Also write a report to this .html file.", metavar="FILE")]
+Report = Annotated[str | None, typer.Option(help="Also write a report to this .html, .md or .tex file.", metavar="FILE")]
 Text = Annotated[bool, typer.Option("--text/--no-text", help="Show sentences and tokens in the report.")]
 
 # Options that say what happens to a result; no verb takes them.

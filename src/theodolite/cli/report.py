@@ -22,7 +22,7 @@ def report_command(
         ),
     ],
     to: Annotated[
-        str, typer.Option("--to", metavar="FILE", help="The page to write; Markdown if its name ends in .md.")
+        str, typer.Option("--to", metavar="FILE", help="The page to write; Markdown if it ends in .md, LaTeX tables if in .tex.")
     ] = "report.html",
     text: opt.Text = True,
     figures: Annotated[

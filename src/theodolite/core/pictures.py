@@ -20,6 +20,7 @@ from theodolite.core.vectors import array
 
 POINTS = 10_000  # default number of points in a picture
 AXES = ("x", "y", "z")
+COMMON = "common"  # what `about` says of the frame of a picture that is drawn from the origin
 _OWN_COLUMNS = {*AXES, "row"}
 
 
@@ -61,8 +62,9 @@ def draw_picture(
     about: Mapping[str, Any] | None = None,
     points: int = POINTS,
     seed: int = 0,
+    frame: NDArray[np.float64] | None = None,
 ) -> Picture:
-    """Project a cloud onto its first three principal directions, centred; a direction it lacks is 0.
+    """Project a cloud onto its first three principal directions, centred, or onto a given frame; a direction it lacks is 0.
 
     The directions come from all rows. Which rows are shown depends on n, `points` and `seed` alone, so that two states of one
     model show the same ones. The sign of a direction is such that its entry of largest magnitude is positive.
@@ -79,21 +81,43 @@ def draw_picture(
         How many rows to draw at most.
     seed
         Seed of the sample of rows.
+    frame
+        Orthonormal directions (d, at most 3) that several clouds share; points are then drawn from the origin, not from the
+        mean, and `about` says `frame: common`.
     """
     whole = array(X)
     moments = Moments.of(whole)
-    values, directions = np.linalg.eigh(moments.covariance(ddof=min(1, moments.n - 1)))  # one row has a covariance of zeros
-    order = np.argsort(values)[::-1][: len(AXES)]  # eigh returns ascending eigenvalues
-    basis = fixed_signs(directions[:, order])
+    covariance = moments.covariance(ddof=min(1, moments.n - 1))  # one row has a covariance of zeros
+    about = dict(about or {})
+    if frame is None:
+        values, directions = np.linalg.eigh(covariance)
+        order = np.argsort(values)[::-1][: len(AXES)]  # eigh returns ascending eigenvalues
+        basis, variances, start = fixed_signs(directions[:, order]), values[order], moments.mean
+    else:
+        basis, variances, start = frame, np.einsum("ij,ik,kj->j", frame, covariance, frame), np.zeros(moments.d)
+        about["frame"] = COMMON
     rows = sample_rows(len(whole), points, seed=seed)
     coordinates = np.zeros((len(rows), len(AXES)), np.float32)
-    coordinates[:, : basis.shape[1]] = (whole[rows] - moments.mean) @ basis
-    total = float(values.sum())
+    coordinates[:, : basis.shape[1]] = (whole[rows] - start) @ basis
+    total = float(np.trace(covariance))
     # Rounding may leave an eigenvalue of an empty direction a little below 0.
-    shares = [float(max(values[i], 0.0)) / total if total > 0 else 0.0 for i in order]
+    shares = [float(max(value, 0.0)) / total if total > 0 else 0.0 for value in variances]
     shares += [0.0] * (len(AXES) - len(shares))
     facts = {name: [column[i] for i in rows.tolist()] for name, column in (columns or {}).items()}
-    return Picture(coordinates, tuple(shares), rows, dict(about or {}), facts)
+    return Picture(coordinates, tuple(shares), rows, about, facts)
+
+
+def common_frame(clouds: Sequence[ArrayLike]) -> NDArray[np.float64]:
+    """The three directions, from the origin, on which all of these clouds together are longest: (d, at most 3), orthonormal.
+
+    Parameters
+    ----------
+    clouds
+        Vectors of the same dimension; every cloud has the same weight, whatever its number of rows.
+    """
+    rows = [np.asarray(array(cloud), np.float64) for cloud in clouds]
+    _, directions = np.linalg.eigh(sum(each.T @ each / len(each) for each in rows))
+    return fixed_signs(directions[:, ::-1][:, : len(AXES)])
 
 
 def write_picture(picture: Picture, path: str | os.PathLike[str]) -> None:

@@ -265,12 +265,12 @@ class Result(Sequence[Row]):
         return _drawing().figure_of(self, name)
 
     def report(self, path: str | os.PathLike[str], *, text: bool = True, overwrite: bool = True) -> Path:
-        """Write the result as one HTML file that loads nothing from the network; Markdown if the name ends in `.md`.
+        """Write the result as one HTML file that loads nothing from the network; as Markdown or LaTeX by the ending of the name.
 
         Parameters
         ----------
         path
-            The `.html` or `.md` file to write.
+            The `.html`, `.md` or `.tex` file to write.
         text
             Whether sentences and tokens may appear on the page.
         overwrite

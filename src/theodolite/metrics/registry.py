@@ -136,6 +136,7 @@ MEASURES: dict[str, Measure] = {
     "silhouette": Measure("silhouette"),
     "frequency_r2": Measure("R² of log frequency"),
     "norm_frequency_correlation": Measure("norm–frequency correlation"),
+    "effective_rank_share": Measure("effective rank over the largest possible"),
     "removed_directions": Measure("directions removed"),
     "train_seconds": Measure("training, s"),
     "labels": Measure("labels"),

@@ -20,7 +20,7 @@ UNIFORMITY_T = 2.0  # the paper's temperature
 def uniformity(X: Vectors | Cloud, *, t: float = UNIFORMITY_T) -> float:
     """Uniformity loss (Wang & Isola 2020), in [-4t, 0]; 0 is one direction, about -2t fills a sphere of high dimension.
 
-    log of the mean of exp(-t |u_i - u_j|^2) over all pairs i < j of unit vectors; rows of zeros are left out.
+    log of the mean of exp(-t ‖u_i - u_j‖^2) over all pairs i < j of unit vectors; rows of zeros are left out.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def _exponents(products: Floats, squares: Floats, rows: slice, columns: slice, t
 
 @metric("[0, 2^alpha]", NEITHER, needs="pairs", paper="Wang & Isola 2020", default=False)
 def alignment(X: Vectors | Cloud, Y: Vectors | Cloud, *, alpha: float = 2.0) -> float:
-    """Alignment loss (Wang & Isola 2020), in [0, 2^alpha]; 0 is every pair on one direction: mean of |u_i - v_i|^alpha.
+    """Alignment loss (Wang & Isola 2020), in [0, 2^alpha]; 0 is every pair on one direction: mean of ‖u_i - v_i‖^alpha.
 
     Pairs with a row of zeros are left out. All rows are read, whatever the sample size.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from theodolite.core.pictures import AXES, Picture
+from theodolite.core.pictures import AXES, COMMON, Picture
 from theodolite.reports.clouds import OWN_COLOURS, CloudGroup, Colouring, group_clouds, words_of
 from theodolite.reports.displays import Display, frame_of, name_once
 from theodolite.reports.theme import CLASS_COLOURS, GREY, NAME, PALETTE, panel_grid, ramp_scale
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 HEADING = "The cloud"
 NOTE = "Each cloud is on its own first principal directions. Point at a dot to read the token in its sentence."
+COMMON_NOTE = "Both clouds are on the same directions, seen from the origin: what moved can be seen. Point at a dot to read it."
 # Where the eye is at first: far enough away to see the titles of all axes.
 CAMERA = {"eye": {"x": 1.75, "y": 1.75, "z": 1.25}, "center": {"x": 0.0, "y": 0.0, "z": -0.12}}
 ABOUT = ("model", "state", "task", "layer")
@@ -54,7 +55,8 @@ class CloudDisplay(Display):
         name = file_name("cloud", *(str(pictures[0].about[field]) for field in shared), *others)
         about = words_of(pictures[0], shared)
         title = f"{HEADING}: {', '.join(about)}" if about else HEADING
-        labels = {"name": name, "kind": "cloud", "heading": HEADING, "title": title, "note": NOTE}
+        note = COMMON_NOTE if all(picture.about.get("frame") == COMMON for picture in pictures) else NOTE
+        labels = {"name": name, "kind": "cloud", "heading": HEADING, "title": title, "note": note}
         return cls(**labels, pictures=pictures, colourings=group.colourings)
 
     def frame(self) -> pd.DataFrame:
@@ -96,6 +98,12 @@ class CloudDisplay(Display):
             for trace in _traces(picture, colouring, dimensions):
                 figure.add_trace(trace, row=1, col=column)
             _update_axes(figure, picture, dimensions, column)
+            if picture.about.get("frame") == COMMON and dimensions == 2:
+                mark = {"symbol": "cross-thin-open", "size": 14, "color": GREY, "line": {"width": 2}}
+                figure.add_scatter(x=[0], y=[0], mode="markers", marker=mark, name="origin", hoverinfo="name", row=1, col=column)
+        if dimensions == 2 and all(picture.about.get("frame") == COMMON for picture in self.pictures):
+            figure.update_xaxes(matches="x")
+            figure.update_yaxes(matches="y")
         if colouring is not None and colouring.is_number:
             bar = {"title": {"text": colouring.title, "side": "right"}, "thickness": 12, "outlinewidth": 0}
             scale = {"colorscale": ramp_scale(), "cmin": colouring.low, "cmax": colouring.high, "colorbar": bar}

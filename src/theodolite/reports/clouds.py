@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.pictures import Picture
+from theodolite.core.pictures import COMMON, Picture
 from theodolite.core.states import state_order, state_title
 from theodolite.reports.wording import clean
 
@@ -194,6 +194,7 @@ def clouds_document(pictures: Iterable[tuple[str, Picture]], *, text: bool = Tru
             at = [len(packed) + i for i in pair]
             pairs.append({"title": name, "at": at, "states": group.are_states, "group": number})
         packed += [_pack(picture, names[i], group, tokens, sentences) for i, picture in enumerate(group.pictures)]
+        _share_a_view(packed[-len(group.pictures) :], group.pictures)
     return {
         "pictures": packed,
         "pairs": pairs,
@@ -237,6 +238,18 @@ def _pack(picture: Picture, name: str, group: CloudGroup, tokens: _Strings, sent
         if column in picture.columns:
             packed[column] = _base64(strings.codes(picture.columns[column]).astype("<u4"))
     return packed
+
+
+def _share_a_view(packed: Sequence[dict[str, Any]], pictures: Sequence[Picture]) -> None:
+    """Give clouds that are drawn in one frame the ends of one view, with the origin in it."""
+    if any(picture.about.get("frame") != COMMON for picture in pictures):
+        return
+    points = np.concatenate([np.nan_to_num(np.asarray(picture.points, np.float64)) for picture in pictures])
+    low, high = (np.quantile(points, share, axis=0) for share in (0.005, 0.995))
+    low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
+    for each in packed:  # in the steps of this cloud's own coordinates
+        scale = STEPS / each["reach"]
+        each["ends"] = [[round(float(a) * scale), round(float(b) * scale)] for a, b in zip(low, high, strict=True)]
 
 
 def _codes(colouring: Colouring, picture: Picture) -> str:

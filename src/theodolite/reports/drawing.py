@@ -14,7 +14,8 @@ from theodolite.core.result import Result
 from theodolite.reports.blocks import html_of_blocks, text_of_blocks
 from theodolite.reports.displays import Display, remove_slider
 from theodolite.reports.figures import displays_of
-from theodolite.reports.page import MARKDOWN, check_target, markdown_of, report_html
+from theodolite.reports.latex import latex_of
+from theodolite.reports.page import LATEX, MARKDOWN, check_target, markdown_of, report_html
 from theodolite.reports.summary import blocks_of
 from theodolite.reports.theme import template
 from theodolite.reports.wording import unique_names
@@ -86,14 +87,14 @@ def report(
     figures: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Show results as one HTML file that loads nothing from the network; Markdown if its name ends in `.md`.
+    """Show results as one HTML file that loads nothing from the network; Markdown or LaTeX tables by the ending of its name.
 
     Parameters
     ----------
     results
         One or several results: objects, folders that a verb wrote, or files of rows (`.parquet`, `.json`, `.jsonl`).
     to
-        The `.html` or `.md` file to write, whole or not at all. Markdown shows one result.
+        The `.html`, `.md` or `.tex` file to write, whole or not at all. Markdown and LaTeX show one result.
     text
         Whether sentences and tokens may appear on the page.
     figures
@@ -111,17 +112,18 @@ def report(
     FileExistsError
         The file exists, is not an HTML report, and `overwrite` is False.
     ValueError
-        The name ends in neither .html nor .md, there is no result, or there are several for a .md file.
+        The name has another ending, there is no result, or there are several for a .md or .tex file.
     """
     path = check_target(to, overwrite=overwrite)
     items: Sequence[Any] = [results] if isinstance(results, (Result, str, os.PathLike)) else results
-    is_markdown = path.suffix.lower() == MARKDOWN
-    if is_markdown and len(items) != 1:
-        raise ValueError(f"a Markdown page shows one result, not {len(items)}; write one page for each, or one .html for all")
+    write = {MARKDOWN: markdown_of, LATEX: latex_of}.get(path.suffix.lower())
+    if write is not None and len(items) != 1:
+        kind = "a Markdown page" if write is markdown_of else "a LaTeX file"
+        raise ValueError(f"{kind} shows one result, not {len(items)}; write one for each, or one .html for all")
     if figures is not None:
         require_figures()
     loaded = [item if isinstance(item, Result) else Result.load(item) for item in items]
-    write_text(path, markdown_of(loaded[0]) if is_markdown else report_html(loaded, text=text))
+    write_text(path, write(loaded[0]) if write is not None else report_html(loaded, text=text))
     if figures is not None:
         for number, result in enumerate(loaded, start=1):
             write_figures(displays_of(result), Path(figures) / str(number) if len(loaded) > 1 else figures)

@@ -15,6 +15,8 @@ from theodolite.reports.displays import Display, FigureSpec, grouped, of_last_la
 from theodolite.reports.dots import DotSpec
 from theodolite.reports.label_displays import HeatMapSpec, path_displays
 from theodolite.reports.lines import LineSpec, XAxis
+from theodolite.reports.overview_displays import overview_displays
+from theodolite.reports.similarity_display import similarity_displays
 from theodolite.reports.theme import growth_pens, ramp_pens, unit_pens
 from theodolite.reports.wording import setting_of, two_labels, unique_names
 
@@ -35,6 +37,8 @@ MEAN_DISTANCE = "mean_minimum_distance"
 # Directions that make a curve.
 FEWEST_DIRECTIONS = 3
 SPECTRUM = "eigenvalue_share"
+# Shares of the variance below this are rounding error of single precision, and would stretch a logarithmic axis.
+LEAST_SHARE = 1e-8
 SPECTRUM_COLUMNS = ("model", "state", "layer", "setting", "k", "value")
 SHARES = {"movement_share_1": "on one direction", "movement_share_2": "on two directions"}
 
@@ -57,6 +61,9 @@ def displays_of(result: Result) -> list[Display]:
     ('isotropy-by-layer-iso_score', [0, 1, 2])
     """
     displays = [
+        *overview_displays(result),
+        *(TRAINING.displays(result) if result.verb == "tune" else ()),
+        *similarity_displays(result),
         *cloud_displays(result.pictures),
         *(display for figure in FIGURES for display in figure.displays(result)),
         *path_displays(result),
@@ -90,6 +97,8 @@ def _spectrum_rows(result: Result) -> list[Row]:
     # As rows, so that the display that draws lines of rows draws these too.
     rows = []
     for line in records_of(result, "spectra", SPECTRUM_COLUMNS):
+        if line["value"] is not None and line["value"] < LEAST_SHARE:
+            continue
         about: dict[str, Any] = {name: str(line[name] or "") for name in ("model", "state", "setting")}
         about |= {"layer": int(line["layer"] or 0), "label": str(int(line["k"]))}
         value = math.nan if line["value"] is None else float(line["value"])
@@ -195,6 +204,16 @@ def _distances_over_steps(rows: Sequence[Row]) -> list[Row]:
     return []
 
 
+def _over_training(rows: Sequence[Row]) -> list[Row]:
+    """Scores of the whole and shapes of the last layer at two training steps or more, of runs that were tracked."""
+    steps = [row for row in rows if row.step is not None and not row.label and row.split != "train"]
+    curves = [*(row for row in steps if row.layer is None), *of_last_layer([row for row in steps if row.layer is not None])]
+    # Tracked while it trained and measured again afterwards, a step has two rows: the later one counts.
+    latest = {(row.metric, row.seed, row.step): row for row in curves}
+    lines = grouped(latest.values(), lambda row: (row.metric, row.seed))
+    return sorted((row for line in lines.values() if len(line) > 1 for row in line), key=lambda row: row.step or 0)
+
+
 def _ordered_by(*fields: str) -> Callable[[Sequence[Row]], list[Row]]:
     """A rule that takes the rows that have all of these fields, in the order of their values."""
 
@@ -227,6 +246,17 @@ DIRECTIONS = XAxis(title="number of directions k", place=_direction_of, hover="f
 REMOVED = XAxis(title="removed directions D", place=lambda row: int(row.label), hover="D = ")
 FROM_ZERO = {"rangemode": "tozero"}
 
+# What a page of a fine-tuning run opens with.
+TRAINING = LineSpec(
+    name="training",
+    heading="Score and geometry over training",
+    note="The score on the split that is not trained on, and the shape of the last layer on a fixed sample of texts.",
+    metrics=(*SCORES, "spearman", "pearson", "macro_f1", "iso_score_corrected", "mean_cosine"),
+    split=("model", "task"),
+    select=_over_training,
+    x=STEP,
+    line=lambda row: "" if row.seed is None else f"seed {row.seed}",
+)
 # Every figure of rows that a result may have, in reading order: what it is called and shows, which rows, and how they are drawn.
 # fmt: off
 FIGURES: tuple[FigureSpec, ...] = (

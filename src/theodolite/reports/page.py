@@ -6,19 +6,18 @@ import base64
 import functools
 import hashlib
 import json
-import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from theodolite.core.files import require_free
 from theodolite.core.options import option
-from theodolite.core.rows import Row
-from theodolite.reports.displays import grouped, records_of
+from theodolite.core.pictures import COMMON
+from theodolite.reports.opening import opening
 from theodolite.reports.sections import page_content
-from theodolite.reports.tables import Column, Entry, Table, pivot, tables_of
+from theodolite.reports.tables import Column, Table, tables_of
 from theodolite.reports.wording import SEVERITY_LOOKS, clean, command_of, finding_numbers, name_of, outcome_look, with_labels
 
 if TYPE_CHECKING:
@@ -27,11 +26,10 @@ if TYPE_CHECKING:
 ASSETS = Path(__file__).parent / "assets"
 # What the head of every report contains: a file with it may be replaced by a newer report.
 MARK = "theodolite-report"
-PAGES, MARKDOWN = (".html", ".htm"), ".md"
+PAGES, MARKDOWN, LATEX = (".html", ".htm"), ".md", ".tex"
 # Lines of a table in Markdown, whose whole is in the result's own file; and characters of one string there.
 LINES, TEXT = 60, 2_000
 EFFECT_FIELDS = ("value", "low", "high", "how")
-PRINTED_COLUMNS = ("table", "source", "model", "task", "state", "setting", "metric", "value", "low", "high")
 # All that could end a <script> element or a line of JavaScript is written as an escape, which JSON reads back as the same letter.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
@@ -42,7 +40,7 @@ def check_target(path: str | os.PathLike[str], overwrite: bool = False) -> Path:
     Parameters
     ----------
     path
-        The `.html` or `.md` file that is going to be written.
+        The `.html`, `.md` or `.tex` file that is going to be written.
     overwrite
         Whether a file that is not an HTML report may be replaced; an HTML report always may.
 
@@ -52,8 +50,8 @@ def check_target(path: str | os.PathLike[str], overwrite: bool = False) -> Path:
         The file is not ours to replace, is a folder, is in a folder that does not exist, or has the wrong ending.
     """
     path = Path(path)
-    if path.suffix.lower() not in (*PAGES, MARKDOWN):
-        raise ValueError(f"{path.name!r} does not end in .html or .md; name the report report.html, for example")
+    if path.suffix.lower() not in (*PAGES, MARKDOWN, LATEX):
+        raise ValueError(f"{path.name!r} does not end in .html, .md or .tex; name the report report.html, for example")
     require_free(path, overwrite=True)
     if path.exists() and not overwrite:
         with path.open("rb") as file:
@@ -95,10 +93,17 @@ def report_html(results: Sequence[Result], *, text: bool = True) -> str:
         lstrip_blocks=True,
     )
     page: str = environment.get_template("page.html").render(
-        **content.context, mark=MARK, policy=content_policy(scripts, [style], nonce), nonce=nonce, style=style, early=early,
+        **content.context | opening(results, content.context), common=_in_one_frame(results), mark=MARK,
+        policy=content_policy(scripts, [style], nonce), nonce=nonce, style=style, early=early,
         plotly=plotly, script=script, data=data,
     )  # fmt: skip
     return page
+
+
+def _in_one_frame(results: Sequence[Result]) -> bool:
+    """Whether all clouds are drawn from the origin, on common directions."""
+    frames = [picture.about.get("frame") for result in results for picture in result.pictures]
+    return bool(frames) and all(frame == COMMON for frame in frames)
 
 
 def json_for_page(value: Any) -> str:
@@ -161,13 +166,6 @@ def markdown_of(result: Result) -> str:
     parts = [f"# {_text(result.title or name)}", *_verdicts(result.verdicts), *findings]
     for table in () if is_gate else tables_of([(name, result)]):
         parts += [f"## {_text(table.title)}", *_table(table)]
-    for title, cells in grouped(records_of(result, "printed", PRINTED_COLUMNS), lambda cell: str(cell["table"])).items():
-        entries = [Entry(str(cell["source"]), _printed_row(cell)) for cell in cells]
-        printed = pivot(entries, rows=("run", "model", "task", "state"), columns=("setting", "metric"))
-        if printed is not None:
-            parts.append(f"## Next to the printed numbers: {_text(title)}")
-            parts.append("The number of another model than the paper's is there for orientation; it does not reproduce it.")
-            parts += _table(printed)
     command = command_of(result).replace("```", "` ` `")  # which would end the block
     if command:
         parts += ["## The command", f"```text\n{command}\n```"]
@@ -224,12 +222,6 @@ def _bounds(findings: Sequence[Finding]) -> Iterator[str]:
         "broken because": [finding.meaning if finding.severity else "" for finding in ordered],
     }
     yield from _table(Table("", tuple(Column(name, values) for name, values in columns.items() if any(map(str, values)))))
-
-
-def _printed_row(cell: Mapping[str, Any]) -> Row:
-    value = math.nan if cell["value"] is None else float(cell["value"])
-    texts: dict[str, Any] = {name: str(cell[name] or "") for name in ("metric", "model", "task", "state", "setting")}
-    return Row(value=value, low=cell["low"], high=cell["high"], reason="not known" if math.isnan(value) else "", **texts)
 
 
 def _table(table: Table) -> Iterator[str]:

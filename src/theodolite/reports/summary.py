@@ -48,7 +48,7 @@ def blocks_of(result: Result) -> list[Block]:
         The result of any verb.
     """
     content = {"survey": _survey, "compare": _compare, "probe": _probe, "tune": _tune, "study": _study, "repair": _repair}
-    content |= {"advise": _advise, "calibrate": _calibrate, "gate": _gate}
+    content |= {"advise": _advise, "calibrate": _calibrate, "gate": _gate, "repairs": _repairs}
     return list(content.get(result.verb, _any)(result))
 
 
@@ -367,6 +367,12 @@ def _study(result: Result) -> Iterator[Block]:
 
 def _repair(result: Result) -> Iterator[Block]:
     yield Paragraph(f"{result.title}: {'; '.join(result.notes)}")
+
+
+def _repairs(result: Result) -> Iterator[Block]:
+    """The score after each repair, one column per state."""
+    yield Paragraph(result.title, "bold")
+    yield from _pivoted(result.rows, "setting", "state")
 
 
 def _advise(result: Result) -> Iterator[Block]:

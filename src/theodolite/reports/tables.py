@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -372,7 +372,8 @@ def tables_of(results: Iterable[tuple[str, Result]]) -> list[Table]:
     """
     declared: dict[TableSpec, list[Entry]] = {}
     others: dict[str, list[Entry]] = {}
-    for name, result in results:
+    runs = list(results)
+    for name, result in runs:
         entries = [Entry(name, row) for row in result.rows]
         specs = result.provenance.get("tables") or []
         if not isinstance(specs, (list, tuple)):
@@ -398,7 +399,27 @@ def tables_of(results: Iterable[tuple[str, Result]]) -> list[Table]:
         tables.append(pivot(kinds["states"], rows=(*about, "metric"), columns=("state",), title="By state"))
         over_steps = (*about, "setting", "layer", "step")
         tables.append(pivot(kinds["steps"], rows=over_steps, columns=("metric",), title="Over the steps"))
+    tables += [printed for _, result in runs for printed in _printed_tables(result)]
     return [table for table in tables if table is not None]
+
+
+def _printed_tables(result: Result) -> Iterator[Table | None]:
+    """The tables of a paper as it prints them, with what was measured here in the lines below."""
+    record = result.records.get("printed")
+    cells: list[dict[str, Any]] = [] if record is None else record.to_pylist()
+    for title in dict.fromkeys(str(cell["table"]) for cell in cells):
+        entries = [Entry(str(cell["source"]), _printed_row(cell)) for cell in cells if str(cell["table"]) == title]
+        lines = pivot(entries, rows=("run", "model", "task", "state"), columns=("setting", "metric"))
+        note = "The number of another model than the paper's is there for orientation; it does not reproduce it."
+        if lines is not None:
+            columns = tuple(replace(column, name="source") if column.name == "run" else column for column in lines.columns)
+            yield Table(f"Next to the printed numbers: {title}", columns, f"{note} {lines.note}".strip(), lines.total)
+
+
+def _printed_row(cell: Mapping[str, Any]) -> Row:
+    value = math.nan if cell["value"] is None else float(cell["value"])
+    texts: dict[str, Any] = {name: str(cell[name] or "") for name in ("metric", "model", "task", "state", "setting")}
+    return Row(value=value, low=cell["low"], high=cell["high"], reason="not known" if math.isnan(value) else "", **texts)
 
 
 def _checked(value: Any, kind: str, where: str) -> Any:

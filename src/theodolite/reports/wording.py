@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
+from theodolite.advice.diagnosis import RULES
 from theodolite.core.numbers import number_text
 from theodolite.core.states import DIFFERENCE
 from theodolite.metrics.registry import MEASURES, METRICS, label_of
@@ -228,7 +229,9 @@ def finding_numbers(finding: Finding) -> str:
     # A value just outside its range that rounds to the bound is shown with all its digits.
     if finding.severity and value in finding.healthy.split():
         value = f"{finding.value:.10g}"
-    return f"{label_of(finding.metric)} {value}, healthy {finding.healthy}"
+    # Some rules judge a share of their metric: its number must not be called by the name that a table has for another one.
+    judged = next((rule.judged for rule in RULES if rule.topic == finding.topic and rule.metric == finding.metric), "")
+    return f"{label_of(judged or finding.metric)} {value}, healthy {finding.healthy}"
 
 
 def name_of(result: Result) -> str:

@@ -24,7 +24,17 @@ from theodolite.verbs.inputs import (
     short_name,
 )
 from theodolite.verbs.progress import Progress, progress_bars
-from theodolite.verbs.surveying import SAMPLE, cloud_facts, cloud_picture, provenance, space_notes, space_picture
+from theodolite.verbs.surveying import (
+    SAMPLE,
+    cloud_facts,
+    cloud_picture,
+    given_pairs,
+    provenance,
+    similarities,
+    similarity_lines,
+    space_notes,
+    space_picture,
+)
 
 if TYPE_CHECKING:
     from theodolite.core.pictures import Picture
@@ -114,9 +124,7 @@ def compare(
             rows += _rows(comparisons)
             if layered:
                 advance(done, len(layers))
-        pictures = [
-            picture for side, state in zip(sides, (BEFORE, AFTER), strict=True) for picture in side.picture(layers[-1], state)
-        ]
+        pictures, records = _drawn(sides, layers[-1], chosen)
     notes = [f"{name} = {side.name}: {side.size}" for name, side in zip("AB", sides, strict=True)]
     notes += [f"{name}: {note}" for name, side in zip("AB", sides, strict=True) for note in side.notes]
     is_paired = comparisons[0].paired if comparisons else bool(paired)
@@ -126,7 +134,8 @@ def compare(
         verb="compare",
         title=f"{short_name(titles[0])} and {short_name(titles[1])}",
         rows=tuple(rows),
-        pictures=tuple(pictures),
+        pictures=pictures,
+        records=records,
         notes=tuple(notes),
         provenance=provenance(*(side.facts(layers[-1]) for side in sides), paired=is_paired),
     )
@@ -184,13 +193,36 @@ class _Side:
         """What the result says of this input."""
         return cloud_facts(self.cloud(layer), self.name)
 
-    def picture(self, layer: int | None, state: str) -> tuple[Picture, ...]:
+    def picture(self, layer: int | None, state: str, frame: Any) -> tuple[Picture, ...]:
         """The layer for the report."""
         if self._space is not None:
             number = self.layers[-1] if layer is None else layer
             assert number is not None
-            return space_picture(self._space, number, self._texts, seed=self._seed, state=state)
-        return cloud_picture(self.cloud(layer), {"model": short_name(self.name), "state": state})
+            return space_picture(self._space, number, self._texts, seed=self._seed, state=state, frame=frame)
+        return cloud_picture(self.cloud(layer), {"model": short_name(self.name), "state": state}, frame=frame)
+
+    def similarities(self, layer: int | None, state: str, metrics: Sequence[str]) -> list[dict[str, Any]]:
+        """How similar its rows are, for the report."""
+        number = self.layers[-1] if layer is None else layer
+        about = {"model": short_name(self.name), "state": state, "layer": number}
+        given = None if self._space is None or number is None else given_pairs(self._space, number)
+        return similarity_lines(self.cloud(layer), metrics, about, given=given)
+
+
+def _drawn(sides: Sequence[_Side], layer: int | None, metrics: Sequence[str]) -> tuple[tuple[Picture, ...], dict[str, Any]]:
+    """Both clouds in one frame, so that what moved can be seen, and how similar the rows of each are."""
+    from theodolite.core.pictures import common_frame
+
+    clouds = [side.cloud(layer) for side in sides]
+    frame = common_frame([cloud.sample for cloud in clouds]) if clouds[0].d == clouds[1].d else None
+    # Of layers only a few metrics are measured; random pairs are cheap next to an encoder.
+    looked_at = metrics if layer is None else [*metrics, "pair_cosine_median"]
+    pictures: list[Picture] = []
+    lines: list[dict[str, Any]] = []
+    for side, state in zip(sides, (BEFORE, AFTER), strict=True):
+        pictures += side.picture(layer, state, frame)
+        lines += side.similarities(layer, state, looked_at)
+    return tuple(pictures), similarities(lines)
 
 
 def _options_for(before: Any, after: Any, reading: Reading) -> list[Reading]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
 from theodolite.core.options import TypedInput, command_line, option
@@ -138,6 +139,7 @@ def survey_cloud(
         rows=tuple(rows),
         findings=_judge(cloud, rows, label, hints) if hints else (),
         pictures=cloud_picture(cloud, about),
+        records=similarities(similarity_lines(cloud, metrics, about)),
         notes=sample_note(cloud),
         provenance=provenance(cloud_facts(cloud, name)),
     )
@@ -183,6 +185,14 @@ def survey_space(
         rows=tuple(rows),
         findings=judged,
         pictures=space_picture(space, chosen[-1], texts, seed=seed),
+        records=similarities(
+            similarity_lines(
+                last,
+                default_metrics() if findings else metrics,
+                space.about(chosen[-1]),
+                given=given_pairs(space, chosen[-1]),
+            )
+        ),
         notes=(*space_notes(space), *sample_note(last)),
         provenance=provenance(
             cloud_facts(last, title) | {"unit": space.origin.pooling, "layers": list(chosen)} | texts_digest(space)
@@ -263,7 +273,14 @@ def provenance(*inputs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """Where a result comes from: the command, the inputs and the versions, as plain values."""
     from theodolite.core.rows import current_versions
 
-    return {"command": command_line(), "inputs": [dict(each) for each in inputs], "versions": current_versions(), **more}
+    today = datetime.now(UTC).date().isoformat()
+    return {
+        "command": command_line(),
+        "date": today,
+        "inputs": [dict(each) for each in inputs],
+        "versions": current_versions(),
+        **more,
+    }
 
 
 def space_notes(space: Space) -> tuple[str, ...]:
@@ -280,16 +297,50 @@ def sample_note(cloud: Cloud) -> tuple[str, ...]:
     return (f"pairs and neighbours: on a sample of {cloud.sample_size:,} rows, seed {cloud.seed}",)
 
 
-def cloud_picture(cloud: Cloud, about: Mapping[str, Any]) -> tuple[Picture, ...]:
+def similarity_lines(
+    cloud: Cloud, metrics: Sequence[str], about: Mapping[str, Any], *, given: Any = None
+) -> list[dict[str, Any]]:
+    """How similar rows are, as the lines of a record; none if no metric looked at pairs."""
+    from theodolite.metrics.similarities import similarity_records
+
+    layer = about.get("layer")
+    model = str(about.get("model") or "").encode("utf-8", "replace").decode()  # a table of Arrow has no lone surrogates
+    fields = {"model": model, "state": about.get("state") or "", "layer": -1 if layer is None else layer}
+    return list(similarity_records(cloud, metrics, fields, given=given))
+
+
+def similarities(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The records of a result that have these lines for the report's histogram."""
+    from theodolite.core.result import table_of
+
+    return {"similarities": table_of(lines)} if lines else {}
+
+
+def given_pairs(space: Space, layer: int) -> Any:
+    """Cosines of the pairs of a space whose texts come in pairs; None for other spaces."""
+    import numpy as np
+
+    from theodolite.advice.repair_scores import row_cosines
+
+    if not {"side", "text"} <= set(space.rows) or space.unit in ("tokens", "words"):
+        return None
+    text, side = (np.asarray(space.rows[name]) for name in ("text", "side"))
+    first, second = (np.flatnonzero(side == each) for each in (0, 1))
+    if not len(first) or not np.array_equal(text[first], text[second]):
+        return None
+    return row_cosines(space[layer][first], space[layer][second])
+
+
+def cloud_picture(cloud: Cloud, about: Mapping[str, Any], *, frame: Any = None) -> tuple[Picture, ...]:
     """The rows that a survey sampled, as a picture for the report; a single row makes none."""
     from theodolite.core.pictures import draw_picture
 
     if len(cloud.sample) < 2:
         return ()
-    return (draw_picture(cloud.sample, about=about, points=cloud.sample_size, seed=cloud.seed),)
+    return (draw_picture(cloud.sample, about=about, points=cloud.sample_size, seed=cloud.seed, frame=frame),)
 
 
-def space_picture(space: Space, layer: int, texts: Any, *, seed: int, state: str = "") -> tuple[Picture, ...]:
+def space_picture(space: Space, layer: int, texts: Any, *, seed: int, state: str = "", frame: Any = None) -> tuple[Picture, ...]:
     """One layer of a space as a picture for the report, each point with its sentence and what else is known of it."""
     from theodolite.core.pictures import draw_picture
     from theodolite.spaces.space import picture_columns
@@ -298,4 +349,4 @@ def space_picture(space: Space, layer: int, texts: Any, *, seed: int, state: str
         return ()
     about = {name: space.about(layer)[name] for name in ("model", "state", "layer", "task")}
     about["state"] = about["state"] or state
-    return (draw_picture(space[layer], columns=picture_columns(space, texts), about=about, seed=seed),)
+    return (draw_picture(space[layer], columns=picture_columns(space, texts), about=about, seed=seed, frame=frame),)

@@ -15,7 +15,8 @@ function unpacked(picture, colourings) {
   const steps = new Int16Array(bytesOf(picture.points).buffer);
   picture.xyz = new Float32Array(steps.length);
   // A few points are far outside: the view leaves out one in two hundred at either end of each direction.
-  const ends = [0, 1, 2].map((axis) => {
+  // Clouds in one frame share a view, so that what moved can be seen.
+  const ends = picture.ends || [0, 1, 2].map((axis) => {
     const sorted = steps.filter((_, i) => i % 3 === axis).sort();
     return [0.005, 0.995].map((share) => sorted[Math.round(share * (sorted.length - 1))]);
   });

@@ -22,6 +22,7 @@ function startContents() {
 
 function start() {
   startTheme();
+  startFolds();
   startContents();
   startCommands();
   startTables();

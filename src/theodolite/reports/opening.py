@@ -1,0 +1,161 @@
+"""The first screen of a page: what was measured, on what and when, the conclusion, and the figure that carries it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from theodolite.core.numbers import number_text
+from theodolite.core.result import OUTCOMES
+from theodolite.core.states import AFTER, BEFORE, DIFFERENCE
+from theodolite.metrics.registry import label_of
+from theodolite.reports.displays import of_last_layer
+from theodolite.reports.figures import TRAINING
+from theodolite.reports.wording import FACT, clean
+
+if TYPE_CHECKING:
+    from theodolite.core.result import Result
+    from theodolite.core.rows import Row
+
+# The figures that carry a page of each verb, by the ids of their sections: the first that the page has, and those next to it.
+CARRYING: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "survey": (("figures-ranges", "figures-similarities"), ("figures-similarities",), ("figures-isotropy-by-layer",)),
+    "compare": (("figures-isotropy-by-layer",), ("figures-similarities",)),
+    "study": (("figures-claims",),),
+    "tune": (("figures-training",),),
+}
+# How notes begin that say on how much a result stands: they are on the first screen too.
+CONDITIONS = ("pairs and neighbours: on a sample", "measured on a sample", "Made with", "no findings", "drawn by label")
+# Metrics that the conclusion of a comparison names, those that were measured first.
+NAMED = ("mean_cosine", "iso_score", "effective_rank")
+
+
+def opening(results: Sequence[Result], context: Mapping[str, Any]) -> dict[str, Any]:
+    """What the template shows first, and the sections of figures that are left for later.
+
+    Parameters
+    ----------
+    results
+        The results of the page.
+    context
+        What the template shows otherwise; its `figures` are the sections to choose from.
+    """
+    sections = {section["id"]: section for section in context["figures"]}
+    result = results[0]
+    carrying: list[dict[str, Any]] = []
+    if len(results) == 1:
+        choices = CARRYING.get(result.verb, ())
+        names = next((choice for choice in choices if choice[0] in sections), ())
+        carrying = [{**sections[name]["figures"][0], "section": name} for name in names if name in sections]
+    shown = {figure["id"] for figure in carrying}
+    left = [{**section, "figures": [f for f in section["figures"] if f["id"] not in shown]} for section in context["figures"]]
+    return {
+        "conclusions": [clean(sentence, FACT) for each in results for sentence in [conclusion_of(each)] if sentence],
+        "facts_line": " · ".join(_facts(result)) if len(results) == 1 else "",
+        "conditions": [clean(note, FACT) for each in results for note in _conditions(each)],
+        "carrying": carrying,
+        "figures": [section for section in left if section["figures"]],
+        "folded": bool(context["counts"]),
+    }
+
+
+def conclusion_of(result: Result) -> str:
+    """One sentence that says what a result came to; empty if nothing was concluded.
+
+    Parameters
+    ----------
+    result
+        The result of any verb.
+    """
+    if result.verdicts:
+        return _of_claims(result)
+    if result.verb == "survey":
+        return _of_findings(result)
+    if result.verb == "compare":
+        return _of_changes(result.rows)
+    if result.verb == "tune":
+        return _of_training(result)
+    if result.verb in ("probe", "advise", "calibrate"):
+        return next(iter(result.notes), "")
+    return ""
+
+
+def _of_claims(result: Result) -> str:
+    counts = Counter(verdict.measured.outcome for verdict in result.verdicts)
+    parts = [f"{counts[outcome]} {outcome}" for outcome in dict.fromkeys((*OUTCOMES, *counts)) if counts[outcome]]
+    models = len({verdict.model for verdict in result.verdicts})
+    of = f" on {models} models" if models > 1 else ""
+    return f"Of {counts.total()} claims{of}: {_and(parts)}."
+
+
+def _of_findings(result: Result) -> str:
+    if not result.findings:
+        return "The numbers were measured and not judged."
+    bad, watch = ([f.topic for f in result.findings if f.verdict == verdict] for verdict in ("bad", "watch"))
+    total = len(result.findings)
+    if not bad and not watch:
+        return f"All {total} checks are in the healthy range."
+    parts = [f"{len(bad)} of {total} checks are bad ({', '.join(bad)})" if bad else ""]
+    parts.append(f"{len(watch)} {'is' if len(watch) == 1 else 'are'} worth a look ({', '.join(watch)})" if watch else "")
+    return f"{_and(list(filter(None, parts)))}; the others are healthy."
+
+
+def _of_changes(rows: Sequence[Row]) -> str:
+    last = of_last_layer(rows)
+    layer = next((f"In layer {row.layer}, " for row in last if row.layer is not None), "")
+    values = {(row.metric, row.state): row.value for row in last}
+    parts: list[str] = []
+    for metric in [*NAMED, *dict.fromkeys(row.metric for row in last if row.metric not in NAMED)]:
+        ends = [values.get((metric, state), math.nan) for state in _two_states(last)]
+        if all(map(math.isfinite, ends)) and len(parts) < len(NAMED):
+            parts.append(f"{label_of(metric)} goes from {number_text(ends[0])} to {number_text(ends[1])}")
+    differences = [row for row in last if row.state == DIFFERENCE and row.low is not None and row.high is not None]
+    clear = [row for row in differences if row.low is not None and row.high is not None and not row.low <= 0 <= row.high]
+    counted = f"; {len(clear)} of {len(differences)} metrics differ beyond doubt (95 % intervals)" if differences else ""
+    text = f"{layer}{_and(parts)}{counted}."
+    return text[:1].upper() + text[1:] if parts else ""
+
+
+def _two_states(rows: Sequence[Row]) -> list[str]:
+    states = [state for state in dict.fromkeys(row.state for row in rows) if state != DIFFERENCE]
+    return states if len(states) == 2 else [BEFORE, AFTER]
+
+
+def _of_training(result: Result) -> str:
+    parts = []
+    curves = [row for display in TRAINING.displays(result) for row in getattr(display, "rows", ())]
+    for metric in dict.fromkeys(row.metric for row in curves):
+        ends = [row for row in curves if row.metric == metric]
+        parts.append(f"{label_of(metric)} goes from {number_text(ends[0].value)} to {number_text(ends[-1].value)}")
+    steps = max((row.step or 0 for row in curves), default=0)
+    text = f"{_and(parts[:3])} in {steps:,} steps." if parts else ""
+    return text[:1].upper() + text[1:]
+
+
+def _facts(result: Result) -> Iterator[str]:
+    """What it was measured on, and when."""
+    provenance = result.provenance
+    for each in list(provenance.get("inputs") or ())[:2]:
+        if isinstance(each, Mapping) and each.get("n") is not None:
+            name = str(each.get("name", "")).rstrip("/").rpartition("/")[2]  # the provenance has the whole path
+            kind = each.get("unit") or each.get("dtype") or ""
+            yield clean(f"{name}: {each['n']:,} × {each.get('d')} {kind}", 120)
+    if provenance.get("date"):
+        yield clean(provenance["date"], 40)
+    versions = str(provenance.get("versions") or "")
+    yield from (clean(part, 40) for part in versions.split("; ") if part.startswith("theodolite "))
+
+
+def _conditions(result: Result) -> Iterator[str]:
+    """On how much the result stands, if that is not all there is."""
+    yield from (note for note in result.notes if note.startswith(CONDITIONS))
+    settings = result.provenance.get("settings")
+    rows = settings.get("train_rows") if isinstance(settings, Mapping) else None
+    if rows:
+        yield f"Trained on at most {rows:,} examples."
+
+
+def _and(parts: Sequence[str]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

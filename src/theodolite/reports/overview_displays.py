@@ -1,0 +1,247 @@
+"""Figures that carry a whole page: where a space is on the healthy ranges, a study's effects, and what a comparison changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from theodolite.advice.diagnosis import RULES
+from theodolite.core.numbers import interval_text, number_text
+from theodolite.core.result import Effect, Finding, Verdict
+from theodolite.core.rows import Row
+from theodolite.core.states import DIFFERENCE
+from theodolite.metrics.registry import label_of
+from theodolite.reports.displays import Display, frame_of, grouped, titles_of
+from theodolite.reports.theme import AXIS, GREY, NAME, PALETTE, panel_grid
+from theodolite.reports.wording import SEVERITY_LOOKS, clean, finding_numbers, outcome_look, plain, with_labels
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from plotly.graph_objects import Figure
+
+    from theodolite.core.result import Result
+
+# Colours of good, undecided and bad that can be read on light and on dark.
+LOOKS = {"holds": "#0f9b76", "open": "#b5851a", "fails": "#d2483b"}
+# Where a finding is drawn: 0 is the end of the healthy range, 1 where it is bad; further out is cut off.
+NEAR, FAR = -1.0, 2.0
+# Widths of its interval by which an effect may be away from 0 before it is cut off.
+REACH = 4.0
+LINE = 22
+# For changes: blue is down, orange is up, and the middle can be seen on light and on dark.
+DIVERGING = [[0.0, PALETTE[0]], [0.5, "rgba(128,132,140,0.10)"], [1.0, PALETTE[1]]]
+
+
+def overview_displays(result: Result) -> Iterator[Display]:
+    """The figures that carry a survey, a study or a comparison by layer, if the result is one.
+
+    Parameters
+    ----------
+    result
+        The result of any verb.
+    """
+    for about, findings in grouped(result.findings, lambda finding: finding.model).items():
+        if result.verb == "survey":
+            note = "Left of the first line is healthy, right of the second is bad. The ranges come from a few real spaces."
+            several = len({finding.model for finding in result.findings}) > 1
+            titles = titles_of("ranges", "Where this space lies", (about if several else "",))
+            yield RangesDisplay(findings=tuple(findings), note=note, **titles)
+    if any(effect for verdict in result.verdicts for effect in verdict.measured.effects):
+        note = (
+            "One line per effect that decides a claim: the value over half the width of its 95 % interval, so that effects of "
+            "different units share an axis. Beyond the dotted lines the interval excludes 0. Where a claim expects another "
+            "value than 0, its text says so."
+        )
+        yield ForestDisplay(verdicts=result.verdicts, note=note, **titles_of("claims", "All claims at a glance", ()))
+    changes = [row for row in result.rows if row.state == DIFFERENCE and row.layer is not None and not row.label]
+    if result.verb == "compare" and len({row.layer for row in changes}) > 1:
+        note = (
+            "B minus A in every layer. Colours are scaled for each metric by its largest change: orange is up, blue is down. A "
+            "star marks an interval that excludes 0."
+        )
+        yield ChangesDisplay(rows=tuple(changes), note=note, **titles_of("changes", "What changed, layer by layer", ()))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RangesDisplay(Display):
+    """Every finding of a survey on one axis, from healthy to bad."""
+
+    findings: tuple[Finding, ...]
+
+    def frame(self) -> pd.DataFrame:
+        """One line per finding."""
+        names = ("topic", "metric", "value", "healthy", "verdict")
+        return frame_of({name: [_cell(getattr(finding, name)) for finding in self.findings] for name in names})
+
+    def plot(self) -> Figure:
+        """Dots between the bounds, worst on top."""
+        from plotly.graph_objects import Scatter
+
+        ordered = sorted(self.findings, key=lambda finding: _severity(finding))
+        figure = panel_grid([""], columns=1, height=LINE * len(ordered) + 40)
+        for verdict, group in grouped(ordered, lambda finding: finding.verdict).items():
+            sign, look = SEVERITY_LOOKS[verdict]
+            places = [_severity(finding) for finding in group]
+            texts = [number_text(finding.value) for finding in group]
+            hover = [plain(f"{finding.topic}: {finding_numbers(finding)}") for finding in group]
+            marker = {"color": LOOKS[look], "size": 11, "symbol": {"good": "circle", "watch": "diamond", "bad": "x"}[verdict]}
+            look_of = {"mode": "markers+text", "textposition": "middle right", "cliponaxis": False, "marker": marker}
+            figure.add_trace(
+                Scatter(
+                    x=places, y=[plain(finding.topic, NAME) for finding in group], text=texts, customdata=hover,
+                    hovertemplate="%{customdata}<extra></extra>", name=f"{sign} {verdict}", **look_of,
+                )
+            )  # fmt: skip
+        for place in (0.0, 1.0):
+            figure.add_vline(x=place, line_width=1, line_dash="dot", line_color=AXIS)
+        ticks = {"tickvals": [-0.5, 0.5, 1.5], "ticktext": ["healthy", "worth a look", "bad"], "ticks": "", "showgrid": False}
+        figure.update_xaxes(range=[NEAR - 0.1, FAR + 0.3], zeroline=False, **ticks)
+        return figure.update_yaxes(categoryorder="array", categoryarray=[plain(finding.topic, NAME) for finding in ordered])
+
+
+def _severity(finding: Finding) -> float:
+    """Where a finding is between the bounds of its rule: below 0 healthy, above 1 bad."""
+    rule = next((rule for rule in RULES if rule.topic == finding.topic), None)
+    fallback = {"good": -0.5, "watch": 0.5, "bad": 1.5}[finding.verdict]
+    value: float | None = finding.value  # None if a file was read that has no number there
+    if rule is None or value is None or not math.isfinite(rule.bad) or not math.isfinite(value):
+        return fallback
+    place = (value - rule.watch) / (rule.bad - rule.watch)
+    # The words of the finding and its place must agree, although a bound itself counts as healthy.
+    low, high = {"good": (NEAR, -0.04), "watch": (0.04, 0.96), "bad": (1.04, FAR)}[finding.verdict]
+    return max(low, min(high, place))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ForestDisplay(Display):
+    """The effects that decide the claims of a study, each over half the width of its interval."""
+
+    verdicts: tuple[Verdict, ...]
+
+    def frame(self) -> pd.DataFrame:
+        """One line per effect that decides."""
+        lines = list(self._lines())
+        columns: dict[str, list[Any]] = {
+            name: [_cell(getattr(verdict, name)) for verdict, _ in lines] for name in ("claim", "model")
+        }
+        columns["outcome"] = [_cell(verdict.measured.outcome) for verdict, _ in lines]
+        names = ("name", "value", "low", "high", "claimed")
+        return frame_of(columns | {name: [_cell(getattr(effect, name, None)) for _, effect in lines] for name in names})
+
+    def plot(self) -> Figure:
+        """One line per effect; claims without one have a line that says so."""
+        from plotly.graph_objects import Scatter
+
+        lines = list(self._lines())
+        figure = panel_grid([""], columns=1, height=2 * LINE * len(lines) + 50)
+        several = len({verdict.model for verdict in self.verdicts}) > 1
+        names: list[str] = []
+        for number, (verdict, _) in enumerate(lines):
+            is_first = number == 0 or lines[number - 1][0] is not verdict
+            model = f" · {plain(verdict.model, 20)}" if several else ""
+            sign = outcome_look(verdict.measured.outcome)[0]
+            names.append(f"{plain(verdict.claim, 16)}{model} {sign}" if is_first else "")
+        for outcome, group in grouped(enumerate(lines), lambda line: line[1][0].measured.outcome).items():
+            look = LOOKS[outcome_look(outcome)[1]] if outcome != "not measured" else GREY
+            places = [_standard(effect) for _, (_, effect) in group]
+            bars = [1.0 if effect is not None and _half_width(effect) else 0.0 for _, (_, effect) in group]
+            texts = [plain(_effect_words(verdict, effect), 160) for _, (verdict, effect) in group]
+            trace = Scatter(
+                x=places, y=[number for number, _ in group], mode="markers", customdata=texts, name=plain(outcome, NAME),
+                hovertemplate="%{customdata}<extra></extra>", marker={"color": look, "size": 9},
+                error_x={"type": "data", "array": bars, "color": look, "thickness": 1.5, "width": 4},
+            )  # fmt: skip
+            figure.add_trace(trace)
+        for place, dash in ((0.0, "solid"), (-1.0, "dot"), (1.0, "dot")):
+            figure.add_vline(x=place, line_width=1, line_dash=dash, line_color=AXIS)
+        words = [plain(with_labels(effect.name) if effect is not None else "not measured", 48) for _, effect in lines]
+        figure.update_yaxes(tickvals=list(range(len(lines))), ticktext=names, range=[len(lines) - 0.5, -0.5], showgrid=False)
+        figure.update_xaxes(title_text="effect / half of its interval", range=[-REACH - 1.2, REACH + 1.2])
+        for number, text in enumerate(words):
+            # Above the line, which leaves the width of a phone to the axis.
+            look_of = {"xref": "paper", "x": 0.01, "xanchor": "left", "yshift": 13, "showarrow": False, "font": {"size": 11}}
+            figure.add_annotation(y=number, yref="y", text=text, **look_of)
+        return figure
+
+    def _lines(self) -> Iterator[tuple[Verdict, Effect | None]]:
+        for verdict in self.verdicts:
+            effects: Sequence[Effect | None] = [effect for effect in verdict.measured.effects if effect.primary] or [None]
+            yield from ((verdict, effect) for effect in effects)
+
+
+def _cell(value: Any) -> Any:
+    """Text of the data without what a table cannot hold."""
+    return clean(value) if isinstance(value, str) else value
+
+
+def _half_width(effect: Effect) -> float:
+    if effect.low is None or effect.high is None or not math.isfinite(effect.high - effect.low):
+        return 0.0
+    return (effect.high - effect.low) / 2
+
+
+def _standard(effect: Effect | None) -> float | None:
+    """The effect over half the width of its interval, cut off where the axis ends; None without an interval."""
+    if effect is None or not _half_width(effect):
+        return None
+    middle = (effect.low or 0.0) + _half_width(effect)  # of the interval, which need not be symmetric about the value
+    return max(-REACH, min(REACH, middle / _half_width(effect)))
+
+
+def _effect_words(verdict: Verdict, effect: Effect | None) -> str:
+    if effect is None:
+        return f"{verdict.claim} {verdict.title}: {verdict.measured.outcome}"
+    interval = interval_text(effect.low, effect.high) if effect.low is not None else ""
+    claimed = f", claimed {effect.claimed}" if effect.claimed else ""
+    return f"{with_labels(effect.name)}: {number_text(effect.value)} {interval}{claimed}"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ChangesDisplay(Display):
+    """The differences of a comparison as a heat map of metrics and layers."""
+
+    rows: tuple[Row, ...]
+
+    def frame(self) -> pd.DataFrame:
+        """One line per difference."""
+        return frame_of({name: [getattr(row, name) for row in self.rows] for name in ("layer", "metric", "value", "low", "high")})
+
+    def plot(self) -> Figure:
+        """Metrics down, layers across, the difference in every cell."""
+        from plotly.graph_objects import Heatmap
+
+        metrics = list(dict.fromkeys(row.metric for row in self.rows))
+        layers = sorted({row.layer for row in self.rows if row.layer is not None})
+        cells = {(row.metric, row.layer): row for row in self.rows}
+        shades: list[list[float | None]] = []
+        texts: list[list[str]] = []
+        for metric in metrics:
+            line = [cells.get((metric, layer)) for layer in layers]
+            finite = [abs(row.value) for row in line if row is not None and math.isfinite(row.value)]
+            reach = max(finite, default=0.0) or 1.0
+            shades.append([row.value / reach if row is not None and math.isfinite(row.value) else None for row in line])
+            texts.append([_difference(row) for row in line])
+        look: dict[str, Any] = {
+            "colorscale": DIVERGING,
+            "zmid": 0,
+            "zmin": -1,
+            "zmax": 1,
+            "showscale": False,
+            "xgap": 2,
+            "ygap": 2,
+        }
+        figure = panel_grid([""], columns=1, height=38 * len(metrics) + 60)
+        names, heads = [plain(label_of(metric), NAME) for metric in metrics], [str(layer) for layer in layers]
+        hover = "layer %{x}, %{y}: %{text}<extra></extra>"
+        figure.add_trace(Heatmap(z=shades, x=heads, y=names, text=texts, texttemplate="%{text}", hovertemplate=hover, **look))
+        figure.update_xaxes(title_text="layer", type="category", showgrid=False)
+        return figure.update_yaxes(autorange="reversed", showgrid=False)
+
+
+def _difference(row: Row | None) -> str:
+    if row is None or not math.isfinite(row.value):
+        return "–"
+    is_clear = row.low is not None and row.high is not None and not row.low <= 0 <= row.high
+    return f"{row.value:+.3g}{'*' if is_clear else ''}".replace("-", "−")

@@ -1,0 +1,138 @@
+"""The site: every page is in its contents, links lead somewhere, the reference is complete, and it builds without a warning."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import typer.main
+
+from theodolite.cli.app import app
+from theodolite.metrics import METRICS
+from theodolite.repairs import REPAIRS
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(path for path in DOCS.rglob("*") if path.suffix in (".md", ".ipynb") and "_build" not in path.parts)
+LINK = re.compile(r"(?<!\\)\]\(([^)\s]+)\)")
+
+
+@pytest.fixture(scope="module")
+def reference() -> ModuleType:
+    """The module that writes the generated parts of the reference."""
+    spec = importlib.util.spec_from_file_location("generated_reference", DOCS / "_ext" / "generated_reference.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def text_of(path: Path) -> str:
+    """The Markdown of a page or of a notebook's text cells, without code."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        text = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    return re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and the site make them."""
+    headings = re.findall(r"^#+ (.+)$", text_of(path), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def links(path: Path) -> Iterator[str]:
+    for target in LINK.findall(text_of(path)):
+        if "://" not in target and not target.startswith(("mailto:", "#theodolite.")):
+            yield target
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *PAGES], ids=lambda p: p.name
+)
+def test_links_lead_to_pages_and_headings_that_exist(page: Path) -> None:
+    for link in links(page):
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), f"{page.name} links to {link}"
+        if anchor:
+            assert anchor in anchors(target), f"{page.name} links to {link}; the headings are {sorted(anchors(target))}"
+
+
+def test_every_page_is_in_the_contents(reference: ModuleType) -> None:
+    text = reference.MARKER.sub(lambda match: "\n".join(reference.GENERATED[match[1]]()), (DOCS / "index.md").read_text("utf-8"))
+    entries = [line for block in re.findall(r"```{toctree}\n(.*?)```", text, flags=re.DOTALL) for line in block.splitlines()]
+    names = [path.relative_to(DOCS).with_suffix("").as_posix() for path in PAGES if path != DOCS / "index.md"]
+    assert len(names) > 20
+    assert [name for name in names if not any(fnmatch(name, entry) for entry in entries)] == []
+
+
+def test_a_page_that_comes_later_is_listed(reference: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "index.md").write_text("```{toctree}\nmodels\nstudy-*\n```\n")
+    for name in ("models", "study-new", "advice"):
+        (tmp_path / f"{name}.md").write_text(f"# {name}\n")
+    monkeypatch.setattr(reference, "DOCS", tmp_path)
+    assert reference.other_pages() == ["advice"]
+
+
+def test_the_reference_has_every_metric_repair_and_command(reference: ModuleType) -> None:
+    def headings(lines: list[str]) -> list[str]:
+        return [line.removeprefix("## ") for line in lines if line.startswith("## ")]
+
+    assert headings(reference.metrics()) == list(METRICS)
+    assert headings(reference.repairs()) == list(REPAIRS)
+    commands = "\n".join(headings(reference.commands()))
+    for name in typer.main.get_command(app).commands:  # type: ignore[attr-defined]
+        assert f"theodolite {name}" in commands
+    assert "theodolite repair fit" in commands
+    assert "`--bootstrap N`" in "\n".join(reference.commands())
+
+
+def test_the_notes_name_metrics_and_repairs() -> None:
+    notes = tomllib.loads((DOCS / "reference" / "misleads.toml").read_text(encoding="utf-8"))
+    assert set(notes["metrics"]) <= set(METRICS)
+    assert set(notes["repairs"]) == set(REPAIRS)
+    assert all(note.endswith(".") for kind in notes.values() for note in kind.values())
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    """`make docs` without running the notebooks, which have a test of their own."""
+    for name in ("sphinx", "myst_nb", "furo", "sphinx_copybutton"):
+        if find_spec(name) is None:
+            pytest.skip(f"{name} is not installed; make docs installs it")
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "sphinx",
+            "--fail-on-warning",
+            "--keep-going",
+            "-D",
+            "nb_execution_mode=off",
+            DOCS,
+            tmp_path / "site",
+        ],
+        env={**os.environ, "THEODOLITE_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    site = tmp_path / "site"
+    assert "theodolite.repairs.Whiten" in (site / "reference" / "python.html").read_text(encoding="utf-8")
+    assert "When it misleads" in (site / "reference" / "metric-details.html").read_text(encoding="utf-8")
+    assert (site / "tutorials" / "reproduce-a-paper.html").is_file()

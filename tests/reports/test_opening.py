@@ -1,0 +1,80 @@
+"""The first screen: the conclusion says what the numbers say, and the figure that carries the page is there once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from report_samples import study
+
+import theodolite as th
+from theodolite.core.result import Finding, Result
+from theodolite.core.rows import Row
+from theodolite.reports.opening import conclusion_of, opening
+from theodolite.reports.sections import page_content
+
+
+def finding(topic: str, verdict: Any) -> Finding:
+    return Finding(topic=topic, verdict=verdict, value=0.5, metric="mean_cosine", healthy="", source="", meaning="", action="")
+
+
+def change(metric: str, state: str, value: float, **more: Any) -> Row:
+    return Row(metric=metric, state=state, value=value, **more)
+
+
+def test_the_conclusion_of_a_survey_names_what_is_bad() -> None:
+    findings = (finding("cone", "bad"), finding("hubness", "watch"), finding("islands", "good"))
+    sentence = conclusion_of(Result(verb="survey", findings=findings))
+    assert sentence == "1 of 3 checks are bad (cone) and 1 is worth a look (hubness); the others are healthy."
+    assert conclusion_of(Result(verb="survey", findings=findings[2:])) == "All 1 checks are in the healthy range."
+    assert "not judged" in conclusion_of(Result(verb="survey"))
+
+
+def test_the_conclusion_of_a_comparison_is_of_its_last_layer() -> None:
+    rows = [
+        change("iso_score", state, value, layer=layer, low=low, high=high)
+        for layer in (0, 6)
+        for state, value, low, high in (
+            ("before", 0.2, None, None),
+            ("after", 0.4 + layer, None, None),
+            ("difference", 0.2, 0.1, 0.3),
+        )
+    ]
+    assert conclusion_of(Result(verb="compare", rows=tuple(rows))) == (
+        "In layer 6, IsoScore goes from 0.2 to 6.4; 1 of 1 metrics differ beyond doubt (95 % intervals)."
+    )
+
+
+def test_the_conclusion_of_a_study_counts_outcomes() -> None:
+    assert conclusion_of(study(points=5)) == "Of 3 claims: 1 supported, 1 contradicted and 1 not measured."
+
+
+def test_the_conclusion_of_a_training_run_has_its_ends() -> None:
+    rows = [Row(metric="accuracy", value=0.2 + step / 100, step=step, split="dev", task="t") for step in (0, 10, 60)]
+    assert conclusion_of(Result(verb="tune", rows=tuple(rows))) == "Accuracy goes from 0.2 to 0.8 in 60 steps."
+
+
+@pytest.mark.parametrize("rows", [60, 15_000])
+def test_a_survey_opens_with_ranges_histogram_size_date_and_sample(rows: int) -> None:
+    result = th.survey(np.random.default_rng(0).standard_normal((rows, 4)), sample=10_000)
+    content = page_content([result], text=True)
+    first = opening([result], content.context)
+    assert [figure["section"] for figure in first["carrying"]] == ["figures-ranges", "figures-similarities"]
+    assert f"{rows:,} × 4" in first["facts_line"] and result.provenance["date"] in first["facts_line"]
+    assert any("sample of 10,000" in note for note in first["conditions"]) == (rows > 10_000)
+    # What is on the first screen is not repeated below.
+    shown = {figure["id"] for figure in first["carrying"]}
+    assert not shown & {figure["id"] for section in first["figures"] for figure in section["figures"]}
+
+
+def test_a_study_opens_with_its_claims_and_folds_the_rest() -> None:
+    result = study(points=5)
+    first = opening([result], page_content([result], text=True).context)
+    assert [figure["section"] for figure in first["carrying"]] == ["figures-claims"] and first["folded"]
+
+
+def test_several_results_have_a_conclusion_each_and_no_figure_of_one() -> None:
+    both = [study("one", points=5), study("two", points=5)]
+    first = opening(both, page_content(both, text=True).context)
+    assert first["carrying"] == [] and len(first["conclusions"]) == 2
