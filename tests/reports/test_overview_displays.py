@@ -8,7 +8,7 @@ from report_samples import study
 
 import theodolite as th
 from theodolite.advice.diagnosis import RULES
-from theodolite.core.result import Finding, Result
+from theodolite.core.result import Effect, Finding, Judged, Result, Verdict
 from theodolite.core.rows import Row
 from theodolite.reports.displays import Display
 from theodolite.reports.figures import displays_of
@@ -39,6 +39,19 @@ def test_the_forest_has_one_line_per_deciding_effect_beyond_the_line_if_its_inte
     places = sorted(x for trace in forest.plot().data for x in trace.x if x is not None)
     outside = sum(not effect.low <= 0 <= effect.high for effect in effects if effect.low is not None and effect.high is not None)
     assert sum(abs(x) > 1 for x in places) == outside
+
+
+@pytest.mark.parametrize(
+    ("claimed", "boundary", "low", "high", "place"),
+    [("above 0", 0.0, 1.0, 3.0, 2.0), ("below 0", 0.0, 1.0, 3.0, -2.0), ("below 5", 5.0, 1.0, 3.0, 3.0), ("inside ±4", 4.0, 1.0, 3.0, 2.0)],
+)  # fmt: skip
+def test_what_is_as_claimed_is_to_the_right(claimed: str, boundary: float, low: float, high: float, place: float) -> None:
+    effect = Effect(name="a", value=2.0, low=low, high=high, claimed=claimed, boundary=boundary)
+    verdict = Verdict(
+        claim="A", title="t", rule="r", model="m", measured=Judged(source="", outcome="supported", why="", effects=(effect,))
+    )
+    (trace,) = display(Result(verb="study", verdicts=(verdict,)), "claims").plot().data
+    assert list(trace.x) == [place]
 
 
 def test_changes_are_a_map_of_metrics_and_layers() -> None:

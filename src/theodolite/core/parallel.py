@@ -36,7 +36,10 @@ def one_blas_thread() -> AbstractContextManager[object]:
 
     The loaded libraries are searched once, not at every call as by `threadpool_limits`: that takes ten milliseconds.
     """
-    return _controller(*(name in sys.modules for name in BLAS_MODULES)).limit(limits=1, user_api="blas")
+    limited: AbstractContextManager[object] = _controller(*map(sys.modules.__contains__, BLAS_MODULES)).limit(
+        limits=1, user_api="blas"
+    )
+    return limited
 
 
 @lru_cache

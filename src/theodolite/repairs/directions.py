@@ -247,7 +247,7 @@ def complete_basis(vectors: Doubles) -> Doubles:
 
 
 def _few_eigenpairs(moments: Moments, count: int) -> tuple[Doubles, Doubles] | None:
-    """The few largest eigenpairs by Lanczos iteration, to more digits than the products have, at a tenth of the cost of all d of them."""
+    """The few largest eigenpairs by Lanczos iteration, as exact as the products are, at a tenth of the cost of all d."""
     from scipy.sparse.linalg import ArpackError, eigsh
 
     matrix = moments.smaller_product

@@ -50,9 +50,9 @@ def overview_displays(result: Result) -> Iterator[Display]:
             yield RangesDisplay(findings=tuple(findings), note=note, **titles)
     if any(effect for verdict in result.verdicts for effect in verdict.measured.effects):
         note = (
-            "One line per effect that decides a claim: the value over half the width of its 95 % interval, so that effects of "
-            "different units share an axis. Beyond the dotted lines the interval excludes 0. Where a claim expects another "
-            "value than 0, its text says so."
+            "One line per effect that decides a claim: its distance from the bound of the claim, to the right if it is as "
+            "claimed, over half the width of its interval, so that effects of different units share an axis. Beyond a dotted "
+            "line the interval excludes the bound."
         )
         yield ForestDisplay(verdicts=result.verdicts, note=note, **titles_of("claims", "All claims at a glance", ()))
     changes = [row for row in result.rows if row.state == DIFFERENCE and row.layer is not None and not row.label]
@@ -116,7 +116,7 @@ def _severity(finding: Finding) -> float:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ForestDisplay(Display):
-    """The effects that decide the claims of a study, each over half the width of its interval."""
+    """The effects that decide the claims of a study, as claimed to the right, each over half the width of its interval."""
 
     verdicts: tuple[Verdict, ...]
 
@@ -158,7 +158,7 @@ class ForestDisplay(Display):
             figure.add_vline(x=place, line_width=1, line_dash=dash, line_color=AXIS)
         words = [plain(with_labels(effect.name) if effect is not None else "not measured", 48) for _, effect in lines]
         figure.update_yaxes(tickvals=list(range(len(lines))), ticktext=names, range=[len(lines) - 0.5, -0.5], showgrid=False)
-        figure.update_xaxes(title_text="effect / half of its interval", range=[-REACH - 1.2, REACH + 1.2])
+        figure.update_xaxes(title_text="← against the claim · as claimed →", range=[-REACH - 1.2, REACH + 1.2])
         for number, text in enumerate(words):
             # Above the line, which leaves the width of a phone to the axis.
             look_of = {"xref": "paper", "x": 0.01, "xanchor": "left", "yshift": 13, "showarrow": False, "font": {"size": 11}}
@@ -183,11 +183,13 @@ def _half_width(effect: Effect) -> float:
 
 
 def _standard(effect: Effect | None) -> float | None:
-    """The effect over half the width of its interval, cut off where the axis ends; None without an interval."""
+    """How far the effect is on the claimed side of its bound, in halves of its interval's width, cut off where the axis ends."""
     if effect is None or not _half_width(effect):
         return None
     middle = (effect.low or 0.0) + _half_width(effect)  # of the interval, which need not be symmetric about the value
-    return max(-REACH, min(REACH, middle / _half_width(effect)))
+    side = effect.claimed.partition(" ")[0]
+    distance = effect.boundary - abs(middle) if side == "inside" else middle - effect.boundary
+    return max(-REACH, min(REACH, (-distance if side == "below" else distance) / _half_width(effect)))
 
 
 def _effect_words(verdict: Verdict, effect: Effect | None) -> str:

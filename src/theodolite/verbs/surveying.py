@@ -188,7 +188,7 @@ def survey_space(
         records=similarities(
             similarity_lines(
                 last,
-                default_metrics() if findings else metrics,
+                default_metrics() if hints else metrics,
                 space.about(chosen[-1]),
                 given=given_pairs(space, chosen[-1]),
             )
