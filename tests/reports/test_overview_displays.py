@@ -42,14 +42,13 @@ def test_the_forest_has_one_line_per_deciding_effect_beyond_the_line_if_its_inte
 
 
 @pytest.mark.parametrize(
-    ("claimed", "boundary", "low", "high", "place"),
-    [("above 0", 0.0, 1.0, 3.0, 2.0), ("below 0", 0.0, 1.0, 3.0, -2.0), ("below 5", 5.0, 1.0, 3.0, 3.0), ("inside ±4", 4.0, 1.0, 3.0, 2.0)],
-)  # fmt: skip
-def test_what_is_as_claimed_is_to_the_right(claimed: str, boundary: float, low: float, high: float, place: float) -> None:
-    effect = Effect(name="a", value=2.0, low=low, high=high, claimed=claimed, boundary=boundary)
-    verdict = Verdict(
-        claim="A", title="t", rule="r", model="m", measured=Judged(source="", outcome="supported", why="", effects=(effect,))
-    )
+    ("claimed", "boundary", "place"),
+    [("above 0", 0.0, 2.0), ("below 0", 0.0, -2.0), ("below 5", 5.0, 3.0), ("inside ±4", 4.0, 2.0)],
+)
+def test_what_is_as_claimed_is_to_the_right(claimed: str, boundary: float, place: float) -> None:
+    effect = Effect(name="a", value=2.0, low=1.0, high=3.0, claimed=claimed, boundary=boundary)
+    judged = Judged(source="", outcome="supported", why="", effects=(effect,))
+    verdict = Verdict(claim="A", title="t", rule="r", model="m", measured=judged)
     (trace,) = display(Result(verb="study", verdicts=(verdict,)), "claims").plot().data
     assert list(trace.x) == [place]
 
