@@ -37,6 +37,7 @@ from theodolite.studies.spec import load_spec
 from theodolite.studies.steps import Action, Sources, Step, Store
 from theodolite.tasks import load_task, own_task
 from theodolite.tasks.retrieval import judgements_of, read_beir
+from theodolite.verbs.repairing import apply
 
 CASES = int(os.environ.get("THEODOLITE_FUZZ_CASES", "400"))
 SOURCE = str(Path(theodolite.__file__).parent)
@@ -183,6 +184,11 @@ def read_arrays(path: Path) -> None:
     load_repair(path.parent)
 
 
+def repaired(path: Path) -> None:
+    """A table with other columns, which are read a second time."""
+    apply(Whiten().fit(X), path, to=path.with_name("repaired.parquet"), columns=["d*"], overwrite=True, progress=False)
+
+
 STEP = Step(Action("measure", lambda _: [Row(metric="m", value=1.0)]), {"seed": 1}, title="a step")
 
 
@@ -253,6 +259,8 @@ READERS: dict[str, Entry] = {
     "space, layer": ("space/layer-01.npy", lambda path: save_space(path.parent), lambda path: read_space(path.parent)),
     "repair": ("r/repair.json", lambda path: save_repair(Whiten().fit(X), path.parent), lambda path: load_repair(path.parent)),
     "repair, arrays": ("r/repair.safetensors", lambda path: save_repair(Whiten().fit(X), path.parent), read_arrays),
+    "repaired parquet": ("x.parquet", lambda path: pq.write_table(pa.table(TABLE), path), repaired),
+    "repaired csv": ("x.csv", save_table, repaired),
     "study": ("study.toml", study_text, load_spec),
     "study, step": (f"steps/{STEP.folder}/step.json", save_step, read_step),
     "study, rows of a step": (f"steps/{STEP.folder}/rows.parquet", save_step, read_step),

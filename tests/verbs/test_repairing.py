@@ -231,3 +231,17 @@ def test_a_pipeline_is_exported_as_one_map(tmp_path: Path) -> None:
     assert result.value("self_test_difference") < 1e-5
     written = X @ np.load(tmp_path / "map" / "matrix.npy") + np.load(tmp_path / "map" / "bias.npy")
     np.testing.assert_allclose(written, pipeline.transform(X), atol=1e-4)
+
+
+def test_other_columns_are_read_with_the_delimiter_and_header_of_the_vectors(tmp_path: Path) -> None:
+    lines = [" ".join(["#", *map(repr, row.tolist())]) for row in X]
+    # A first line of numbers that are names, a delimiter that is not found by itself, and an ending that is not a table's.
+    (tmp_path / "x.txt").write_text("\n".join(["9 0 1 2 3 4 5 6 7", *lines]) + "\n")
+    names = [str(i) for i in range(8)]
+    repair = th.repair.fit("zero-mean", X.astype(float))
+    th.repair.apply(repair, tmp_path / "x.txt", to=tmp_path / "out.csv", columns=names, delimiter=" ", header=True)
+    written = (tmp_path / "out.csv").read_text().splitlines()
+    assert (written[0], len(written)) == (",".join(["9", *names]), 301)
+    vectors = np.loadtxt(tmp_path / "out.csv", delimiter=",", skiprows=1, usecols=range(1, 9), comments=None)
+    np.testing.assert_array_equal(vectors, repair.transform(X.astype(float)))
+    assert all(line.startswith("#,") for line in written[1:])

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from theodolite.spaces.opening import files_of, read
 from theodolite.spaces.readers.data_files import AnyPath, DataError, EmptyFileError, File, locate
+from theodolite.spaces.readers.table_vectors import open_parquet
 from theodolite.spaces.readers.tables import DelimitedTable, JsonTable
 from theodolite.spaces.row_table import BATCH
 from theodolite.spaces.writers import TABLES
@@ -50,28 +51,31 @@ class OtherColumns:
         self._rest: Any = None
 
     @classmethod
-    def of_file(cls, path: AnyPath, columns: Sequence[str] | None) -> Self | None:
+    def of_file(
+        cls, path: AnyPath, *, columns: Sequence[str] | None = None, delimiter: str | None = None, header: bool | None = None
+    ) -> Self | None:
         """The other columns of a table or of a folder of tables; None if the vectors are in a file without columns.
 
         Parameters
         ----------
         path
             A file or folder that `read` opens.
-        columns
-            Which columns hold the vectors, as in `read`.
+        columns, delimiter, header
+            Which columns hold the vectors, and how a table of text is read, as in `read`.
         """
         files = files_of(locate(path))
-        if files[0].ending not in TABLES:
+        if files[0].ending not in (*TABLES, ".tab", ".txt"):
             return None
+        reading = {"delimiter": delimiter, "header": header} if files[0].ending not in (".parquet", ".jsonl") else {}
         shards = {}
         for file in files:
             with suppress(EmptyFileError):  # a folder may have empty shards
-                shards[file] = read(file.name, columns=columns)
+                shards[file] = read(file.name, columns=columns, **reading)
         first, vectors = next(iter(shards.items()))
         if not vectors.columns:  # lines of JSON that are the vectors themselves
             return None
-        names, has_names = _names(first)
-        batches = chain.from_iterable(_batches(file, names, vectors.columns) for file in shards)
+        names, has_names = _names(first, delimiter, header)
+        batches = chain.from_iterable(_batches(file, names, vectors.columns, delimiter, header) for file in shards)
         # A column of lists is one column; a vector of one number has one column too, and stays a number.
         is_list = len(vectors.columns) == 1 and vectors.d > 1
         return cls(names, vectors.columns, batches, is_list=is_list, has_names=has_names)
@@ -114,33 +118,32 @@ class OtherColumns:
             raise DataError(f"the shards hold columns of different types ({error}); repair one file at a time") from None
 
 
-def _names(file: File) -> tuple[list[str], bool]:
+def _names(file: File, delimiter: str | None, header: bool | None) -> tuple[list[str], bool]:
     if file.ending == ".parquet":
-        return list(_parquet(file).schema_arrow.names), True
+        with open_parquet(file) as parquet:
+            return list(parquet.schema_arrow.names), True
     if file.ending == ".jsonl":
         return JsonTable(file).names, True
-    table = DelimitedTable(file)
+    table = DelimitedTable(file, delimiter=delimiter, has_header=header)
     return table.names, table.has_header
 
 
-def _batches(file: File, names: Sequence[str], vector: Sequence[str]) -> Iterator[Any]:
+def _batches(
+    file: File, names: Sequence[str], vector: Sequence[str], delimiter: str | None, header: bool | None
+) -> Iterator[Any]:
     if file.ending == ".parquet":
         import pyarrow as pa
 
         others = [name for name in names if name not in vector]
-        for batch in _parquet(file).iter_batches(batch_size=BATCH, columns=others):
-            yield pa.Table.from_batches([batch])
+        with open_parquet(file) as parquet:
+            for batch in parquet.iter_batches(batch_size=BATCH, columns=others):
+                yield pa.Table.from_batches([batch])
         return
     rows: Iterator[dict[str, Any]]
     if file.ending == ".jsonl":
         rows = (record for _, record in JsonTable(file).rows())
     else:
-        rows = (dict(zip(names, cells, strict=True)) for _, cells in DelimitedTable(file).rows())
+        table = DelimitedTable(file, delimiter=delimiter, has_header=header)
+        rows = (dict(zip(names, cells, strict=True)) for _, cells in table.rows())
     while part := list(islice(rows, BATCH // 16)):
         yield [{name: value for name, value in record.items() if name not in vector} for record in part]
-
-
-def _parquet(file: File) -> Any:
-    import pyarrow.parquet as pq
-
-    return pq.ParquetFile(str(file.local) if file.local is not None else file.open())

@@ -173,7 +173,7 @@ def apply(
     if vectors.d != fitted.n_features_in_:
         fault = f"{input_name(source)} has {vectors.d} dimensions, the repair was fitted on {fitted.n_features_in_}"
         raise ValueError(f"{fault}; apply it to vectors of the model and layer that it was fitted on")
-    beside = _beside(source, columns)
+    beside = _beside(source, reading)
     with progress_bars(progress) as bars:
         repaired = _Repaired(fitted)
         blocks = repaired.watch(fitted.transform_blocks(vectors.watched(bars.rows("repairing", vectors.n))))
@@ -370,14 +370,16 @@ def _fitting_path(space: Space, layer: int, repair: Repair) -> Any:
     )
 
 
-def _beside(source: Any, columns: Sequence[str] | None) -> OtherColumns | None:
+def _beside(source: Any, reading: Reading) -> OtherColumns | None:
     """What a file or space has next to its vectors."""
     from theodolite.spaces.other_columns import OtherColumns
 
     space = _space(source)
     if space is not None:
         return OtherColumns.of_rows(space.rows)
-    return OtherColumns.of_file(source, columns) if isinstance(source, (str, os.PathLike)) else None
+    if not isinstance(source, (str, os.PathLike)):
+        return None
+    return OtherColumns.of_file(source, columns=reading.columns, delimiter=reading.delimiter, header=reading.header)
 
 
 class _Repaired:
