@@ -38,7 +38,7 @@ def test_strata_are_spread() -> None:
 
 
 def test_too_few_or_too_large_groups_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"3 items in 3 independent groups do not make folds=5"):
+    with pytest.raises(ValueError, match=r"3 items are too few for folds=5"):
         grouped_folds(np.arange(3), 5)
     with pytest.raises(ValueError, match=r"90 of 100 items are linked by sentences they share"):
         grouped_folds(np.r_[np.zeros(90, int), np.arange(1, 11)], 5)

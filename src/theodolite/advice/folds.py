@@ -68,8 +68,9 @@ def grouped_folds(groups: Indices, k: int, *, strata: NDArray[Any] | None = None
     """
     _, first, codes, sizes = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
     if k < 2 or len(sizes) < k:
-        rule = f"{len(groups)} items in {len(sizes)} independent groups do not make {option('folds', str(k))}"
-        raise ValueError(f"{rule}; there must be at least 2 folds, and a group for each")
+        groups_text = "" if len(sizes) == len(groups) else f" in {len(sizes)} groups that share nothing"
+        rule = f"{len(groups)} items{groups_text} are too few for {option('folds', str(k))}: each fold needs one of its own"
+        raise ValueError(f"{rule}; give more, or use fewer folds")
     if sizes.max() > 2 * len(groups) / k:
         raise ValueError(
             f"{sizes.max()} of {len(groups)} items are linked by sentences they share, so {option('folds', str(k))} of similar "

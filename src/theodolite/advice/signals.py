@@ -101,6 +101,8 @@ class ScoredPairs(Signal):
     ) -> None:
         self.metric = chosen_metric(metric, self)
         self.first, self.second, self.scores = first, second, np.asarray(scores, dtype=np.float64)
+        if first.shape == second.shape and self.scores.ndim == 1 and len(self.scores) != len(first):
+            raise ValueError(f"there are {len(self.scores):,} scores for {len(first):,} pairs; pair i needs score i")
         if first.shape != second.shape or self.scores.shape != (len(first),):
             raise ValueError(
                 f"pairs of shapes {first.shape} and {second.shape} with scores of shape {self.scores.shape} do not match; "

@@ -377,7 +377,8 @@ def _repairs(result: Result) -> Iterator[Block]:
 
 def _advise(result: Result) -> Iterator[Block]:
     facts: Mapping[str, Any] = next(iter(result.provenance.get("inputs") or ()), {})
-    yield Paragraph(f"  {_size(facts)} {facts.get('unit', '')}".rstrip(), "bold", lead=result.title)
+    size = f"{facts['n']:,} {facts['unit']} in {facts['d']:,} dimensions" if facts.get("unit") else _size(facts)
+    yield Paragraph(f"  {size}".rstrip(), "bold", lead=result.title)
     advice = result.provenance.get("advice", {})
     yield Paragraph(result.notes[0] if result.notes else "", "bold")
     commands = result.notes[1].split(" && ") if advice.get("recommended") else []

@@ -355,8 +355,8 @@ def _answer(advice: Advice) -> str:
         return f"Recommended: {advice.choice}: {metric} {advice.base:.3f} → {gain.value:.3f}, a gain of {numbers}"
     tried = len(advice.ranked) - 1
     return (
-        f"Leave it alone: choosing the best of {tried} repairs, here {advice.choice}, changes {metric} {advice.base:.3f} "
-        f"by {numbers}, so none is shown to help"
+        f"Leave it alone: none of {tried} repairs is shown to help; choosing the best, here {advice.choice}, changes {metric} "
+        f"{advice.base:.3f} by {numbers}"
     )
 
 

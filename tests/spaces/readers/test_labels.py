@@ -109,6 +109,14 @@ def test_scores_are_one_number_per_pair() -> None:
     for path in ("s.npy", "column.npy", "s.txt", "s.csv"):
         scores = read_scores(path)
         assert scores.tolist() == [1, 2] and scores.dtype == np.float64
+    Path("gap.txt").write_text("1\n\n2\n")
+    with pytest.raises(DataError, match=r"gap\.txt, line 2"):
+        read_scores("gap.txt")
+    Path("word.txt").write_text("1\ntwo\n")
+    with pytest.raises(DataError, match=r"word\.txt, line 2: 'two' is not a number; scores are one number per line"):
+        read_scores("word.txt")
+    Path("missing.csv").write_text("score\n1\nnan\n")
+    np.testing.assert_array_equal(read_scores("missing.csv"), [1, np.nan])  # the caller says which pair has none
     np.save("wide.npy", np.ones((2, 3)))
     np.save("text.npy", np.array(["a", "b"]))
     for path in ("wide.npy", "text.npy"):

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.core.options import option
-from theodolite.core.vectors import array
 from theodolite.spaces.opening import read
 from theodolite.spaces.readers.arrays import read_layout
 from theodolite.spaces.readers.data_files import AnyPath, DataError, EmptyFileError, File, locate
@@ -95,12 +94,25 @@ def read_scores(path: AnyPath) -> NDArray[np.float64]:
     Raises
     ------
     DataError
-        The file has more than one number per row, or something other than numbers.
+        The file has more than one number per row, something other than numbers, or a line without one.
     """
-    values: NDArray[Any] = _load_npy(locate(path)) if os.fspath(path).endswith(".npy") else array(read(path))
+    file = locate(path)
+    if file.ending == ".txt":
+        return np.array([_score(text, f"{file}, line {line}") for line, text in file.gapless_lines()])
+    # Not through `array`, which would call a missing score a fault of vectors; whoever pairs the scores names it.
+    values: NDArray[Any] = (
+        _load_npy(file) if file.ending == ".npy" else np.concatenate([block for _, block in read(path).raw_blocks()])
+    )
     if values.ndim > 2 or (values.ndim == 2 and values.shape[1] != 1) or values.dtype.kind not in "fiub":
         raise DataError(f"the file has shape {values.shape} of {values.dtype}; scores are one number per pair", path)
     return values.ravel().astype(np.float64)
+
+
+def _score(text: str, where: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise DataError(f"{text!r} is not a number; scores are one number per line", where) from None
 
 
 def _split_place(place: str) -> tuple[File, str | None]:
