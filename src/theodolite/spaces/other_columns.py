@@ -66,7 +66,8 @@ class OtherColumns:
         files = files_of(locate(path))
         if files[0].ending not in (*TABLES, ".tab", ".txt"):
             return None
-        reading = {"delimiter": delimiter, "header": header} if files[0].ending not in (".parquet", ".jsonl") else {}
+        is_text = files[0].ending not in (".parquet", ".jsonl")
+        reading: dict[str, Any] = {"delimiter": delimiter, "header": header} if is_text else {}
         shards = {}
         for file in files:
             with suppress(EmptyFileError):  # a folder may have empty shards

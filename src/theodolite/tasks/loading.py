@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from theodolite.core.hub import cache_only_if_unreachable
 from theodolite.core.options import option
 from theodolite.spaces.readers.data_files import AnyPath, DataError, excerpt, name_list, suggestion
 from theodolite.tasks.declarations import find_task
@@ -132,7 +133,8 @@ def _download(task: Task, hub: Hub, split: str) -> Any:
     # Several libraries are involved, and a failed download raises any of these.
     errors = (OSError, ValueError, RuntimeError, KeyError, datasets.exceptions.DatasetsError)
     try:
-        return datasets.load_dataset(hub.id, hub.config, split=hub.splits[split], revision=hub.revision)
+        with cache_only_if_unreachable():
+            return datasets.load_dataset(hub.id, hub.config, split=hub.splits[split], revision=hub.revision)
     except errors as error:
         # Only the first line: some of these libraries append pages of advice.
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
