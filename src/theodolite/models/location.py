@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from theodolite.core.files import read_json, sha256_of
-from theodolite.core.hub import hub_answers
 from theodolite.core.options import option
+from theodolite.tasks.hub_access import hub_answers
 
 # The name that stands for the demo encoder wherever a model is named. A folder called demo is `./demo`.
 DEMO = "demo"

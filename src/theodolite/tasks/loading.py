@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from theodolite.core.hub import cache_only_if_unreachable
 from theodolite.core.options import option
 from theodolite.spaces.readers.data_files import AnyPath, DataError, excerpt, name_list, suggestion
 from theodolite.tasks.declarations import find_task
 from theodolite.tasks.examples import Examples
 from theodolite.tasks.formats import EMBEDDED, TEXT_READERS, WORD_READERS, Mark, Record, Sentence
+from theodolite.tasks.hub_access import cache_only_if_unreachable
 from theodolite.tasks.task import Hub, Task
 
 

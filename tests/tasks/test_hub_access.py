@@ -11,7 +11,7 @@ pytest.importorskip("datasets", reason="datasets is not installed")
 from datasets import config
 from huggingface_hub import constants
 
-from theodolite.core import hub
+from theodolite.tasks import hub_access
 
 
 def test_an_address_where_nobody_listens_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,15 +20,15 @@ def test_an_address_where_nobody_listens_does_not_answer(monkeypatch: pytest.Mon
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
-        assert hub.hub_answers()
-    assert not hub.hub_answers()
+        assert hub_access.hub_answers()
+    assert not hub_access.hub_answers()
 
 
 @pytest.mark.parametrize("answers", [True, False])
 def test_only_an_unreachable_hub_is_read_from_its_cache(monkeypatch: pytest.MonkeyPatch, answers: bool) -> None:
-    monkeypatch.setattr(hub, "hub_answers", lambda: answers)
+    monkeypatch.setattr(hub_access, "hub_answers", lambda: answers)
     before = modes()
-    with hub.cache_only_if_unreachable():
+    with hub_access.cache_only_if_unreachable():
         assert modes() == (before if answers else (True, True))
     assert modes() == before
 
