@@ -1,6 +1,6 @@
 """Accessibility: axe-core, the rules of the Web Content Accessibility Guidelines as a program, finds no serious violation.
 
-axe-core is fetched by npm once and kept in a cache; `THEODOLITE_AXE` names a file of it instead. Without both the tests are skipped.
+axe-core is fetched by npm once and kept in a cache; `THEODOLITE_AXE` names a file of it instead. Without both, tests are skipped.
 """
 
 from __future__ import annotations

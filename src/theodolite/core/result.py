@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -428,6 +428,33 @@ def table_of(records: Iterable[Mapping[str, Any]]) -> pyarrow.Table:
     import pyarrow
 
     return pyarrow.Table.from_pylist([dict(record) for record in records])
+
+
+class LateTables(Mapping[str, "pyarrow.Table"]):
+    """Tables for `Result.records` that are made when they are first asked for.
+
+    Arrow imports pandas with its first table, which would double the time of a small survey that is only printed.
+
+    Parameters
+    ----------
+    records
+        The records of each table, by its name.
+    """
+
+    def __init__(self, records: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        self._records = dict(records)
+        self._tables: dict[str, pyarrow.Table] = {}
+
+    def __getitem__(self, name: str) -> pyarrow.Table:
+        if name not in self._tables:
+            self._tables[name] = table_of(self._records[name])
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
 
 
 def _drawing() -> Any:
