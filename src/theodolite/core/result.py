@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -449,6 +449,33 @@ def read_records(path: Path) -> pyarrow.Table:
 
     with reading(path, "a table of records", again=AGAIN):
         return parquet.read_table(path)
+
+
+class LateTables(Mapping[str, "pyarrow.Table"]):
+    """Tables for `Result.records` that are made when they are first asked for.
+
+    Arrow imports pandas with its first table, which would double the time of a small survey that is only printed.
+
+    Parameters
+    ----------
+    records
+        The records of each table, by its name.
+    """
+
+    def __init__(self, records: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        self._records = dict(records)
+        self._tables: dict[str, pyarrow.Table] = {}
+
+    def __getitem__(self, name: str) -> pyarrow.Table:
+        if name not in self._tables:
+            self._tables[name] = table_of(self._records[name])
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
 
 
 def _drawing() -> Any:

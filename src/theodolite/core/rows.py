@@ -107,6 +107,13 @@ Row.FIELDS = tuple(entry.name for entry in fields(Row))
 
 
 @functools.cache
+def today() -> str:
+    """The date in UTC, such as 2026-11-16: when a result was measured."""
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC).date().isoformat()
+
+
 def current_versions() -> str:
     """The versions of Python and the main libraries, in one short line."""
     names = ("theodolite", "numpy", "scipy", "scikit-learn")

@@ -15,7 +15,7 @@ from theodolite.reports.displays import Display, FigureSpec, grouped, of_last_la
 from theodolite.reports.dots import DotSpec
 from theodolite.reports.label_displays import HeatMapSpec, path_displays
 from theodolite.reports.lines import LineSpec, XAxis
-from theodolite.reports.overview_displays import overview_displays
+from theodolite.reports.overviews import overview_displays
 from theodolite.reports.similarity_display import similarity_displays
 from theodolite.reports.theme import growth_pens, ramp_pens, unit_pens
 from theodolite.reports.wording import setting_of, two_labels, unique_names

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from theodolite.core.files import require_free
 from theodolite.core.options import option
 from theodolite.core.pictures import COMMON
-from theodolite.reports.opening import opening
+from theodolite.reports.first_screen import opening
 from theodolite.reports.sections import page_content
 from theodolite.reports.tables import Column, Table, tables_of
 from theodolite.reports.wording import SEVERITY_LOOKS, clean, command_of, finding_numbers, name_of, outcome_look, with_labels

@@ -17,7 +17,7 @@ from theodolite.core.files import UNFINISHED, write_json
 from theodolite.core.options import ON_COMMAND_LINE, command_line, option
 from theodolite.core.pictures import Picture
 from theodolite.core.result import ABOUT, Result, require_result_folder, table_of
-from theodolite.core.rows import current_versions
+from theodolite.core.rows import current_versions, today
 from theodolite.studies.claims.judging import (
     Check,
     Rerun,
@@ -332,6 +332,7 @@ class Study:
                 "rerun": asdict(rerun),
                 "paper": f"{self.spec.citation}; {self.spec.link}",
                 "quick": request.quick,
+                "date": today(),
                 "settings": request.settings,
                 "tables": [dict(table) for table in self.spec.tables],
                 "versions": current_versions(),

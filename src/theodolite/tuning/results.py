@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from theodolite.core.files import write_text
 from theodolite.core.result import Result
-from theodolite.core.rows import Row
+from theodolite.core.rows import Row, today
 from theodolite.core.states import FINE_TUNING, state_title
 from theodolite.metrics.cloud import Cloud
 from theodolite.metrics.evaluation import metric_rows
@@ -81,6 +81,7 @@ def run_result(
         notes=tuple(notes),
         provenance={
             "inputs": [settings.model],
+            "date": today(),
             "settings": settings.to_dict(),
             "models": [{"name": name, "place": settings.model, "revision": settings.revision or ""}],
             "versions": run_versions(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from theodolite.metrics.cloud import Cloud
     from theodolite.metrics.evaluation import Comparison
     from theodolite.spaces.space import Space
+
+# Times that the rows of one side may be longer than those of the other for both clouds to be drawn in one frame.
+MOST_LONGER = 5.0
 
 
 @reads_input("revision")  # two encoders have two
@@ -209,12 +212,15 @@ class _Side:
         return similarity_lines(self.cloud(layer), metrics, about, given=given)
 
 
-def _drawn(sides: Sequence[_Side], layer: int | None, metrics: Sequence[str]) -> tuple[tuple[Picture, ...], dict[str, Any]]:
+def _drawn(sides: Sequence[_Side], layer: int | None, metrics: Sequence[str]) -> tuple[tuple[Picture, ...], Mapping[str, Any]]:
     """Both clouds in one frame, so that what moved can be seen, and how similar the rows of each are."""
     from theodolite.core.pictures import common_frame
 
     clouds = [side.cloud(layer) for side in sides]
-    frame = common_frame([cloud.sample for cloud in clouds]) if clouds[0].d == clouds[1].d else None
+    lengths = [cloud.moments.mean_norm or 1.0 for cloud in clouds]
+    # Clouds of very different size share no view in which both can be read.
+    is_common = clouds[0].d == clouds[1].d and max(lengths) <= MOST_LONGER * min(lengths)
+    frame = common_frame([cloud.sample for cloud in clouds]) if is_common else None
     # Of layers only a few metrics are measured; random pairs are cheap next to an encoder.
     looked_at = metrics if layer is None else [*metrics, "pair_cosine_median"]
     pictures: list[Picture] = []

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
 from theodolite.core.options import TypedInput, command_line, option
-from theodolite.core.result import Finding, Result
+from theodolite.core.result import Finding, LateTables, Result
 from theodolite.verbs.inputs import (
     EncoderInput,
     Reading,
@@ -271,12 +270,11 @@ def cloud_facts(cloud: Cloud, name: str) -> dict[str, Any]:
 
 def provenance(*inputs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """Where a result comes from: the command, the inputs and the versions, as plain values."""
-    from theodolite.core.rows import current_versions
+    from theodolite.core.rows import current_versions, today
 
-    today = datetime.now(UTC).date().isoformat()
     return {
         "command": command_line(),
-        "date": today,
+        "date": today(),
         "inputs": [dict(each) for each in inputs],
         "versions": current_versions(),
         **more,
@@ -309,11 +307,9 @@ def similarity_lines(
     return list(similarity_records(cloud, metrics, fields, given=given))
 
 
-def similarities(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def similarities(lines: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """The records of a result that have these lines for the report's histogram."""
-    from theodolite.core.result import table_of
-
-    return {"similarities": table_of(lines)} if lines else {}
+    return LateTables({"similarities": lines} if lines else {})
 
 
 def given_pairs(space: Space, layer: int) -> Any:

@@ -14,8 +14,8 @@ from theodolite.core.rows import Row
 from theodolite.core.states import DIFFERENCE
 from theodolite.metrics.registry import label_of
 from theodolite.reports.displays import Display, frame_of, grouped, titles_of
-from theodolite.reports.theme import AXIS, GREY, NAME, PALETTE, panel_grid
-from theodolite.reports.wording import SEVERITY_LOOKS, clean, finding_numbers, outcome_look, plain, with_labels
+from theodolite.reports.theme import AXIS, GREY, NAME, panel_grid
+from theodolite.reports.wording import SEVERITY_LOOKS, clean, finding_numbers, outcome_look, plain, plain_lines, with_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,8 +30,9 @@ NEAR, FAR = -1.0, 2.0
 # Widths of its interval by which an effect may be away from 0 before it is cut off.
 REACH = 4.0
 LINE = 22
-# For changes: blue is down, orange is up, and the middle can be seen on light and on dark.
-DIVERGING = [[0.0, PALETTE[0]], [0.5, "rgba(128,132,140,0.10)"], [1.0, PALETTE[1]]]
+# For changes: blue is down, orange is up, all of it light enough for dark letters, on a light page and on a dark one.
+DIVERGING = [[0.0, "#8cb6ec"], [0.5, "#eeeeea"], [1.0, "#f2ae7e"]]
+INK = "#1d2025"
 
 
 def overview_displays(result: Result) -> Iterator[Display]:
@@ -156,12 +157,21 @@ class ForestDisplay(Display):
             figure.add_trace(trace)
         for place, dash in ((0.0, "solid"), (-1.0, "dot"), (1.0, "dot")):
             figure.add_vline(x=place, line_width=1, line_dash=dash, line_color=AXIS)
-        words = [plain(with_labels(effect.name) if effect is not None else "not measured", 48) for _, effect in lines]
+        words = [plain_lines(with_labels(effect.name) if effect else "not measured", width=40, limit=80) for _, effect in lines]
         figure.update_yaxes(tickvals=list(range(len(lines))), ticktext=names, range=[len(lines) - 0.5, -0.5], showgrid=False)
         figure.update_xaxes(title_text="← against the claim · as claimed →", range=[-REACH - 1.2, REACH + 1.2])
         for number, text in enumerate(words):
             # Above the line, which leaves the width of a phone to the axis.
-            look_of = {"xref": "paper", "x": 0.01, "xanchor": "left", "yshift": 13, "showarrow": False, "font": {"size": 11}}
+            look_of = {
+                "xref": "paper",
+                "x": 0.01,
+                "xanchor": "left",
+                "align": "left",
+                "yshift": 4,
+                "yanchor": "bottom",
+                "showarrow": False,
+                "font": {"size": 11},
+            }
             figure.add_annotation(y=number, yref="y", text=text, **look_of)
         return figure
 
@@ -231,6 +241,7 @@ class ChangesDisplay(Display):
             "zmin": -1,
             "zmax": 1,
             "showscale": False,
+            "textfont": {"color": INK},
             "xgap": 2,
             "ygap": 2,
         }

@@ -110,7 +110,7 @@ def _of_changes(rows: Sequence[Row]) -> str:
     for metric in [*NAMED, *dict.fromkeys(row.metric for row in last if row.metric not in NAMED)]:
         ends = [values.get((metric, state), math.nan) for state in _two_states(last)]
         if all(map(math.isfinite, ends)) and len(parts) < len(NAMED):
-            parts.append(f"{label_of(metric)} goes from {number_text(ends[0])} to {number_text(ends[1])}")
+            parts.append(_change(metric, *ends))
     differences = [row for row in last if row.state == DIFFERENCE and row.low is not None and row.high is not None]
     clear = [row for row in differences if row.low is not None and row.high is not None and not row.low <= 0 <= row.high]
     counted = f"; {len(clear)} of {len(differences)} metrics differ beyond doubt (95 % intervals)" if differences else ""
@@ -128,10 +128,15 @@ def _of_training(result: Result) -> str:
     curves = [row for display in TRAINING.displays(result) for row in getattr(display, "rows", ())]
     for metric in dict.fromkeys(row.metric for row in curves):
         ends = [row for row in curves if row.metric == metric]
-        parts.append(f"{label_of(metric)} goes from {number_text(ends[0].value)} to {number_text(ends[-1].value)}")
+        parts.append(_change(metric, ends[0].value, ends[-1].value))
     steps = max((row.step or 0 for row in curves), default=0)
     text = f"{_and(parts[:3])} in {steps:,} steps." if parts else ""
     return text[:1].upper() + text[1:]
+
+
+def _change(metric: str, before: float, after: float) -> str:
+    first, last = number_text(before), number_text(after)
+    return f"{label_of(metric)} stays at {last}" if first == last else f"{label_of(metric)} goes from {first} to {last}"
 
 
 def _facts(result: Result) -> Iterator[str]:

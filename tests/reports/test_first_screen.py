@@ -11,7 +11,7 @@ from report_samples import study
 import theodolite as th
 from theodolite.core.result import Finding, Result
 from theodolite.core.rows import Row
-from theodolite.reports.opening import conclusion_of, opening
+from theodolite.reports.first_screen import conclusion_of, opening
 from theodolite.reports.sections import page_content
 
 
