@@ -366,7 +366,8 @@ def _study(result: Result) -> Iterator[Block]:
 
 
 def _repair(result: Result) -> Iterator[Block]:
-    yield Paragraph(f"{result.title}: {'; '.join(result.notes)}")
+    yield Paragraph(result.title, "bold")
+    yield from map(Paragraph, result.notes)
 
 
 def _advise(result: Result) -> Iterator[Block]:
