@@ -85,8 +85,8 @@ def test_the_map_is_isotonic_regression_with_an_interval_around_it() -> None:
 def test_a_few_pairs_at_the_end_that_all_match_make_no_certainty() -> None:
     cosines, matches = np.linspace(0, 1, 40), np.arange(40) >= 37
     points = LabelledPairs(cosines, matches, np.arange(40)).probabilities(draws=50)
-    assert points[-1]["probability"] == 1 and points[-1]["low"] == pytest.approx(share_interval(3, 3)[0])
-    assert points[0]["probability"] == 0 and points[0]["high"] == pytest.approx(share_interval(0, 37)[1])
+    assert points[-1]["probability"] == 1 and points[-1]["low"] <= share_interval(3, 3)[0]
+    assert points[0]["probability"] == 0 and points[0]["high"] >= share_interval(0, 37)[1] > 0
 
 
 def test_one_kind_of_pairs_is_refused() -> None:
