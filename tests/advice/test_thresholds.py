@@ -8,6 +8,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import roc_auc_score
 
 from theodolite.advice.thresholds import LabelledPairs, UnrelatedPairs
+from theodolite.core.intervals import share_interval
 
 random = np.random.default_rng(0)
 X = random.standard_normal((120, 8)) + 0.5
@@ -79,6 +80,13 @@ def test_the_map_is_isotonic_regression_with_an_interval_around_it() -> None:
     peer = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(pairs.cosines, pairs.matches)
     np.testing.assert_allclose(probabilities, peer.predict([point["cosine"] for point in points]))
     assert all(point["low"] <= point["probability"] <= point["high"] for point in points)
+
+
+def test_a_few_pairs_at_the_end_that_all_match_make_no_certainty() -> None:
+    cosines, matches = np.linspace(0, 1, 40), np.arange(40) >= 37
+    points = LabelledPairs(cosines, matches, np.arange(40)).probabilities(draws=50)
+    assert points[-1]["probability"] == 1 and points[-1]["low"] <= share_interval(3, 3)[0]
+    assert points[0]["probability"] == 0 and points[0]["high"] >= share_interval(0, 37)[1] > 0
 
 
 def test_one_kind_of_pairs_is_refused() -> None:

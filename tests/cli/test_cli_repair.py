@@ -150,10 +150,13 @@ def test_a_map_is_exported_for_other_programs(run: Run) -> None:
     told = run("repair", "export", "r", "--to", "map").stdout
     fitted = REPAIRS["global"](n_directions=3).fit(X)
     np.testing.assert_allclose(X @ np.load("map/matrix.npy") + np.load("map/bias.npy"), fitted.transform(X), atol=1e-4)
-    assert "16 → 16 dimensions written to map" in " ".join(told.split())
+    assert "16 → 16 dimensions, written to map" in " ".join(told.split())
     assert "--overwrite" in run("repair", "export", "r", "--to", "map", code=2).stderr
     run("repair", "fit", "cluster-based", "x.npy", "--clusters", "2", "--directions", "1", "--to", "c")
-    assert "can carry it" in run("repair", "export", "c", "--to", "c.onnx", code=2).stderr
+    told = run("repair", "export", "c", "--to", "c.onnx", code=2).stderr
+    assert "moves each cluster in its own way" in told and "can carry it" in told and "theodolite repair apply c FILE" in told
+    run("repair", "fit", "unit-length", "x.npy", "--to", "u")
+    assert "divides each row by its own length" in run("repair", "export", "u", "--to", "u.onnx", code=2).stderr
 
 
 def test_a_model_is_exported_and_checked(tiny: Callable[[str], Path], run: Run) -> None:

@@ -58,7 +58,7 @@ def test_a_sound_space_is_left_alone() -> None:
     y = np.arange(120) % 3
     X = random.standard_normal((120, 6)) * 0.3 + np.eye(6)[y]
     result = th.advise(X, labels=y.tolist())
-    assert result.notes[0].startswith("Leave it alone: choosing the best of ")
+    assert result.notes[0].startswith("Leave it alone: none of ")
     assert result.provenance["advice"]["recommended"] is None
     assert "repair fit" not in " ".join(result.notes)
     linear = th.advise(X, labels=y.tolist(), metric="linear_accuracy")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.advice.folds import resample_counts
-from theodolite.core.intervals import Interval, percentile_interval
+from theodolite.core.intervals import Interval, percentile_interval, share_interval
 from theodolite.core.moments import Doubles
 from theodolite.core.vectors import Floats, Indices
 
@@ -152,7 +152,8 @@ class LabelledPairs:
     def probabilities(self, *, seed: int = 0, draws: int = MAP_DRAWS) -> list[dict[str, float]]:
         """How probable a match is at a few cosines: isotonic regression, so it never falls, with 95 % intervals.
 
-        It holds for pairs that match as often as these do.
+        It holds for pairs that match as often as these do. An interval is at least that of the share of matches among the pairs
+        that got the same probability: resamples alone would be certain of a few pairs at an end that all match.
 
         Parameters
         ----------
@@ -161,17 +162,21 @@ class LabelledPairs:
         """
         from sklearn.isotonic import IsotonicRegression
 
-        points = np.unique(np.quantile(self.cosines, np.linspace(0, 1, MAP_POINTS)))
+        points = np.unique(np.quantile(self.cosines, np.linspace(0, 1, MAP_POINTS), method="nearest"))
 
-        def fitted(weights: Doubles) -> Doubles:
+        def fitted(weights: Doubles, asked: Doubles = points) -> Doubles:
             kept = weights > 0
             model = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
             model.fit(self.cosines[kept], self.matches[kept], sample_weight=weights[kept])
-            return np.asarray(model.predict(points), dtype=np.float64)
+            return np.asarray(model.predict(asked), dtype=np.float64)
 
-        values = fitted(np.ones(len(self.cosines)))
+        whole = np.ones(len(self.cosines))
+        values, levels = fitted(whole), fitted(whole, self.cosines)
         resampled = np.array([fitted(counts) for counts in resample_counts(self.groups, draws, seed=seed)])
         low, high = np.quantile(resampled, [0.025, 0.975], axis=0)
+        equal = [self.matches[np.isclose(levels, value)] for value in values]
+        shares = np.array([share_interval(int(pairs.sum()), len(pairs)) for pairs in equal])
+        low, high = np.minimum(low, shares[:, 0]), np.maximum(high, shares[:, 1])
         columns = zip(points, values, np.minimum(low, values), np.maximum(high, values), strict=True)
         return [dict(zip(("cosine", "probability", "low", "high"), map(float, row), strict=True)) for row in columns]
 

@@ -366,7 +366,8 @@ def _study(result: Result) -> Iterator[Block]:
 
 
 def _repair(result: Result) -> Iterator[Block]:
-    yield Paragraph(f"{result.title}: {'; '.join(result.notes)}")
+    yield Paragraph(result.title, "bold")
+    yield from map(Paragraph, result.notes)
 
 
 def _repairs(result: Result) -> Iterator[Block]:
@@ -408,22 +409,29 @@ def _advise(result: Result) -> Iterator[Block]:
 def _calibrate(result: Result) -> Iterator[Block]:
     yield Paragraph(result.title, "bold")
     yield from (Paragraph(note, "bold") for note in result.notes[:1])
-    lines = grouped((row for row in result.rows if row.metric != "separation"), lambda row: row.setting)
-    metrics = dict.fromkeys(row.metric for rows in lines.values() for row in rows)
-    columns = [Column("pairs", list(lines))]
-    for metric in sorted(metrics, key=lambda name: (not name.startswith("unrelated"), name != "cutoff")):
-        found = [next((row for row in rows if row.metric == metric), None) for rows in lines.values()]
-        columns.append(
-            Column(metric.replace("unrelated_cosine_", "").replace("_", " "), [round(r.value, 3) if r else None for r in found])
-        )
-        if metric == "cutoff":
-            columns.append(Column("95 % interval", [interval_text(row.low, row.high) if row else "" for row in found]))
-    if lines:
+    by_metric = grouped(result.rows, lambda row: row.metric)
+    shares = {name: rows for name, rows in by_metric.items() if name.startswith("unrelated_cosine_")}
+    if shares:
+        settings = [row.setting for row in next(iter(shares.values()))]
+        quantiles = [
+            Column(name.rpartition("_")[2].replace("%", " %"), [f"{row.value:.3f}" for row in rows])
+            for name, rows in shares.items()
+        ]
+        yield Table("", (Column("share of pairs below this cosine", settings), *quantiles))
+    if cutoffs := by_metric.get("cutoff", []):
+        columns = [Column("pairs", [row.setting for row in cutoffs]), Column("cutoff", [f"{row.value:.3f}" for row in cutoffs])]
+        columns.append(Column("95 % interval", [interval_text(row.low, row.high) for row in cutoffs]))
+        for name, title in (("matches_above", "matches above"), ("non_matches_above", "others above")):
+            values = {row.setting: f"{row.value:.1%}" for row in by_metric.get(name, ())}
+            columns += [Column(title, [values.get(row.setting, "") for row in cutoffs])] if values else []
         yield Table("", tuple(columns))
     points = result.records["probability"].to_pylist() if "probability" in result.records else []
+    # Of points with the same probability, the first and the last.
+    known = [point["probability"] for point in points]
+    points = [point for i, point in enumerate(points) if known[max(i - 1, 0) : i + 2].count(known[i]) < 3]
     if points:
         names = {"cosine": "cosine", "probability": "probability of a match"}
-        columns = [Column(title, [round(point[name], 3) for point in points]) for name, title in names.items()]
+        columns = [Column(title, [f"{point[name]:.3f}" for point in points]) for name, title in names.items()]
         columns.append(Column("95 % interval", [f"[{point['low']:.3f}, {point['high']:.3f}]" for point in points]))
         yield Table("", tuple(columns))
     yield from (Paragraph(note) for note in result.notes[1:])

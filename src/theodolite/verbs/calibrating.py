@@ -232,7 +232,7 @@ def _labelled(
     if match is None and len(kinds) > 2:
         raise ValueError(
             f"scores run from {kinds[0]:g} to {kinds[-1]:g}; say from which one on two texts match, such as "
-            f"{option('match', f'{kinds[-1]:g}')}"
+            f"{option('match', f'{kinds[3 * len(kinds) // 4]:.3g}')}"
         )
     bound = kinds[-1] if match is None else match
     return LabelledPairs(row_cosines(*sides), pairs.scores >= bound, pairs.groups)
@@ -263,7 +263,8 @@ def _result(data: _Data, lines: dict[str, UnrelatedPairs], rate: float, seed: in
         rows += [Row(metric=f"unrelated_cosine_{share:.0%}", value=pairs.quantile(share), **where) for share in QUANTILES]
         value, (low, high) = pairs.cutoff(rate, seed=seed)
         cutoffs[label] = Row(metric="cutoff", value=value, low=low, high=high, **where)
-    labelled, notes, records = data.labelled, [], {}
+    labelled, records = data.labelled, {}
+    notes = [_answer(cutoffs, rate)]
     if labelled is not None:
         from theodolite.core.intervals import quantile_interval
 
@@ -278,13 +279,14 @@ def _result(data: _Data, lines: dict[str, UnrelatedPairs], rate: float, seed: in
         cutoffs[NON_MATCHES] = Row(metric="cutoff", value=value, low=low, high=high, **where)
         rows += [row for cutoff in cutoffs.values() for row in _shares_above(labelled, cutoff, about)]
         records["probability"] = table_of(labelled.probabilities(seed=seed))
-        notes.append(_separation_note(labelled, rows))
+        separates, note = _separation_note(labelled, rows)
+        notes.insert(len(notes) if separates else 0, note)  # that no threshold does is the answer
     rows += cutoffs.values()
     return Result(
         verb="calibrate",
         title=data.name,
         rows=tuple(rows),
-        notes=(_answer(cutoffs, rate), *notes, *_warnings(cutoffs)),
+        notes=(*notes, *_warnings(cutoffs)),
         records=records,
         provenance=provenance(
             {"name": data.name, "n": sum(len(pairs.cosines) for pairs in lines.values()), "unit": "pairs"},
@@ -313,13 +315,15 @@ def _answer(cutoffs: dict[str, Row], rate: float) -> str:
     return f"Cutoff {text}: {100 * rate:.3g} % of {whose} have a larger cosine"
 
 
-def _separation_note(labelled: LabelledPairs, rows: Sequence[Row]) -> str:
+def _separation_note(labelled: LabelledPairs, rows: Sequence[Row]) -> tuple[bool, str]:
+    """Whether matches have larger cosines than other pairs, and how certain that is."""
     row = next(row for row in rows if row.metric == "separation")
     numbers = f"AUC {row.value:.3f} {interval_text(row.low, row.high)}"
     sizes = f"{int(labelled.matches.sum()):,} matches and {int((~labelled.matches).sum()):,} other pairs"
     if row.low is None or row.low <= 0.5:
-        return f"No threshold separates these: of {sizes}, a match has the larger cosine no more often than by chance ({numbers})"
-    return f"A match has a larger cosine than another pair in {row.value:.0%} of all couples: {numbers}, {sizes}"
+        chance = f"of {sizes}, a match has the larger cosine no more often than by chance ({numbers})"
+        return False, f"No threshold separates these: {chance}"
+    return True, f"A match has a larger cosine than another pair in {row.value:.0%} of all couples: {numbers}, {sizes}"
 
 
 def _warnings(cutoffs: dict[str, Row]) -> list[str]:

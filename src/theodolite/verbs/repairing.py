@@ -237,12 +237,13 @@ def export(
     from theodolite.repairs.affine_files import require_target, write_affine
 
     fitted = load_repair(repair) if isinstance(repair, (str, os.PathLike)) else repair
-    clustered = next((step for step in _steps(fitted) if not step.is_affine), None)
-    if clustered is not None:
+    other = next((step for step in _steps(fitted) if not step.is_affine), None)
+    if other is not None:
+        folder = os.fspath(repair) if isinstance(repair, (str, os.PathLike)) else "FOLDER"
         raise ValueError(
-            f"{type(clustered).__name__} moves each cluster in its own way, so neither a Dense nor FAISS's LinearTransform, an "
-            f"ONNX Gemm or an SQL expression can carry it; apply it with {command('repair apply FOLDER FILE', to='FILE')}, or "
-            "fit an affine repair such as global"
+            f"{type(other).__name__} {other.not_affine_because}, so neither a Dense nor FAISS's LinearTransform, an ONNX Gemm or "
+            f"an SQL expression can carry it; apply it with {command('repair apply', folder, 'FILE', to='FILE')}, or fit an "
+            "affine repair such as global"
         )
     matrix, bias = fold_affine(fitted)
     if model is not None:
@@ -256,7 +257,9 @@ def export(
     first = _steps(fitted)[0]
     lengths = ("it takes vectors of length 1, as it was fitted on them",) if first.fitted_on_.normalized else ()
     return _tested(
-        f"x @ matrix + bias of {len(matrix)} → {len(bias)} dimensions written to {os.fspath(to)}", difference, *lengths
+        f"the repair as x @ matrix + bias, {len(matrix)} → {len(bias)} dimensions, written to {os.fspath(to)}",
+        difference,
+        *lengths,
     )
 
 
@@ -288,7 +291,7 @@ def check(folder: str | os.PathLike[str], /) -> Result:
         meaning="the model gives the vectors of its export" if is_same else "the model gives other vectors than when exported",
         action="" if is_same else "export it again",
     )
-    result = _tested(f"{os.fspath(folder)}: {finding.meaning}", difference)
+    result = _tested(f"{os.fspath(folder)}: {finding.meaning}", difference, passed=is_same)
     return replace(result, findings=(finding,))
 
 
@@ -323,8 +326,8 @@ def _export_model(
             name = model_name(model)
             folder = demo_folder() if model == DEMO else local_folder(model, revision=revision)
         write_dense(folder, matrix, bias, to, path=path, examples=examples, name=name, overwrite=overwrite)
-    place = "after vectors of length 1" if path.normalized else "before any Normalize"
-    notes = [f"the repair is a Dense {place}"]
+    place = "after vectors are scaled to length 1" if path.normalized else "before vectors are scaled to length 1, if they are"
+    notes = [f"the repair is a Dense module, {place}"]
     if examples is None:
         hint = f"name them with {option('texts', 'FILE')}"
         notes.append(f"the texts of the fit are not known, so the model was not compared with the vectors of the fit: {hint}")
@@ -339,11 +342,11 @@ def _steps(fitted: Any) -> list[Repair]:
     return [step for step in ([steps] if isinstance(steps, Repair) else steps) if isinstance(step, Repair)]
 
 
-def _tested(title: str, difference: float, *notes: str) -> Result:
+def _tested(title: str, difference: float, *notes: str, passed: bool = True) -> Result:
     from theodolite.core.rows import Row, current_versions
 
     row = Row(metric=SELF_TEST, value=difference, versions=current_versions())
-    note = f"self-test: largest difference {difference:.1g} of the largest value"
+    note = f"self-test {'passed' if passed else 'failed'}: the vectors differ by at most {difference:.1g} of the largest value"
     return Result(verb="repair", title=title, rows=(row,), notes=(note, *notes), provenance=provenance())
 
 
