@@ -16,8 +16,8 @@ from theodolite.core.rows import Row, current_versions
 from theodolite.core.vectors import Vectors
 from theodolite.metrics import partition
 from theodolite.metrics.cloud import Cloud, Undefined
-from theodolite.metrics.half_clouds import half_clouds
 from theodolite.metrics.registry import METRICS, check_metrics
+from theodolite.metrics.resampling import half_clouds
 
 Progress: TypeAlias = Callable[[int, int], None]  # called with (finished, total) as replicates finish
 

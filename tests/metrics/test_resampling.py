@@ -8,7 +8,7 @@ import pytest
 from theodolite.core.intervals import half_samples
 from theodolite.metrics import METRICS, Cloud, default_metrics
 from theodolite.metrics import cosine as cosine_module
-from theodolite.metrics.half_clouds import half_clouds
+from theodolite.metrics.resampling import half_clouds
 
 NAMES = [name for name in default_metrics() if METRICS[name].resample]
 
@@ -30,11 +30,11 @@ def test_a_half_has_the_values_of_its_rows(dtype: type) -> None:
 
 
 def test_pairs_of_a_large_cloud_are_drawn_once_and_as_many_as_a_half_would_draw(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("theodolite.metrics.half_clouds.PAIRS", 500)
+    monkeypatch.setattr("theodolite.metrics.resampling.PAIRS", 500)
     drawn: list[int] = []
     measure = cosine_module.draw_pairs
     monkeypatch.setattr(
-        "theodolite.metrics.half_clouds.draw_pairs", lambda cloud, pairs: drawn.append(pairs) or measure(cloud, pairs)
+        "theodolite.metrics.resampling.draw_pairs", lambda cloud, pairs: drawn.append(pairs) or measure(cloud, pairs)
     )
     sizes = [
         cosine_module.pair_cosines(part, pairs=500).pairs
