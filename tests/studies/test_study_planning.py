@@ -10,7 +10,7 @@ from theodolite.core.states import ISOBN, ISOLAYER
 from theodolite.studies.planning import Request, StudyModel, examples_hash
 from theodolite.studies.spec import load_spec
 from theodolite.studies.steps import Sources
-from theodolite.tasks import own_task
+from theodolite.tasks import find_task, own_task
 from theodolite.tasks.loading import load_task
 from theodolite.verbs.inputs import Reading
 
@@ -78,6 +78,18 @@ def test_own_tasks_come_after_the_studys_and_must_be_of_a_kind_that_it_measures(
         request(tasks=moods).choose_tasks(["stsb"], kinds=["similarity"])
     assert both.choose_split("moods", "dev") == "test"
     assert both.choose_split("moods", "train") == "train"
+
+
+def test_a_declared_task_that_the_study_does_not_have_is_one_more_task(tmp_path):
+    given = request({"seeds": [0], "tasks": ["rte"]}, tasks=[find_task("trec-6"), find_task("rte")], data=tmp_path)
+    assert given.choose_tasks(["rte"], kinds=LABELLED) == ["rte", "trec-6"]
+    assert list(given.own_tasks) == ["trec-6"]
+    assert [given.sources.data_for(name) for name in ("rte", "trec-6", "demo-topics")] == [str(tmp_path), str(tmp_path), None]
+    with pytest.raises(ValueError, match="no task 'trec-6'"):  # by name only the study's own
+        request(tasks=["trec-6"]).choose_tasks(["rte"], kinds=LABELLED)
+    other = replace(find_task("trec-6"), score="matthews")
+    with pytest.raises(ValueError, match="another task called 'trec-6'"):
+        _ = request(tasks=[other]).own_tasks
 
 
 def test_own_files_are_one_more_task(tmp_path, moods):

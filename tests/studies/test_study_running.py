@@ -13,7 +13,7 @@ from theodolite.core.rows import read_rows
 from theodolite.core.states import FINE_TUNED, ISOBN, ISOLAYER, PRE_TRAINED
 from theodolite.studies import Study, study
 from theodolite.studies.runner import StepReport
-from theodolite.studies.running import _watching
+from theodolite.studies.running import Slices, _watching
 from theodolite.tasks import DataError, own_task
 from theodolite.tasks.declarations import TASKS
 
@@ -427,3 +427,18 @@ def test_a_run_calls_the_object_that_listens(study_bert, topics, tmp_path, capfd
     run("il23", study_bert, None, tmp_path, own=files, kind="classification", seeds=[0], changes=changes, progress=listener)
     assert listener.events == [("begins", 1), ("ends", 0)]
     assert "[1/1]" not in capfd.readouterr().err
+
+
+def test_slices_that_end_while_another_runs_are_not_lost(tmp_path):
+    from theodolite.studies.planning import Request, StudyModel
+    from theodolite.studies.spec import load_spec
+    from theodolite.studies.steps import Action, Step
+
+    request = Request(load_spec("il23"), (StudyModel("m", "somewhere", "hash", 6),))
+    first, second = (Slices(tmp_path / "slices.json", request) for _ in range(2))  # both begin before either ends
+    steps = [Step(Action("measure", lambda _: []), {"seed": seed}) for seed in range(2)]
+    assert first.keep(steps[:1]) == [steps[0].folder]
+    assert second.keep(steps[1:]) == first.merged([]) == [step.folder for step in steps]
+    (tmp_path / "slices.json").write_text('{"a": ["../../elsewhere"]}')
+    with pytest.raises(ValueError, match=r"slices\.json is not a list of slices.*remove it"):
+        first.merged(steps)

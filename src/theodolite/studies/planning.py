@@ -169,9 +169,11 @@ class Request:
 
     @cached_property
     def own_tasks(self) -> dict[str, Task]:
-        """Tasks of the user's own that the run was given, by name."""
-        own = {task.name: task for task in self.requested_tasks if isinstance(task, Task) and TASKS.get(task.name) != task}
-        clash = next((name for name in own if name in TASKS or name in self.spec.tasks), None)
+        """Tasks that the run was given and the study does not have, by name: the user's own, and declared ones."""
+        names = {self.spec.settings.get("task"), *self.spec.settings.get("tasks", ())}
+        given = [task for task in self.requested_tasks if isinstance(task, Task)]
+        own = {task.name: task for task in given if TASKS.get(task.name) != task or task.name not in names}
+        clash = next((name for name in own if TASKS.get(name, own[name]) != own[name] or name in self.spec.tasks), None)
         if clash is not None:
             raise ValueError(f"there is another task called {clash!r}; give your own task another name")
         return own

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shlex
 import sys
@@ -13,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from theodolite.core.files import UNFINISHED, write_json
+from theodolite.core.files import UNFINISHED, Lock, read_json, reading, write_json
 from theodolite.core.options import ON_COMMAND_LINE, command_line, option
 from theodolite.core.pictures import Picture
 from theodolite.core.result import ABOUT, Result, require_result_folder, table_of
@@ -207,8 +208,9 @@ class Study:
         UNFINISHED.add(folder)
         with _watching(progress, len(steps), len(finished)) as watcher:
             outcome = run_steps(steps, store, request.sources, jobs=jobs, watcher=watcher)
-        result = self._result(request, slices.keep(steps), store, outcome, text=text)
-        result.save(folder)
+        with Lock(folder / STEPS, wait=math.inf):  # another slice may end at the same time: the last one has them both
+            result = self._result(request, slices.keep(steps), store, outcome, text=text)
+            result.save(folder)
         UNFINISHED.discard(folder)
         return result
 
@@ -393,17 +395,26 @@ class Slices:
         whole = {"settings": settings, "models": [model.identity for model in request.models], "quick": request.quick}
         self._path = path
         self._key = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:20]
-        self._all: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+    def _read(self) -> dict[str, list[str]]:
+        """All slices; read when they are needed, because a run takes hours and others may end meanwhile."""
+        if not self._path.is_file():
+            return {}
+        with reading(self._path, "a list of slices", again="remove it, and run the other slices again, whose steps are done"):
+            stored = {str(key): [str(name) for name in names] for key, names in read_json(self._path).items()}
+            if any(Path(name).name != name for names in stored.values() for name in names):
+                raise ValueError("a step has the name of another folder")
+            return stored
 
     def merged(self, steps: Sequence[Step]) -> list[str]:
         """The folders of these steps and of the earlier ones, each once."""
-        return list(dict.fromkeys([*self._all.get(self._key, ()), *(step.folder for step in steps)]))
+        return list(dict.fromkeys([*self._read().get(self._key, ()), *(step.folder for step in steps)]))
 
     def keep(self, steps: Sequence[Step]) -> list[str]:
-        """The same, and list them for later runs."""
-        self._all[self._key] = self.merged(steps)
-        write_json(self._path, self._all)
-        return self._all[self._key]
+        """The same, and list them for later runs; the caller holds a lock."""
+        folders = self.merged(steps)
+        write_json(self._path, {**self._read(), self._key: folders})
+        return folders
 
 
 def _ordered_steps(request: Request) -> list[Step]:

@@ -60,7 +60,7 @@ class Sources:
     data
         The folder with the releases of the tasks; None reads them from the Hub.
     tasks
-        Tasks of the user's own by name; they know their own files.
+        Tasks by name that the run was given: the user's own, or declared ones that the study does not have.
     """
 
     models: Mapping[str, str] = field(default_factory=dict)
@@ -72,8 +72,9 @@ class Sources:
         return self.tasks[name] if name in self.tasks else find_task(name)
 
     def data_for(self, name: str) -> str | None:
-        """The folder to look for a task's files in; None for a task of the user's own."""
-        return None if name in self.tasks else self.data
+        """The folder to look for a task's files in; None for a task that knows them: the user's own, and those of the demo."""
+        layout = self.task(name).layout
+        return self.data if layout.folders and layout.format != "embedded" else None
 
     def examples(self, name: str, split: str) -> Examples:
         """The examples of a split of a task."""
