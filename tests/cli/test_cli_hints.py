@@ -1,0 +1,80 @@
+"""Every command that a survey or advice prints is on one line, names the user's own input, and runs when it is pasted."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Run
+
+X = (np.random.default_rng(0).standard_normal((120, 6)) * [9, 1, 1, 1, 1, 0.01] + 3).astype(np.float32)
+
+
+def commands(output: str) -> list[str]:
+    """The printed commands, as a user copies them: whole lines."""
+    return [line.strip() for line in output.splitlines() if line.strip().startswith("theodolite ")]
+
+
+def paste(run: Run, line: str) -> None:
+    for part in line.split(" && "):
+        run(*shlex.split(part)[1:])
+
+
+def table() -> list[str]:
+    with Path("my docs.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["id", "size", *"abcdef"], *([i, 7 * i, *row] for i, row in enumerate(X.tolist()))])
+    return ["my docs.csv", "--columns", "a:f"]
+
+
+def arrays() -> list[str]:
+    np.savez("two.npz", a=X, b=X[:5])
+    return ["two.npz", "--key", "a"]
+
+
+@pytest.mark.parametrize("prepared", [table, arrays])
+def test_hints_of_a_survey_name_the_file_and_run(run: Run, prepared: Any) -> None:
+    hints = commands(run("survey", *prepared()).stdout)
+    assert len(hints) >= 4 and len(set(hints)) >= 4
+    for hint in set(hints):
+        paste(run, hint)
+        about = json.loads(Path("repair/repair.json").read_text())
+        assert about["d"] == 6
+        shutil.rmtree("repair")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", ["mean", "tokens"])
+def test_hints_of_a_survey_of_an_encoder_write_its_vectors_first(run: Run, tiny: Any, unit: str) -> None:
+    texts = [f"the {one} sees a {other}.\n" for one in ("dog", "cat", "cow") for other in ("tree", "bird", "car")]
+    Path("my texts.txt").write_text("".join(texts))
+    options = ["--texts", "my texts.txt", "--unit", unit, "--max-length", "12", "--device", "cpu", "--allow-unknown"]
+    hints = commands(run("survey", "-m", tiny("bert"), *options).stdout)
+    assert hints
+    for hint in set(hints[:3]):
+        paste(run, hint)
+        fitted = json.loads(Path("repair/repair.json").read_text())["fitted_on"]
+        assert fitted["unit"] == unit
+        for folder in ("repair", "my-space"):
+            shutil.rmtree(folder)
+
+
+def test_the_command_of_advice_repairs_both_sides(run: Run) -> None:
+    rng = np.random.default_rng(1)
+    scores = rng.uniform(0, 1, 150)
+    latent = rng.standard_normal((150, 8))
+    other = latent * scores[:, None] + np.sqrt(1 - scores**2)[:, None] * rng.standard_normal((150, 8))
+    cone = np.eye(8)[3] * 20
+    for name, rows in (("a.npy", latent + cone * rng.uniform(0.5, 1.5, (150, 1))), ("b.npy", other + cone)):
+        np.save(name, rows.astype(np.float32))
+    np.savetxt("s.txt", scores)
+    hints = commands(run("repair", "advise", "a.npy", "--pairs", "b.npy", "--scores", "s.txt").stdout)
+    assert [hint.split()[2] for hint in hints] == ["fit", "apply", "apply"]
+    for hint in hints:
+        paste(run, hint)
+    assert np.load("repaired-1.npy").shape[0] == np.load("repaired-2.npy").shape[0] == 150
