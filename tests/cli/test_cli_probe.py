@@ -159,11 +159,15 @@ def test_a_linear_classifier_is_scored_beside_the_hulls(run: Run) -> None:
     assert values["probe_accuracy"].split == "rows, held out"
 
 
-def test_an_estimate_above_the_budget_ends_before_the_work(run: Run, refused: Callable[..., str]) -> None:
-    said = refused("probe", "cross.npy", "--labels", "crossed.txt", "--budget", "0", "--clusters", "c.txt")
-    assert "more than the budget of 0 s" in said and "--sample" in said and "--budget" in said
-    assert not Path("c.txt").exists()
-    run("probe", "x.npy", "--labels", "y.txt", "--budget", "1000")
+def test_a_budget_that_runs_out_leaves_bounds(run: Run) -> None:
+    rng = np.random.default_rng(0)
+    np.save("mixed.npy", rng.standard_normal((60, 2)))
+    Path("mixed.txt").write_text("\n".join("ab" * 30) + "\n")
+    said = " ".join(run("probe", "mixed.npy", "--labels", "mixed.txt", "--budget", "0", "-o", "rows.json").stdout.split())
+    assert "clusters: not linearly separable; merging of 2 labels was stopped after 0 s" in said and "2 labels, between" in said
+    values = {row.metric: row for row in read_rows("rows.json") if not row.label}
+    assert values["is_linear"].value == 0 and 3 <= values["clusters"].low < values["clusters"].high == values["clusters"].value
+    assert "between" not in run("probe", "mixed.npy", "--labels", "mixed.txt", "--budget", "1000").stdout.split("label  rows")[0]
 
 
 def test_new_labels_among_held_out_rows_are_refused_or_left_out(run: Run, refused: Callable[..., str]) -> None:

@@ -222,6 +222,7 @@ def test_parameters_and_clones() -> None:
         "min_cluster_size": 3,
         "n_jobs": 1,
         "progress": None,
+        "budget": None,
     }
     X, y = cloud(60, 3, 2, apart=1.0, seed=15)
     assert probe.fit(X, y) is probe and not hasattr(clone(probe), "clusters_")

@@ -9,7 +9,9 @@ import pytest
 from hull_oracles import as_partition, cloud, greedy_partition, share_a_point
 
 from theodolite.probes.direct_probe import DirectProbe
-from theodolite.probes.merging import COMPILING
+from theodolite.probes.forest import fewest_clusters, new_forest
+from theodolite.probes.merging import COMPILING, _Merger
+from theodolite.probes.shared_planes import PlaneMerger
 
 
 def corners(n: int, d: int = 2, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -61,6 +63,36 @@ def test_clusters_with_copies_and_with_points_that_two_labels_share(seed: int) -
         # A point that another label has too cannot be in a hull with anything else.
         assert (probe.clusters_ == probe.clusters_[row]).sum() == (probe.clusters_ == probe.clusters_[copy]).sum() == 1
     assert probe.n_overlaps_ == 3
+
+
+@pytest.mark.parametrize(("n", "d"), [(60, 2), (40, 5), (150, 65)])
+@pytest.mark.parametrize("steps", [0, 1, 2, 3])
+def test_a_merging_that_is_stopped_has_bounds_around_the_number_of_clusters(n: int, d: int, steps: int) -> None:
+    X, y = cloud(n, d, 3, apart=0.3 if d < 10 else 0.0, seed=n)
+    X[:2], y[:2] = X[0], (0, 1)  # a point of two labels
+    if d > 10:
+        y[: n * 3 // 4] = np.arange(n * 3 // 4) % 2
+    overlaps = ~np.eye(3, dtype=bool)
+    order = np.argsort(y, kind="stable")
+    forest = new_forest(X[order] - X.mean(axis=0), y[order], overlaps)
+    merger = (PlaneMerger if d > 10 else _Merger)(forest, 1e-9)
+    for _ in range(steps):
+        merger.go_on()
+    whole = DirectProbe().fit(X, y)
+    states = int(merger.forest.alive.sum())
+    assert fewest_clusters(merger.forest) <= whole.n_clusters_ <= states
+
+
+def test_a_budget_of_zero_leaves_the_answer_to_linearity_exact() -> None:
+    X, y = cloud(60, 3, 4, apart=6.0, seed=1)
+    X[y == 1] = X[y == 0][:1] + 0.1 * X[y == 1]  # one label inside another, two that are apart
+    whole, stopped = DirectProbe().fit(X, y), DirectProbe(budget=0.0).fit(X, y)
+    assert not stopped.is_linear_ and not whole.is_linear_ and stopped.unfinished_.tolist() == [0, 1]
+    assert 5 <= stopped.fewest_clusters_ <= whole.n_clusters_ == whole.fewest_clusters_ < stopped.n_clusters_
+    # What does not depend on the merging is as it was; what does is not there.
+    np.testing.assert_allclose(stopped.label_distances_[2, 3], whole.label_distances_[2, 3], rtol=2e-6)
+    assert np.isnan(stopped.label_distances_[0]).all() and not len(whole.unfinished_)
+    assert "between 5 and" in stopped.verdict() and "stopped after 0 s" in stopped.verdict()
 
 
 def test_the_clouds_are_of_both_kinds() -> None:

@@ -57,8 +57,6 @@ def test_mistakes_are_named_before_the_work() -> None:
         th.probe(X)
     with pytest.raises(ValueError, match="no column 'pos' of labels; it has label, other"):
         th.probe(SPACE, labels="pos")
-    with pytest.raises(ValueError, match="more than the budget"):
-        th.probe(X, LABELS, budget=0.0)
     with pytest.raises(ValueError, match="unseen"):
         th.probe(X, LABELS, test=X[:2], test_labels=["a", "z"])
 

@@ -71,7 +71,7 @@ def probe_command(
     ] = None,
     overwrite: opt.Overwrite = False,
     budget: Annotated[
-        float | None, typer.Option(help="Refuse a run that is estimated to take longer.", min=0.0, metavar="SECONDS")
+        float | None, typer.Option(help="Time per layer; then clusters are counted between bounds.", min=0.0, metavar="SECONDS")
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Number of threads; all cores by default.", metavar="N")] = None,
     seed: opt.Seed = 0,

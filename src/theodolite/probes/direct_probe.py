@@ -52,6 +52,9 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Pairs of hulls solved at a time, in threads; all cores by default.
     progress
         Called with (stage, done, total); may raise to cancel.
+    budget
+        Seconds after which the merging of labels that overlap stops; unlimited by default. Which labels overlap is decided in any
+        case, the number of clusters has bounds then, and the labels whose clusters might still merge have no distances.
 
     Attributes
     ----------
@@ -62,7 +65,11 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     cluster_labels_, cluster_sizes_
         The label and the number of rows of each cluster.
     n_clusters_
-        The number of clusters.
+        The number of clusters; if the budget ran out, the most that there can be.
+    fewest_clusters_
+        The same number; if the budget ran out, a certified lower bound of it.
+    unfinished_
+        The labels whose clusters might still merge: none, unless the budget ran out.
     is_linear_
         Whether every label is one cluster.
     n_overlaps_
@@ -86,11 +93,12 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     min_cluster_size: int = 1
     n_jobs: int | None = None
     progress: Stage | None = None
+    budget: float | None = None
 
     def __repr__(self) -> str:
         if not hasattr(self, "label_distances_"):
             return str(super().__repr__())
-        counts = f"{len(self.classes_):,} labels, {self.n_clusters_:,} clusters"
+        counts = f"{len(self.classes_):,} labels, {self._cluster_count()} clusters"
         return f"DirectProbe: {counts}, {self._separability()} ({len(self.clusters_):,} × {self.n_features_in_:,})"
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, clusters: ArrayLike | None = None) -> DirectProbe:
@@ -135,13 +143,16 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if clusters is None:
             order = np.argsort(codes, kind="stable")  # the rows of a label are next to each other: its hull is one slice
             numbers = np.empty(len(codes), dtype=np.int64)
-            numbers[order], label_bounds = find_clusters(
-                rows[order], codes[order], self._touching, self.tolerance, self.n_jobs, self.progress
+            found = find_clusters(
+                rows[order], codes[order], self._touching, self.tolerance, self.n_jobs, self.progress, self.budget
             )
+            numbers[order], label_bounds, self.fewest_clusters_, unfinished = found
         else:
             numbers, label_bounds = _require_clusters(clusters, codes, self.classes_), {}
+            self.fewest_clusters_, unfinished = len(np.unique(numbers)), np.empty(0, dtype=np.int64)
+        self.unfinished_ = self.classes_[unfinished]
         self._store_clusters(rows, codes, numbers)
-        self._measure_distances(label_bounds)
+        self._measure_distances(label_bounds, unfinished)
         return self
 
     def _store_clusters(self, rows: Floats, codes: Ints, numbers: Ints) -> None:
@@ -158,12 +169,12 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.is_linear_ = self.n_clusters_ == len(self.classes_)
         self.__dict__.pop("_inside", None)  # of an earlier fit
 
-    def _measure_distances(self, label_bounds: dict[tuple[int, int], tuple[float, float]]) -> None:
+    def _measure_distances(self, label_bounds: dict[tuple[int, int], tuple[float, float]], unfinished: Ints) -> None:
         """Distances of all clusters with different labels; `label_bounds` are those of whole labels, which are solved already."""
         from theodolite.probes.hulls.gap import pair_bounds
 
         first, second = np.triu_indices(self.n_clusters_, 1)
-        is_large = self.cluster_sizes_ >= self.min_cluster_size
+        is_large = (self.cluster_sizes_ >= self.min_cluster_size) & ~np.isin(self._codes, unfinished)
         differ = (self._codes[first] != self._codes[second]) & is_large[first] & is_large[second]
         first, second = first[differ], second[differ]
         pairs = list(zip(first.tolist(), second.tolist(), strict=True))
@@ -260,14 +271,23 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         names, counts = np.unique(self.cluster_labels_, return_counts=True)
         largest = np.argsort(-counts, kind="stable")[:3]
         pieces = ", ".join(f"{names[at]} into {counts[at]}" for at in largest if counts[at] > 1)
+        stopped = (
+            f"merging of {len(self.unfinished_)} labels was stopped after {self.budget:g} s" if len(self.unfinished_) else ""
+        )
         overlaps, closest = self.n_overlaps_, self.closest_pair()
         parts = [
             self._separability(),
-            f"split: {pieces}" if pieces else "",
+            stopped or (f"split: {pieces}" if pieces else ""),
             {0: "", 1: "1 pair of clusters overlaps"}.get(overlaps, f"{overlaps} pairs of clusters overlap"),
             f"{closest[0]} and {closest[1]} are closest, {closest[2]:.2g}" if closest else "no distances",
         ]
-        return f"{len(self.classes_)} labels, {self.n_clusters_} clusters: {'; '.join(filter(None, parts))}"
+        return f"{len(self.classes_)} labels, {self._cluster_count()} clusters: {'; '.join(filter(None, parts))}"
+
+    def _cluster_count(self) -> str:
+        """The number of clusters, or its bounds."""
+        if not len(self.unfinished_):
+            return f"{self.n_clusters_:,}"
+        return f"between {self.fewest_clusters_:,} and {self.n_clusters_:,}"
 
     def _separability(self) -> str:
         return "linearly separable" if self.is_linear_ and not self.n_overlaps_ else "not linearly separable"

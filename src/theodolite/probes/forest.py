@@ -13,8 +13,8 @@ import numpy as np
 from theodolite.probes.hulls.active_set import Flags, Floats, Ints, jit, jit_or
 from theodolite.probes.hulls.working_set import OVERLAPPING, SEPARATED, grow_working_set_compiled
 
-# Pairs for which a new forest has room at least, in its list of refused pairs.
-REFUSED_ROOM = 128
+# Pairs that are merged or refused between two reports of progress; the list of refused pairs has room for at least these.
+CHUNK = 64
 
 _BLOCK = 1024  # rows of a block of pairwise distances, the most that is in memory of the n × n table
 _MAX_ROUNDS = 40  # of a solve inside the merging; what is undecided then gets the slower, surer solvers
@@ -37,7 +37,7 @@ class Forest(NamedTuple):
     partner: Ints  # the closest cluster of the same label with which a merge is not refused
     square: Floats  # squared distance to it, or a lower bound of it if stale
     stale: Flags
-    refused: Ints  # (room, 2)
+    refused: Ints  # (room, 2): clusters of one label that must not merge
     used: Ints  # nodes in use, pairs refused
     grain: float  # squared distances closer than this are equal, so that ties go by index and not by rounding
 
@@ -75,7 +75,7 @@ def new_forest(X: Floats, y: Ints, label_overlaps: Flags) -> Forest:
         partner=np.concatenate([partner, np.full(n, -1, dtype=np.int64)]),
         square=np.concatenate([square, np.full(n, np.inf)]),
         stale=np.zeros(nodes, dtype=np.bool_),
-        refused=np.zeros((max(n, REFUSED_ROOM), 2), dtype=np.int64),
+        refused=np.zeros((max(n, 2 * CHUNK), 2), dtype=np.int64),
         used=np.array([n, 0]),
         grain=grain,
     )
@@ -131,12 +131,52 @@ def members(forest: Forest, node: int) -> Ints:
     return points
 
 
-@jit
-def current_cluster(forest: Forest, node: int) -> int:
-    """The cluster that the node, a former cluster or a point, is part of now."""
-    while not forest.alive[node]:
-        node = forest.parent[node]
-    return node
+def n_merges(forest: Forest) -> int:
+    """How many merges there are so far."""
+    return int(forest.used[0]) - len(forest.points)
+
+
+def cluster_numbers(forest: Forest) -> Ints:
+    """The cluster of each point, numbered from 0."""
+    numbers = np.empty(len(forest.points), dtype=np.int64)
+    for number, node in enumerate(np.flatnonzero(forest.alive)):
+        numbers[members(forest, int(node))] = number
+    return numbers
+
+
+def fewest_clusters(forest: Forest) -> int:
+    """At least how many clusters there will be, however the merging goes on.
+
+    Points with two labels never merge, and refused pairs stay apart, so clusters that are all refused to one another stay as many
+    as they are. Of two labels that overlap, one at least has two clusters.
+    """
+    n_labels = len(forest.label_overlaps)
+    alone, n_points = np.zeros(n_labels, dtype=np.int64), np.bincount(forest.label[: len(forest.points)], minlength=n_labels)
+    np.add.at(alone, forest.label[forest.lone], 1)
+    apart: dict[int, set[int]] = {}
+    for first, second in forest.refused[: forest.used[1]].tolist():
+        apart.setdefault(first, set()).add(second)
+        apart.setdefault(second, set()).add(first)
+    cliques: dict[int, list[int]] = {label: [] for label in range(n_labels)}
+    for node in sorted(apart, key=lambda node: (-len(apart[node]), node)):
+        clique = cliques[int(forest.label[node])]
+        if apart[node].issuperset(clique):
+            clique.append(node)
+    fewest = alone + [max(len(cliques[label]), int(n_points[label] > alone[label])) for label in range(n_labels)]
+    single = fewest == 1
+    total = int(fewest.sum())
+    for first, second in np.argwhere(np.triu(forest.label_overlaps)).tolist():
+        if single[first] and single[second] and n_points[first] + n_points[second] > 2:
+            total += 1  # one of the two, whichever; neither is counted again
+            single[first] = single[second] = False
+    return total
+
+
+def with_room(forest: Forest) -> Forest:
+    """The same forest, with room for another `CHUNK` of refused pairs."""
+    if int(forest.used[1]) + CHUNK < len(forest.refused):
+        return forest
+    return forest._replace(refused=np.concatenate([forest.refused, np.zeros_like(forest.refused)]))
 
 
 def _squares_in_arrays(table: Floats, rows: Ints, point: Floats) -> Floats:
@@ -175,12 +215,9 @@ def _find_partner(forest: Forest, node: int, others: Ints) -> Floats:
         return np.empty(0)
     distances = np.rint(_squares(forest.centre, others, forest.centre[node]) / forest.grain) * forest.grain
     refused = np.zeros(forest.used[0], dtype=np.bool_)
-    for entry in range(forest.used[1]):
-        first, second = current_cluster(forest, forest.refused[entry, 0]), current_cluster(forest, forest.refused[entry, 1])
-        if first == node:
-            refused[second] = True
-        elif second == node:
-            refused[first] = True
+    for side in range(2):
+        is_own = forest.refused[: forest.used[1], side] == node
+        refused[forest.refused[: forest.used[1], 1 - side][is_own]] = True
     distances = np.where(refused[others], np.inf, distances)
     best = np.argmin(distances)
     forest.partner[node] = others[best]
@@ -232,14 +269,17 @@ def merge(forest: Forest, first: int, second: int) -> int:
         gap = forest.centre[child] - forest.centre[node]
         reach = max(reach, np.sqrt(gap @ gap) + forest.radius[child])
     forest.radius[node] = reach
+    for side in range(2):
+        column = forest.refused[: forest.used[1], side]
+        forest.refused[: forest.used[1], side] = np.where((column == first) | (column == second), node, column)
     others = _others_of_label(forest, node)
     distances = _find_partner(forest, node, others)
-    for place in range(len(others)):
-        other = others[place]
-        if distances[place] < forest.square[other]:
-            forest.partner[other], forest.square[other], forest.stale[other] = node, distances[place], False
-        elif forest.partner[other] == first or forest.partner[other] == second:
-            forest.stale[other] = True  # those that are left are no closer than the one that is gone
+    lost = (forest.partner[others] == first) | (forest.partner[others] == second)
+    forest.stale[others[lost]] = True  # those that are left are no closer than the one that is gone
+    closer = distances < forest.square[others]
+    forest.partner[others[closer]] = node
+    forest.square[others[closer]] = distances[closer]
+    forest.stale[others[closer]] = False
     return int(node)
 
 

@@ -29,6 +29,7 @@ Classifier: TypeAlias = Literal["none", "linear", "mlp"]
 
 _ONE_LABEL = "there is no other label with a cluster"
 _ONE_POINT = "every cluster of the label is a single point"
+_STOPPED = "the budget ended before its clusters were merged"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -79,6 +80,7 @@ def probe_layer(
     grid: Mapping[str, Any] | None = None,
     train_test: bool = False,
     n_jobs: int | None = None,
+    budget: float | None = None,
     seed: int = 0,
     device: str = "auto",
     about: Mapping[str, Any] | None = None,
@@ -98,7 +100,7 @@ def probe_layer(
         The cluster of each row, if they are not to be found; `y` itself follows the same hulls through a training.
     max_rows
         Fit the hulls on a stratified sample of at most this many rows (0 or None: all).
-    label_distance, min_cluster_size, n_jobs
+    label_distance, min_cluster_size, n_jobs, budget
         As in `DirectProbe`.
     classifier
         Which classifier to train too: "linear", "mlp" or "none".
@@ -148,7 +150,9 @@ def probe_layer(
     if cluster_names is not None and cluster_names.shape != names.shape:
         raise ValueError(f"clusters has shape {cluster_names.shape} for {len(names)} rows; give one cluster for each row")
     sample = _sample(names, max_rows, seed)
-    probe = DirectProbe(label_distance=label_distance, min_cluster_size=min_cluster_size, n_jobs=n_jobs, progress=progress)
+    probe = DirectProbe(
+        label_distance=label_distance, min_cluster_size=min_cluster_size, n_jobs=n_jobs, progress=progress, budget=budget
+    )
     start = time.perf_counter()
     probe.fit(vectors[sample], names[sample], clusters=None if cluster_names is None else cluster_names[sample])
     seconds = time.perf_counter() - start
@@ -159,8 +163,8 @@ def probe_layer(
         require_match(test_X, test_y)
         split = {"split": test_split} if test_split else {}
         # A point inside hulls of two labels counts for the first one, which is what `predict` returns.
-        accuracy = float(np.mean(probe.predict(test_X) == test_y))
-        metrics.append({"metric": "hull_accuracy", "value": accuracy, "n": len(test_y), **split})
+        accuracy = float(np.mean(probe.predict(test_X) == test_y)) if not len(probe.unfinished_) else math.nan
+        metrics.append({"metric": "hull_accuracy", "value": accuracy, "n": len(test_y), "reason": _STOPPED, **split})
         if classifier != "none":
             training = _sample(names, max_classifier_rows, seed)
             model = _classifier(classifier, grid or {}, seed, device, progress)
@@ -186,7 +190,8 @@ def _layout_metrics(probe: DirectProbe, y: NDArray[Any]) -> Iterator[dict[str, A
     """What a probe fitted on the labels `y` says, as fields of rows: of all labels, of each label, and of each pair of them."""
     minimum = probe.minimum_distances_[np.isfinite(probe.minimum_distances_)]
     yield {"metric": "labels", "value": float(len(probe.classes_))}
-    yield {"metric": "clusters", "value": float(probe.n_clusters_)}
+    bounds = {"low": float(probe.fewest_clusters_), "high": float(probe.n_clusters_)} if len(probe.unfinished_) else {}
+    yield {"metric": "clusters", "value": float(probe.n_clusters_), **bounds}
     yield {"metric": "overlaps", "value": float(probe.n_overlaps_)}
     yield {"metric": "is_linear", "value": float(probe.is_linear_)}
     mean = float(minimum.mean()) if len(minimum) else math.nan
@@ -195,6 +200,10 @@ def _layout_metrics(probe: DirectProbe, y: NDArray[Any]) -> Iterator[dict[str, A
     for label, size, distance in zip(probe.classes_, sizes, probe.minimum_distances_, strict=True):
         own = np.flatnonzero(probe.cluster_labels_ == label)
         wide = own[probe.cluster_sizes_[own] > 1]  # a single point has no distance inside
+        if label in probe.unfinished_:
+            for metric in ("label_clusters", "minimum_distance", "inside_mean", "inside_max"):
+                yield {"metric": metric, "value": math.nan, "label": str(label), "n": size, "reason": _STOPPED}
+            continue
         for metric, value, reason in (
             ("label_clusters", len(own), ""),
             ("minimum_distance", distance, _ONE_LABEL),

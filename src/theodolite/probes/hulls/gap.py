@@ -198,9 +198,10 @@ def separating_plane(A: Floats, B: Floats, touching: float, start: Floats | None
     start
         The normal of a plane that nearly separates them, if one is known.
     """
-    # From a plane that nearly separates, Newton steps are fastest, unless there are fewer points than dimensions.
-    if start is not None and len(A) + len(B) > A.shape[1]:
-        proof = solve_by_newton(A, B, touching=touching, start=start)
+    # Newton steps are fastest, unless there are fewer points than dimensions.
+    if len(A) + len(B) > A.shape[1]:
+        direction = A.mean(axis=0) - B.mean(axis=0) if start is None else start
+        proof = solve_by_newton(A, B, touching=touching, start=direction)
         if proof.lower > touching or proof.upper <= touching:
             return proof.normal if proof.lower > touching else None
     gap = solve_gap(A, B, touching=touching, decide=True, start=start)

@@ -1,0 +1,201 @@
+"""Greedy merging in high dimensions, where one plane separates many clusters of two labels at once.
+
+For every two labels that overlap, the normals of some planes are stored, and of every cluster how far it extends along each: a
+merge takes the smaller and the larger of two numbers. Two clusters are disjoint if they are apart along one of the normals, so
+nearly all merges are tested without a look at the points; only clusters that no stored plane separates are solved, and the plane
+that comes out is stored too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from theodolite.probes.forest import CHUNK, Forest, closest_cluster, merge, refuse, with_room
+from theodolite.probes.hulls.active_set import Flags, Floats, Ints
+from theodolite.probes.hulls.fallback_solvers import solve_by_newton
+from theodolite.probes.hulls.gap import separating_plane
+
+_MAX_PLANES = 256  # of two labels; a new one then replaces the one that has been of no use for longest
+
+
+class PlaneMerger:
+    """One greedy merging, one pair of clusters after the other.
+
+    A cluster is stored at its slot: the number of one of its points, the same for as long as it grows.
+    """
+
+    def __init__(self, forest: Forest, touching: float) -> None:
+        self.forest = forest
+        self.touching = touching
+        n = len(forest.points)
+        self._slot = np.arange(2 * n)  # of each node
+        self._owner = np.arange(n)  # the slot of each point
+        self._size = np.ones(n, dtype=np.int64)  # by slot; 0 if it is part of another
+        self._planes: dict[tuple[int, int], _Planes] = {}
+        labels = forest.label[:n]
+        self._rows = [np.flatnonzero(labels == label) for label in range(len(forest.label_overlaps))]
+
+    def go_on(self) -> bool:
+        """Merge or refuse some more pairs; False if none is left."""
+        self.forest = with_room(self.forest)
+        return all(self._step() for _ in range(CHUNK))
+
+    def _step(self) -> bool:
+        """Merge or refuse the closest pair; False if none is left."""
+        first = int(closest_cluster(self.forest))
+        if first < 0:
+            return False
+        second = int(self.forest.partner[first])
+        if self._overlaps(first, second):
+            refuse(self.forest, first, second)
+            return True
+        node = merge(self.forest, first, second)
+        kept, gone = int(self._slot[first]), int(self._slot[second])
+        self._slot[node] = kept
+        self._owner[self._owner == gone] = kept
+        self._size[kept] += self._size[gone]
+        self._size[gone] = 0
+        label = int(self.forest.label[node])
+        for pair, planes in self._planes.items():
+            if label in pair:
+                planes.join(kept, gone)
+        return True
+
+    def _overlaps(self, first: int, second: int) -> bool:
+        """Whether the merger of two clusters would overlap a cluster of another label."""
+        label = int(self.forest.label[first])
+        slots = (int(self._slot[first]), int(self._slot[second]))
+        unsolved = []
+        for rival in np.flatnonzero(self.forest.label_overlaps[label]).tolist():
+            planes = self._planes_between(label, rival)
+            low, high = planes.extent(slots)
+            if planes.separate_label(low, high, rival):
+                continue
+            clusters = self._rows[rival][self._size[self._rows[rival]] > 0]
+            close = clusters[~planes.separate(low, high, clusters)]
+            if len(close):
+                unsolved.append((planes, close))
+        if not unsolved:
+            return False
+        own = self.forest.points[np.flatnonzero(np.isin(self._owner, slots))]
+        # The largest rivals first: if there is an overlap, it is nearly always with one of them.
+        unsolved.sort(key=lambda entry: -int(self._size[entry[1]].max()))
+        return not all(self._separate(own, slots, planes, close) for planes, close in unsolved)
+
+    def _planes_between(self, label: int, rival: int) -> _Planes:
+        pair = (min(label, rival), max(label, rival))
+        if pair not in self._planes:
+            planes = _Planes(self.forest.points, [self._rows[label] for label in pair], pair, self.touching)
+            self._planes[pair] = planes
+            A, B = (self.forest.points[self._rows[label]] for label in pair)
+            apart = A.mean(axis=0) - B.mean(axis=0)
+            # The plane that comes closest to separating the labels separates most of their clusters.
+            for normal in (apart, solve_by_newton(A, B, touching=self.touching, start=apart).normal):
+                if normal.any():
+                    planes.add(normal, self._owner)
+        return self._planes[pair]
+
+    def _separate(self, own: Floats, slots: tuple[int, int], planes: _Planes, close: Ints) -> bool:
+        """Find planes between the points `own` and clusters; False if one overlaps."""
+        waiting = [close]
+        while waiting:
+            rivals = waiting.pop()
+            low, high = planes.extent(slots)
+            rivals = rivals[~planes.separate(low, high, rivals)]
+            if not len(rivals):
+                continue
+            sizes = self._size[rivals]
+            largest = int(sizes.argmax())
+            if len(rivals) > 1 and 2 * sizes[largest] > sizes.sum():
+                waiting += [np.delete(rivals, largest), rivals[largest : largest + 1]]
+                continue
+            rows = np.flatnonzero(np.isin(self._owner, rivals))
+            normal = separating_plane(own, self.forest.points[rows], self.touching, planes.nearest(low, high, rivals))
+            if normal is not None:
+                planes.add(normal, self._owner)
+            elif len(rivals) == 1:
+                return False
+            else:
+                waiting += self._halves(rivals)
+        return True
+
+    def _halves(self, rivals: Ints) -> list[Ints]:
+        """Two halves of some clusters away from each other, cut across the line from the middle to the farthest point."""
+        apart = self.forest.points[rivals] - self.forest.points[rivals].mean(axis=0)
+        along = apart @ apart[int(np.einsum("ij,ij->i", apart, apart).argmax())]
+        order = np.argsort(along, kind="stable")
+        half = len(order) // 2
+        return [rivals[order[:half]], rivals[order[half:]]]
+
+
+class _Planes:
+    """Normals between two labels, and the extent of every cluster of them along each, by slot."""
+
+    def __init__(self, points: Floats, rows: list[Ints], labels: tuple[int, int], touching: float) -> None:
+        self.rows = np.concatenate(rows)
+        self.points = np.ascontiguousarray(points[self.rows])
+        self.labels = labels
+        self.sides = (slice(0, len(rows[0])), slice(len(rows[0]), len(self.rows)))
+        self.touching = touching
+        self.place = np.full(len(points), -1)  # of each slot in the arrays below
+        self.place[self.rows] = np.arange(len(self.rows))
+        self.normals = np.empty((0, points.shape[1]))
+        self.low, self.high = np.empty((len(self.rows), 0)), np.empty((len(self.rows), 0))
+        self.label_low, self.label_high = np.empty((2, 0)), np.empty((2, 0))
+        self.last_use: Ints = np.empty(0, dtype=np.int64)
+        self.clock = 0
+
+    def add(self, normal: Floats, owner: Ints) -> None:
+        """Store a plane."""
+        unit = normal / np.linalg.norm(normal)
+        along = self.points @ unit
+        clusters = self.place[owner[self.rows]]
+        low, high = np.full(len(along), np.inf), np.full(len(along), -np.inf)
+        np.minimum.at(low, clusters, along)
+        np.maximum.at(high, clusters, along)
+        ends = np.array([[along[side].min(), along[side].max()] for side in self.sides])
+        self.clock += 1
+        if len(self.normals) < _MAX_PLANES:
+            self.normals = np.concatenate([self.normals, unit[None]])
+            self.low, self.high = np.c_[self.low, low], np.c_[self.high, high]
+            self.label_low, self.label_high = np.c_[self.label_low, ends[:, 0]], np.c_[self.label_high, ends[:, 1]]
+            self.last_use = np.append(self.last_use, self.clock)
+            return
+        at = int(self.last_use.argmin())
+        self.normals[at], self.low[:, at], self.high[:, at] = unit, low, high
+        self.label_low[:, at], self.label_high[:, at], self.last_use[at] = ends[:, 0], ends[:, 1], self.clock
+
+    def join(self, kept: int, gone: int) -> None:
+        """Extend a cluster by another one that it was merged with."""
+        kept, gone = self.place[kept], self.place[gone]
+        np.minimum(self.low[kept], self.low[gone], out=self.low[kept])
+        np.maximum(self.high[kept], self.high[gone], out=self.high[kept])
+
+    def extent(self, slots: tuple[int, int]) -> tuple[Floats, Floats]:
+        """How far two clusters together extend along each normal."""
+        first, second = self.place[slots[0]], self.place[slots[1]]
+        return np.minimum(self.low[first], self.low[second]), np.maximum(self.high[first], self.high[second])
+
+    def separate_label(self, low: Floats, high: Floats, label: int) -> bool:
+        """Whether a plane separates an extent from all points of a label."""
+        side = self.labels.index(label)
+        apart = np.maximum(low - self.label_high[side], self.label_low[side] - high)
+        widest = int(apart.argmax())
+        if apart[widest] <= self.touching:
+            return False
+        self.clock += 1
+        self.last_use[widest] = self.clock
+        return True
+
+    def separate(self, low: Floats, high: Floats, clusters: Ints) -> Flags:
+        """Which clusters a plane separates from an extent."""
+        places = self.place[clusters]
+        apart = (low > self.high[places] + self.touching) | (high < self.low[places] - self.touching)
+        return np.asarray(apart.any(axis=1))
+
+    def nearest(self, low: Floats, high: Floats, clusters: Ints) -> Floats:
+        """The normal that comes closest to separating an extent from some clusters, towards the extent."""
+        places = self.place[clusters]
+        above, below = low - self.high[places].max(axis=0), self.low[places].min(axis=0) - high
+        best = int(np.maximum(above, below).argmax())
+        return np.asarray(self.normals[best] if above[best] >= below[best] else -self.normals[best])
