@@ -13,6 +13,7 @@ from report_samples import study
 
 from theodolite.reports.drawing import report
 
+UNFOLD = "document.querySelectorAll('main details.fold').forEach((box) => { box.open = true; })"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = [
     "--headless",
@@ -66,7 +67,7 @@ def visit(browser: Any) -> Iterator[Open]:
     contexts: list[Any] = []
     problems: list[str] = []
 
-    def go(path: Path, *, width: int = 1280, height: int = 900, **options: Any) -> Any:
+    def go(path: Path, *, width: int = 1280, height: int = 900, folded: bool = True, **options: Any) -> Any:
         context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion="reduce", **options)
         contexts.append(context)
         context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -78,6 +79,8 @@ def visit(browser: Any) -> Iterator[Open]:
         page.on("request", lambda request: problems.append(request.url[:200]) if not _is_own(request.url, path) else None)
         page.goto(path.as_uri())
         page.wait_for_function("document.documentElement.dataset.ready === 'yes'")
+        if not folded:
+            page.evaluate(UNFOLD)
         return page
 
     yield go
@@ -95,7 +98,7 @@ def draw_all() -> Callable[[Any], None]:
     """Scrolls through a page until all its figures are drawn."""
 
     def draw(page: Any) -> None:
-        page.evaluate("document.querySelectorAll('main details.fold').forEach((box) => { box.open = true; })")
+        page.evaluate(UNFOLD)
         for place in page.locator(".plot").all():
             place.scroll_into_view_if_needed()
             page.wait_for_function("place => place.dataset.ready === 'yes'", arg=place.element_handle())

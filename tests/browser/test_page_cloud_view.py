@@ -34,7 +34,7 @@ INK = """(stage) => {
 
 @pytest.fixture
 def page(visit: Any, study_page: Path) -> Any:
-    page = visit(study_page)
+    page = visit(study_page, folded=False)
     page.locator("#cloud-place").scroll_into_view_if_needed()
     settled(page)
     return page
@@ -176,7 +176,7 @@ def test_another_pair_can_be_shown(page: Any) -> None:
 
 def test_without_text_a_point_is_described_by_what_colours_it(visit: Any, tmp_path: Path) -> None:
     report([study(pictures=pictures_of(300))], tmp_path / "silent.html", text=False)
-    page = visit(tmp_path / "silent.html")
+    page = visit(tmp_path / "silent.html", folded=False)
     page.locator("#cloud-place").scroll_into_view_if_needed()
     assert page.locator("#cloud-find").count() == 0
     box = page.locator(".stage").first.bounding_box()
@@ -187,7 +187,7 @@ def test_without_text_a_point_is_described_by_what_colours_it(visit: Any, tmp_pa
 
 
 def test_a_finger_turns_and_reads_on_a_phone(visit: Any, study_page: Path) -> None:
-    page = visit(study_page, width=390, height=800, has_touch=True, is_mobile=True)
+    page = visit(study_page, folded=False, width=390, height=800, has_touch=True, is_mobile=True)
     page.locator(".stage").first.scroll_into_view_if_needed()
     first = panels_of(page)[0]
     box = page.locator(".stage").first.bounding_box()
@@ -197,7 +197,7 @@ def test_a_finger_turns_and_reads_on_a_phone(visit: Any, study_page: Path) -> No
 
 def test_twenty_thousand_points_are_drawn_and_turn(visit: Any, tmp_path: Path) -> None:
     report([study(pictures=pictures_of(20_000))], tmp_path / "many.html")
-    page = visit(tmp_path / "many.html")
+    page = visit(tmp_path / "many.html", folded=False)
     page.locator("#cloud-place").scroll_into_view_if_needed()
     page.wait_for_function("document.querySelector('.panels').dataset.drawn")
     page.locator("#cloud-3d").click()

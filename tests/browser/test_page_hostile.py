@@ -61,7 +61,7 @@ def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_nothing_runs_and_everything_is_shown_as_text(visit: Any, hostile_page: Path, draw_all: Callable[[Any], None]) -> None:
-    page = visit(hostile_page)
+    page = visit(hostile_page, folded=False)
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     draw_all(page)
     page.locator("#cloud-colour").select_option("label")
@@ -88,7 +88,7 @@ def test_nothing_runs_and_everything_is_shown_as_text(visit: Any, hostile_page: 
 
 def test_hostile_strings_do_not_blow_up_the_page(visit: Any, hostile_page: Path, draw_all: Callable[[Any], None]) -> None:
     assert hostile_page.stat().st_size < 6_000_000
-    page = visit(hostile_page, width=390, height=800)
+    page = visit(hostile_page, folded=False, width=390, height=800)
     draw_all(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
@@ -98,7 +98,7 @@ def test_copied_cells_are_not_formulas(visit: Any, tmp_path: Path) -> None:
     report(
         [study(rows=tuple(replace(row, model=formula) for row in rows_of()) + tuple(rows_of()), points=5)], tmp_path / "f.html"
     )
-    page = visit(tmp_path / "f.html")
+    page = visit(tmp_path / "f.html", folded=False)
     page.locator("#section-table-0 .copy-csv").click()
     page.locator("#section-table-0 .copy-csv", has_text="Copied").wait_for()
     lines = page.evaluate("navigator.clipboard.readText()").splitlines()

@@ -16,7 +16,7 @@ SECTION = "#section-table-0"
 
 @pytest.fixture
 def page(visit: Any, study_page: Path) -> Any:
-    return visit(study_page)
+    return visit(study_page, folded=False)
 
 
 def column(page: Any, at: int, section: str = SECTION) -> list[str]:
@@ -68,7 +68,6 @@ def test_numbers_are_right_aligned_with_their_intervals(page: Any) -> None:
 
 
 def test_a_long_table_opens_on_request(page: Any) -> None:
-    page.locator("#section-table-all summary").click()
     rows = page.locator("#section-table-all tbody tr")
     rows.first.wait_for()
     assert rows.count() == 40

@@ -343,7 +343,7 @@ def _from_folder(folder: Path) -> Source:
 
 
 def _from_shard(path: Path) -> Source | None:
-    """A source of one shard, None if it is empty. It is mapped anew at every pass: a mapping keeps its file open."""
+    """A source of one shard, None if it is empty. It is mapped again at every pass: a mapping keeps its file open."""
 
     def load() -> NDArray[Any]:
         try:
