@@ -1,4 +1,4 @@
-"""Every notebook runs from top to bottom in an empty folder, and its results show themselves as tables."""
+"""Every notebook runs from top to bottom in an empty folder, and its results show themselves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_notebook_runs_and_shows_its_results(path: Path, tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     notebook = nbformat.read(path, as_version=4)
     nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    results = [cell for cell in notebook.cells if cell["cell_type"] == "code" and "<table" in html_of(cell)]
+    results = [cell for cell in notebook.cells if cell["cell_type"] == "code" and html_of(cell)]
     assert len(results) >= 1
     if path.stem == "first-steps":
         assert len(results) >= 4 and (tmp_path / "compare.html").is_file()
