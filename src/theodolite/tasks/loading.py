@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from theodolite.core.hub import hub_answers, only_cache
 from theodolite.core.options import option
 from theodolite.spaces.readers.data_files import AnyPath, DataError, excerpt, name_list, suggestion
 from theodolite.tasks.declarations import find_task
@@ -129,11 +131,10 @@ def _download(task: Task, hub: Hub, split: str) -> Any:
     except ImportError:
         install = 'pip install "theodolite[models]"'
         raise ImportError(f"task {task.name!r} comes from the Hub, which needs: {install}; {hint}") from None
-    # Several libraries are involved, and a failed download raises any of these.
-    errors = (OSError, ValueError, RuntimeError, KeyError, datasets.exceptions.DatasetsError)
     try:
-        return datasets.load_dataset(hub.id, hub.config, split=hub.splits[split], revision=hub.revision)
-    except errors as error:
+        with nullcontext() if hub_answers() else only_cache():
+            return datasets.load_dataset(hub.id, hub.config, split=hub.splits[split], revision=hub.revision)
+    except Exception as error:  # several libraries are involved, each with errors of its own
         # Only the first line: some of these libraries append pages of advice.
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         fault = f"task {task.name!r} could not be downloaded from the Hub ({hub.id}: {reason})"
