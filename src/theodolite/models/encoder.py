@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from theodolite.core.options import option
@@ -117,6 +117,10 @@ class Encoder:
         """
         if isinstance(model, Encoder):
             return model
+        location = None
+        if isinstance(model, (str, os.PathLike)):
+            with suppress(ImportError):  # raised again below, after what is missing for every encoder
+                location = find_encoder(model, revision=revision)  # a wrong name should not wait for the import of torch
         try:
             import torch
             import transformers  # noqa: F401
@@ -128,7 +132,7 @@ class Encoder:
             raise ValueError(f"dtype={dtype!r} must be one of {', '.join(get_args(Precision))}")
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-        location = find_encoder(model, revision=revision)
+        location = location or find_encoder(model, revision=revision)
         if location.modules[:1] == (STATIC,):
             with quiet_loading():
                 static = load_pipeline(location, None, trust_remote_code=trust_remote_code).to(device)

@@ -287,7 +287,7 @@ def _pinned(location: Location) -> Location:
         if not isinstance(cached, str):
             raise location.loading_error(error) from None
         path = Path(cached)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # a proxy's errors are of yet another library
         raise location.loading_error(error) from None
     commit = re.search(r"/snapshots/([0-9a-f]{40})/", path.as_posix()) if path is not None else None
     return replace(location, revision=commit[1] if commit else location.revision)
@@ -312,6 +312,6 @@ def _read_json(location: Location, file: str) -> Any:
     if not location.is_folder:
         try:
             path = _hub_file(location, file)
-        except (OSError, ValueError):  # a cache without a connection lacks files that the entry does not have
+        except Exception:  # a cache without a connection lacks files that the entry does not have
             path = None
     return read_json(path) if path is not None and path.is_file() else None

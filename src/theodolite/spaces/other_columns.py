@@ -105,7 +105,9 @@ class OtherColumns:
         """
         parts = []
         while count > 0:
-            part = self._rest if self._rest is not None else next(self._batches)
+            part = self._rest if self._rest is not None else next(self._batches, None)
+            if part is None:
+                raise DataError("the other columns have fewer rows than the vectors; write the table again")
             parts.append(part[:count])
             self._rest = part[count:] if len(part) > count else None
             count -= len(parts[-1])

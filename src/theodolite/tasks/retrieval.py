@@ -224,7 +224,7 @@ def _table_rows(table: Any) -> Iterator[tuple[str, Sequence[Any]]]:
 def _row_number(value: Any, count: int, what: str, plural: str, where: str) -> int:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not number.is_integer() or not 0 <= number < count:
         raise DataError(f"{what} {value!r} is not one of the {count} {plural}, which are numbered from 0 to {count - 1}", where)
@@ -234,7 +234,7 @@ def _row_number(value: Any, count: int, what: str, plural: str, where: str) -> i
 def _grade(value: Any, where: str) -> float:
     try:
         grade = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         grade = math.nan
     if not math.isfinite(grade):
         raise DataError(f"the grade {value!r} is not a number; correct it, or drop the judgement", where)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -135,7 +136,7 @@ def tune(
     Result
         Scores before and after, the geometry over the training steps, and the shape of the vectors that the head reads.
     """
-    from theodolite.tuning import LayerSettings, plan_runs, tune_runs
+    from theodolite.models.location import find_encoder
 
     table: dict[str, Any] = {"delimiter": delimiter, "header": header, "encoding": encoding}
     reading = Reading(own=own, kind=kind, column=column, score_range=score_range, task=task, **table)
@@ -148,6 +149,12 @@ def tune(
         if declared is None:
             ways = f"{option('task', 'NAME')}, or {option('own', 'train=FILE')} with {option('kind', 'KIND')}"
             raise ValueError(f"say what to tune on: {ways}")
+    if model is not None and from_run is None:
+        with suppress(ImportError):  # said better by what loads it
+            find_encoder(model, revision=revision)
+    # Imports torch, for which the answer to a wrong name should not wait.
+    from theodolite.tuning import LayerSettings, plan_runs, tune_runs
+
     changes = {
         "epochs": epochs,
         "batch_size": batch_size,

@@ -391,6 +391,7 @@ class _Repaired:
     def __init__(self, repair: Repair) -> None:
         self.moments: Moments | None = None
         self._lengths: list[Any] = []
+        self._rounding = 0.0
         # Whitening may shrink all rows, which is not a loss of direction.
         self._gain = min(1.0, float(np.abs(repair.affine()[0]).max())) if repair.is_affine else 1.0
 
@@ -400,13 +401,14 @@ class _Repaired:
         for block in blocks:
             part = Moments.of(block)
             self.moments = part if self.moments is None else self.moments | part
-            self._lengths.append(np.linalg.norm(block, axis=1))
+            self._lengths.append(np.linalg.norm(block.astype(np.float64), axis=1))  # squares may overflow float32
+            self._rounding = float(np.finfo(block.dtype).eps)
             yield block
 
     def nearly_zero(self, before: Moments) -> list[int]:
         """The rows of (nearly) zero length: of the longest, or of what they were, only rounding is left."""
         lengths = np.concatenate(self._lengths)
-        rounding = 8 * np.finfo(lengths.dtype).eps * before.mean_norm * self._gain
+        rounding = 8 * self._rounding * before.mean_norm * self._gain
         return [int(row) for row in np.flatnonzero(lengths <= max(NEARLY_ZERO * lengths.max(), rounding))]
 
 
