@@ -159,7 +159,7 @@ class PowerWhiten(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
 
 
 class UnitLength(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
-    """Scale every row to length 1: x / |x|; rows of zeros stay zeros. Nothing is learned, not affine.
+    """Scale every row to length 1: x / norm(x); rows of zeros stay zeros. Nothing is learned, not affine.
 
     It changes no cosine, but inner products, distances, and whatever is fitted afterwards.
     """
