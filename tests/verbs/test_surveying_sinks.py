@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="the extra `models` is not installed")
+pytest.importorskip("torch", reason="the extra `models` is not installed")
 
 from architectures import build_architecture
 
@@ -14,6 +14,7 @@ import theodolite as th
 
 
 def test_a_decoder_with_a_sink_is_told_so(tmp_path: Path) -> None:
+    import torch
     from transformers import GPT2Model
 
     folder = build_architecture("GPT-2", tmp_path / "sink")
