@@ -2,7 +2,7 @@
 
 >>> from theodolite.studies import study, study_names
 >>> study_names()
-['il23', 'rp21', 'zs22']
+['do-no-harm', 'il23', 'rp21', 'zs22']
 >>> [claim.id for claim in study("il23").claims]
 ['IL23-a', 'IL23-b', 'IL23-c', 'IL23-d']
 """
