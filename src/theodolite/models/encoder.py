@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import inspect
 import os
 from collections.abc import Iterator
@@ -118,8 +119,8 @@ class Encoder:
         if isinstance(model, Encoder):
             return model
         location = None
-        if isinstance(model, (str, os.PathLike)):
-            with suppress(ImportError):  # raised again below, after what is missing for every encoder
+        with suppress(ImportError):  # raised again below, with the command that installs what is missing
+            if isinstance(model, (str, os.PathLike)) and all(map(importlib.util.find_spec, ("torch", "transformers"))):
                 location = find_encoder(model, revision=revision)  # a wrong name should not wait for the import of torch
         try:
             import torch
