@@ -28,6 +28,8 @@ COMMANDS: dict[str, list[str]] = {
     "compare": ["compare", "MODEL", "MODEL", "--texts", "texts.txt"],
     "probe": ["probe", "-m", "MODEL", *OWN],
     "tune": ["tune", "MODEL", *OWN, "--epochs", "1", "--pooling", "mean", "--to", "run"],
+    "advise": ["repair", "advise", "-m", "MODEL", "--own", "train=own.csv", "--kind", "classification"],
+    "calibrate": ["calibrate", "-m", "MODEL"],
     "study": STUDY,
     "study, dry run": [*STUDY, "--dry-run"],
 }
