@@ -48,6 +48,16 @@ def test_il23_tunes_each_seed_by_each_method_and_puts_the_layer_into_the_plain_r
     assert kinds(plan("il23", releases, tasks=["cola"], changes={"methods": [ISOLAYER]}, seeds=[0])) == {"tune": 2}
 
 
+def test_il23_tries_more_methods_and_forms_of_the_layer_on_one_task(releases):
+    more_methods = load_spec("il23").settings["more_methods"]["rte"]
+    steps = plan("il23", releases, tasks=["cola"], seeds=[0], changes={"more_methods.cola": more_methods})
+    more = {step.settings["method"]: step for step in steps[3:]}
+    assert list(more) == ["cosreg", "istar", "isolayer, deeper", "isolayer, alternating", "isolayer, joint"]
+    assert more["isolayer, joint"].settings["changes"]["layer"] == {"trains": "joint"}
+    assert more["isolayer, joint"].needs["plain"].key == steps[0].key
+    assert not more["cosreg"].needs
+
+
 def test_zs22_probes_every_layer_of_both_states_and_classifies_in_the_last(releases):
     steps = plan("zs22", releases, tasks=["trec-50"])
     assert kinds(steps) == {"tune": 1, "vectors": 4, "probe": 6, "movement": 1, "picture": 2}

@@ -187,6 +187,15 @@ def test_il23_has_all_three_methods_and_judges_over_seeds(study_bert, releases, 
 
 
 @pytest.mark.slow
+def test_forms_of_the_layer_are_states_of_their_own_and_enter_no_claim(study_bert, releases, tmp_path):
+    form = "isolayer, deeper"
+    result = run("il23", study_bert, releases, tmp_path, tasks=["cola"], seeds=[0], changes={"methods": ["plain", form]})
+    assert {row.state for row in result if row.metric == "iso_score" and row.layer is None} >= {FINE_TUNED, form}
+    assert ISOLAYER not in {row.state for row in result}
+    assert {verdict.claim: verdict.measured.outcome for verdict in result.verdicts}["IL23-a"] == "not measured"
+
+
+@pytest.mark.slow
 def test_slices_of_a_run_merge(study_bert, releases, tmp_path):
     """Two runs with one seed each give the rows, records and verdicts of one run with both."""
     options = {"tasks": ["cola"], "changes": {"methods": ["plain"]}}

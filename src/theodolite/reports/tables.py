@@ -167,6 +167,8 @@ class TableSpec:
         The settings of rows that it shows, in order; None shows all of them.
     setting_starts_with
         What a row's setting must begin with.
+    states
+        The states that it shows; None shows all of them.
     last_layer
         Whether only the last layer of each model is shown.
     labels
@@ -189,6 +191,7 @@ class TableSpec:
     note: str = ""
     settings: tuple[str, ...] | None = None
     setting_starts_with: str = ""
+    states: tuple[str, ...] | None = None
     last_layer: bool = False
     labels: bool = False
     steps: Steps = "none"
@@ -255,7 +258,8 @@ class TableSpec:
     def _takes(self, row: Row) -> bool:
         in_settings = (self.settings is None or row.setting in self.settings) and row.setting.startswith(self.setting_starts_with)
         in_time = row.layer is None if self.steps == "final" else (row.step is not None) == (self.steps == "only")
-        return row.metric in self.metrics and in_settings and bool(row.label) == self.labels and in_time
+        in_states = self.states is None or row.state in self.states
+        return row.metric in self.metrics and in_settings and in_states and bool(row.label) == self.labels and in_time
 
 
 def pivot(

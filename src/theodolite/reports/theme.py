@@ -212,7 +212,7 @@ def state_pens(names: Iterable[str]) -> dict[str, Pen]:
         Names of series. One that begins with a state has the state's colour and title.
     """
     # A stable sort: names that are not states stay in the order they came.
-    ordered = sorted(dict.fromkeys(names), key=lambda name: state_order(name.partition(",")[0]))
+    ordered = sorted(dict.fromkeys(names), key=state_order)
     colours = colours_of(ordered)
     pens: dict[str, Pen] = {}
     for i, name in enumerate(ordered):

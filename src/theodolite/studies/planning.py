@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from theodolite.core.files import sha256_of
-from theodolite.core.states import ISOLAYER
+from theodolite.core.states import ISOLAYER, base_state
 from theodolite.spaces.space import choose_layers
 from theodolite.studies.measures.encoders import TUNE, VECTORS
 from theodolite.studies.measures.held_out import read_collection
@@ -234,14 +234,15 @@ class Request:
         return preferred if preferred in declared.splits else declared.scored_split
 
     def tuning_step(self, model: StudyModel, task: str, seed: int, *, method: str = "plain", keep_vectors: bool = False) -> Step:
-        """A fine-tuning, as the settings `tuning` and `task_tuning` say: a preset, and what differs from it.
+        """A fine-tuning, as the settings `tuning`, `task_tuning` and `method_tuning` say: a preset, and what differs from it.
 
         Parameters
         ----------
         model, task, seed
             What is fine-tuned, on what, with which seed.
         method
-            A method of `tuning`, such as "isolayer", which is put into the plain fine-tuning.
+            A method of `tuning`, such as "isolayer", which is put into the plain fine-tuning. What follows a comma tells forms of
+            one method apart, such as "isolayer, deeper".
         keep_vectors
             Whether to keep the tracked vectors of every measured training step.
         """
@@ -258,7 +259,7 @@ class Request:
             "seed": seed,
             "keep_vectors": keep_vectors,
         }
-        needs = {"plain": self.tuning_step(model, task, seed)} if method == ISOLAYER else {}
+        needs = {"plain": self.tuning_step(model, task, seed)} if base_state(method) == ISOLAYER else {}
         suffix = "" if method == "plain" else f", {method}"
         return Step(TUNE, settings, needs, f"fine-tune {model.name} on {task}, seed {seed}{suffix}")
 

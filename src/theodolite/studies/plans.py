@@ -74,7 +74,10 @@ def _rp21_state(request: Request, model: StudyModel, task: str, tuned: Step | No
 
 
 def _plan_il23(request: Request) -> list[Step]:
-    """A plain fine-tuning, the Isotropy Layer put into it, and IsoBN instead of it, for every model, task and seed (IL23)."""
+    """A plain fine-tuning, the Isotropy Layer put into it, and IsoBN instead of it, for every model, task and seed (IL23).
+
+    The setting `more_methods` has what else is tried on single tasks.
+    """
     kinds = ("classification", "pair_classification", "similarity")
     tasks = request.choose_tasks(request.settings["tasks"], kinds=kinds)
     return [
@@ -82,7 +85,7 @@ def _plan_il23(request: Request) -> list[Step]:
         for model in request.models
         for task in tasks
         for seed in request.choose_seeds()
-        for method in request.settings["methods"]
+        for method in (*request.settings["methods"], *request.settings["more_methods"].get(task, ()))
     ]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from theodolite.core.rows import Row
-from theodolite.core.states import FINE_TUNED, ISOLAYER, PRE_TRAINED
+from theodolite.core.states import FINE_TUNED, ISOLAYER, PRE_TRAINED, base_state
 from theodolite.metrics.registry import METRICS
 from theodolite.spaces.space import Origin, Space
 from theodolite.studies.measures.item_records import DRAWS, Draws, Recorder, jackknife_draws, resampled_items
@@ -33,18 +33,21 @@ def _fine_tune(work: Work) -> list[Row]:
     The input `plain` is the run that an Isotropy Layer is put into. With the setting `keep_vectors`, the tracked vectors of every
     measured training step stay in the folder.
     """
-    from theodolite.tuning import fine_tune, preset
+    from theodolite.tuning import LayerSettings, fine_tune, preset
 
     settings, name, task, method = work.settings, work.settings["model"]["name"], work.settings["task"], work.settings["method"]
+    # Settings of steps are plain values, which know lists and tables only.
+    changes = {key: tuple(value) if isinstance(value, list) else value for key, value in settings["changes"].items()}
+    if "layer" in changes:
+        changes["layer"] = LayerSettings(**changes["layer"])
     tuning = preset(
         settings["preset"],
         task=work.sources.tasks.get(task, task),
         model=work.sources.models[name],
         output=work.folder / RUN,
         seed=settings["seed"],
-        method=method,
-        # Settings of steps are plain values, which know lists only.
-        **{key: tuple(value) if isinstance(value, list) else value for key, value in settings["changes"].items()},
+        method=base_state(method),
+        **changes,
     )
     options: dict[str, Any] = {"data": work.sources.data_for(task), "progress": work.progress}
     options["plain"] = work.inputs["plain"] / RUN if "plain" in work.inputs else None
@@ -89,7 +92,7 @@ def _belongs(row: Row, method: str) -> bool:
         return row.metric == "train_seconds"
     if row.layer is not None and method != "plain":  # the same sample is tracked in the plain run, whose rows have the layers
         return False
-    return not (method == ISOLAYER and row.state == FINE_TUNED)  # the plain run that the layer is put into
+    return not (base_state(method) == ISOLAYER and row.state == FINE_TUNED)  # the plain run that the layer is put into
 
 
 def _renamed(row: Row, method: str, name: str) -> Row:
