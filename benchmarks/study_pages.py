@@ -1,11 +1,14 @@
 """Write docs/study-NAME.md of every study from the records in docs/studies/records: `python benchmarks/study_pages.py`.
 
-A run is added by `theodolite study export NAME docs/studies/records/NAME-MODEL --to RUN`. Neither models nor data are needed
-here: claims are judged again from rows and item-level records.
+`python benchmarks/study_pages.py --add NAME RUN` first adds the run of a study in the folder RUN. Otherwise neither models nor
+data are needed: claims are judged again from rows and item-level records.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,7 +68,25 @@ def _run(name: str, folder: Path, *, single: bool) -> str:
     return f"## {folder.name.removeprefix(f'{name}-')}\n\n" + re.sub(r"^#", "##", body, flags=re.MULTILINE)
 
 
+def add(name: str, run: Path) -> Path:
+    """Export a run's records; folders of data and models are written as the variables that tests find them by."""
+    models = Result.load(run).provenance["models"]
+    folder = study(name).export(RECORDS / "-".join([name, *([next(iter(models))] if len(models) == 1 else ["encoders"])]), to=run)
+    about = folder / "result.json"
+    text = about.read_text(encoding="utf-8").replace(f" --to {run}", "")
+    for variable in ("THEODOLITE_DATA", "THEODOLITE_MODELS"):
+        text = text.replace(os.environ[variable].rstrip("/"), f"${variable}")
+    about.write_text(text, encoding="utf-8")
+    json.loads(text)
+    return folder
+
+
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--add", nargs=2, metavar=("NAME", "RUN"))
+    options = parser.parse_args()
+    if options.add:
+        print(add(options.add[0], Path(options.add[1])))
     for path, text in pages():
         path.write_text(text, encoding="utf-8")
         print(path)

@@ -10,6 +10,8 @@ import pyarrow.parquet
 import pytest
 from scipy.stats import rankdata, t
 
+from theodolite.core.result import Result
+from theodolite.core.rows import Row
 from theodolite.studies import study
 
 RECORDS = Path(__file__).parents[2] / "docs" / "studies" / "records"
@@ -59,3 +61,24 @@ def test_the_interval_of_a_repair_on_tuned_spaces_is_that_of_a_plain_loop() -> N
     half = t.ppf(0.975, df) * np.sqrt(variance)
     assert effect.low is not None and effect.high is not None
     assert (effect.high - effect.low) / 2 == pytest.approx(half, rel=0.12)
+
+
+@pytest.mark.slow
+def test_a_slice_run_again_from_nothing_gives_the_committed_rows(data: Path, models: Path, tmp_path: Path) -> None:
+    """One seed of a whole study: every number of its states, whatever processor the records come from."""
+    committed = Result.load(RECORDS / "rp21-tiny-mlm")
+    kept = {_place(row): row.value for row in committed.rows if row.seed in (None, 0)}
+    again = study("rp21").run([models / "tiny-mlm"], data=data, seeds=[0], to=tmp_path / "run", progress=False)
+    measured = {_place(row): row.value for row in again.rows if not row.metric.endswith("seconds")}
+    assert measured.keys() <= kept.keys() and len(measured) > 300
+    scores = [place for place in measured if "spearman" in place]
+    assert len(scores) > 30
+    for place in scores:
+        assert measured[place] == pytest.approx(kept[place], abs=0.01), place
+    isotropy = [place for place in measured if "iso_score" in place and "fine-tuned" in place]
+    for place in isotropy:
+        assert measured[place] == pytest.approx(kept[place], rel=0.05, abs=0.002), place
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    return row.state, row.layer, row.step, row.setting, row.label, row.metric, row.split

@@ -37,7 +37,9 @@ def _fine_tune(work: Work) -> list[Row]:
 
     settings, name, task, method = work.settings, work.settings["model"]["name"], work.settings["task"], work.settings["method"]
     # Settings of steps are plain values, which know lists and tables only.
-    changes = {key: tuple(value) if isinstance(value, list) else value for key, value in settings["changes"].items()}
+    changes: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in settings["changes"].items()
+    }
     if "layer" in changes:
         changes["layer"] = LayerSettings(**changes["layer"])
     tuning = preset(
