@@ -70,12 +70,13 @@ def test_a_slice_run_again_from_nothing_gives_the_committed_rows(data: Path, mod
     kept = {_place(row): row.value for row in committed.rows if row.seed in (None, 0)}
     again = study("rp21").run([models / "tiny-mlm"], data=data, seeds=[0], to=tmp_path / "run", progress=False)
     measured = {_place(row): row.value for row in again.rows if not row.metric.endswith("seconds")}
-    assert measured.keys() <= kept.keys() and len(measured) > 300
-    scores = [place for place in measured if "spearman" in place]
+    shared = measured.keys() & kept.keys()
+    assert len(shared) > 300
+    scores = [place for place in shared if "spearman" in place]
     assert len(scores) > 30
     for place in scores:
         assert measured[place] == pytest.approx(kept[place], abs=0.01), place
-    isotropy = [place for place in measured if "iso_score" in place and "fine-tuned" in place]
+    isotropy = [place for place in shared if "iso_score" in place and "fine-tuned" in place]
     for place in isotropy:
         assert measured[place] == pytest.approx(kept[place], rel=0.05, abs=0.002), place
 

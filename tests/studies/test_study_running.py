@@ -217,6 +217,31 @@ def test_slices_of_a_run_merge(study_bert, releases, tmp_path):
 
 
 @pytest.mark.slow
+def test_exported_slices_of_two_machines_merge(study_bert, releases, tmp_path):
+    """Two runs in folders of their own, exported into one, give what one run with both seeds gives."""
+    options = {"tasks": ["cola"], "changes": {"methods": ["plain"]}}
+    whole = run("il23", study_bert, releases, tmp_path / "whole", seeds=[0, 1], **options)
+    for seed in (0, 1):
+        run("il23", study_bert, releases, tmp_path / str(seed), seeds=[seed], **options)
+        study("il23").export(tmp_path / "records", to=tmp_path / str(seed))
+    merged = study("il23").check(tmp_path / "records")
+    timed = {"train_seconds"}
+    assert {row for row in merged.result if row.metric not in timed} == {row for row in whole if row.metric not in timed}
+    assert {name: table.num_rows for name, table in merged.result.records.items()} == {
+        name: table.num_rows for name, table in whole.records.items()
+    }
+    assert [each.measured.effects for each in merged.verdicts] == [each.measured.effects for each in whole.verdicts]
+    assert merged.result.provenance["step_hashes"] == whole.provenance["step_hashes"]
+    again = study("il23").export(tmp_path / "records", to=tmp_path / "0")
+    assert len(Result.load(again)) == len(merged.result)
+
+    other = {**options, "changes": {"methods": ["plain"], "tuning.epochs": 2}}
+    run("il23", study_bert, releases, tmp_path / "other", seeds=[0], **other)
+    with pytest.raises(ValueError, match="records of other settings"):
+        study("il23").export(tmp_path / "records", to=tmp_path / "other")
+
+
+@pytest.mark.slow
 def test_zs22_follows_the_labels_of_one_task(study_bert, releases, tmp_path):
     changes = {"cross": [{"probe": "trec-50", "tune": "trec-50"}]}
     result = run("zs22", study_bert, releases, tmp_path / "zs", tasks=["trec-50"], changes=changes)

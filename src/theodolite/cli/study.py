@@ -17,7 +17,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="rp21, il23, zs22, or the path of a study's .toml.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="rp21, il23, zs22, do-no-harm, or the path of a study's .toml.")]
 Run = Annotated[
     str | None,
     typer.Option("--to", metavar="FOLDER", help="Folder of the run; theodolite-studies/NAME by default.", show_default=False),
@@ -179,7 +179,8 @@ def export_command(
 ) -> None:
     """Write a run's rows and item-level records, with the hashes of its steps, without weights, vectors or texts.
 
-    The folder can be committed; `study check` and `report` read it as they read a run.
+    The folder can be committed; `study check` and `report` read it as they read a run. A folder that holds other seeds or tasks
+    of the same run gets these too: slices may come from several machines.
 
     \b
     Example:

@@ -28,6 +28,7 @@ from theodolite.studies.claims.judging import (
     printed_records,
     study_notes,
 )
+from theodolite.studies.merging import merge_slices
 from theodolite.studies.planning import Layers, ModelNames, Request, Tasks, identify_models
 from theodolite.studies.runner import Outcome, StepReport, Watcher, run_steps
 from theodolite.studies.spec import Claim, StudySpec, load_spec
@@ -267,20 +268,20 @@ class Study:
         # Judged by rows and records alone: a check must not need the models or the data of the run.
         if facts.get("study") != self.name:
             raise ValueError(f"{folder} holds a run of {facts.get('study') or result.verb}, not of {self.name}")
-        rerun = Rerun(**facts.get("rerun", {}))
-        judged = judge_claims(self.spec, result.rows, result.records, own_tasks=facts.get("own_tasks"), rerun=rerun)
+        judged = self._judge_again(result)
         quick = bool(facts.get("quick"))
         return Check(
             comparisons=tuple(compare_printed(self.spec, result.rows, quick=quick)),
-            verdicts=tuple(judged),
+            verdicts=judged.verdicts,
             quick=quick,
-            result=replace(result, verdicts=tuple(judged)),
+            result=judged,
         )
 
     def export(self, folder: str | os.PathLike[str], *, to: str | os.PathLike[str] | None = None) -> Path:
         """Write the rows and item-level records of a run, with the hashes of its steps, without weights, vectors or texts.
 
-        `check` and `theodolite report` read the folder as they read that of a run, so that a page can be built from it.
+        `check` and `theodolite report` read the folder as they read that of a run, so that a page can be built from it. A folder
+        that already holds other seeds or tasks of the same run gets these too, so that slices may come from several machines.
 
         Parameters
         ----------
@@ -291,12 +292,30 @@ class Study:
 
         Raises
         ------
-        FileNotFoundError, ValueError
-            As `check` raises them.
+        FileNotFoundError
+            There is no run in the folder.
+        ValueError
+            The folder holds something else, or the folder to write holds records of other encoders or settings.
         """
         result = self.check(to).result
         assert result is not None
-        return replace(result, pictures=()).save(folder)
+        result = replace(result, pictures=())
+        if (Path(folder) / ABOUT).is_file():
+            result = self._judge_again(merge_slices(Result.load(folder), result))
+        return result.save(folder)
+
+    def _judge_again(self, result: Result) -> Result:
+        """The result with its verdicts, and its numbers next to the printed ones, from its rows and records alone."""
+        facts = result.provenance
+        compared = compare_printed(self.spec, result.rows, quick=bool(facts.get("quick")))
+        records = (
+            {**result.records, "printed": table_of(printed)}
+            if (printed := printed_records(self.spec, compared))
+            else result.records
+        )
+        rerun = Rerun(**facts.get("rerun", {}))
+        verdicts = judge_claims(self.spec, result.rows, records, own_tasks=facts.get("own_tasks"), rerun=rerun)
+        return replace(result, records=records, verdicts=tuple(verdicts))
 
     def _result(self, request: Request, steps: list[str], store: Store, outcome: Outcome, *, text: bool) -> Result:
         """What the finished steps have measured, with the claims judged on it."""
