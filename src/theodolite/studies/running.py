@@ -21,13 +21,14 @@ from theodolite.core.result import ABOUT, Result, require_result_folder, table_o
 from theodolite.core.rows import current_versions, today
 from theodolite.studies.claims.judging import (
     Check,
+    Comparison,
     Rerun,
     chance_note,
     compare_printed,
     judge_claims,
-    printed_records,
     study_notes,
 )
+from theodolite.studies.claims.paper_tables import paper_table_cells
 from theodolite.studies.planning import Layers, ModelNames, Request, Tasks, identify_models
 from theodolite.studies.runner import Outcome, StepReport, Watcher, run_steps
 from theodolite.studies.spec import Claim, StudySpec, load_spec
@@ -192,8 +193,8 @@ class Study:
         Returns
         -------
         Result
-            Rows, verdicts, pictures, and the records "paths", "spectra" and "printed" (the cells of the paper's tables with what
-            was measured in them).
+            Rows, verdicts, pictures, and the records "paths", "spectra" and "paper_tables" (the cells of the paper's tables
+            with what was measured in them).
         """
         own_files = Reading(own=own, kind=kind, column=column, score_range=score_range, encoding=encoding)
         request = Request(self.spec, identify_models(models), data, tasks, seeds, layers, quick, settings, own_files)
@@ -270,12 +271,10 @@ class Study:
         rerun = Rerun(**facts.get("rerun", {}))
         judged = judge_claims(self.spec, result.rows, result.records, own_tasks=facts.get("own_tasks"), rerun=rerun)
         quick = bool(facts.get("quick"))
-        return Check(
-            comparisons=tuple(compare_printed(self.spec, result.rows, quick=quick)),
-            verdicts=tuple(judged),
-            quick=quick,
-            result=replace(result, verdicts=tuple(judged)),
-        )
+        comparisons = tuple(compare_printed(self.spec, result.rows, quick=quick))
+        records = {**result.records, **self._paper_tables(comparisons)}
+        judged_result = replace(result, verdicts=tuple(judged), records=records)
+        return Check(comparisons=comparisons, verdicts=tuple(judged), quick=quick, result=judged_result)
 
     def export(self, folder: str | os.PathLike[str], *, to: str | os.PathLike[str] | None = None) -> Path:
         """Write the rows and item-level records of a run, with the hashes of its steps, without weights, vectors or texts.
@@ -298,6 +297,10 @@ class Study:
         assert result is not None
         return replace(result, pictures=()).save(folder)
 
+    def _paper_tables(self, comparisons: Sequence[Comparison]) -> dict[str, Any]:
+        cells = paper_table_cells(self.spec, comparisons)
+        return {"paper_tables": table_of(cells)} if cells else {}
+
     def _result(self, request: Request, steps: list[str], store: Store, outcome: Outcome, *, text: bool) -> Result:
         """What the finished steps have measured, with the claims judged on it."""
         import pyarrow
@@ -311,8 +314,7 @@ class Study:
         records = {
             name: pyarrow.concat_tables([by[name] for by in tables if name in by], promote_options="permissive") for name in names
         }
-        if printed := printed_records(self.spec, compare_printed(self.spec, rows, quick=request.quick)):
-            records["printed"] = table_of(printed)
+        records |= self._paper_tables(compare_printed(self.spec, rows, quick=request.quick))
         own_tasks = {name: task.score for name, task in request.own_tasks.items()}
         rerun = Rerun(models={model.name: model.id for model in request.models}, options=_options(request))
         verdicts = judge_claims(self.spec, rows, records, own_tasks=own_tasks, rerun=rerun)
