@@ -191,13 +191,13 @@ def paths_of() -> pa.Table:
     return pa.table({name: [line[i] for line in lines] for i, name in enumerate(names)})
 
 
-def printed_of() -> pa.Table:
-    """A cell that a paper prints, and what was measured in it."""
-    cell = {"table": "Table 1", "task": "stsb", "state": PRE_TRAINED, "setting": "baseline", "metric": "spearman"}
+def paper_tables_of() -> pa.Table:
+    """A cell of a paper's table, and what was measured in it."""
+    cell = {"table": "RP21 table 1: Spearman", "fields": ["source", "model"], "head": ["baseline", ""]}
     return pa.Table.from_pylist(
         [
-            {**cell, "source": "RP21 table 1", "model": "BERT-base", "value": 0.5414, "low": None, "high": None},
-            {**cell, "source": "measured here", "model": "minilm", "value": 0.55, "low": 0.53, "high": 0.57},
+            {**cell, "line": ["RP21 table 1", "BERT-base"], "text": "54.14"},
+            {**cell, "line": ["measured here", "minilm"], "text": "55.00"},
         ]
     )
 
@@ -226,7 +226,7 @@ def study(
         "rows": tuple(row for i, model in enumerate(models) for row in rows_of(model, i)),
         "verdicts": tuple(verdict for model in models for verdict in verdicts_of(model)),
         "pictures": tuple(picture for i, model in enumerate(models) for picture in pictures_of(points, model=model, seed=i)),
-        "records": {"paths": paths_of(), "spectra": spectra_of(models[0]), "printed": printed_of()},
+        "records": {"paths": paths_of(), "spectra": spectra_of(models[0]), "paper_tables": paper_tables_of()},
         "notes": ("Word frequencies are those of wordfreq, not of a Wikipedia dump.",),
         "provenance": {**about, **(provenance or {})},
     }

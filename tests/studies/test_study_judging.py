@@ -11,7 +11,7 @@ import pytest
 from theodolite.core.result import Judged
 from theodolite.core.rows import Row
 from theodolite.core.states import FINE_TUNED, FINE_TUNING, ISOLAYER
-from theodolite.studies.claims.judging import Comparison, Rerun, compare_printed, judge_claims, printed_records
+from theodolite.studies.claims.judging import Comparison, Rerun, compare_printed, judge_claims
 from theodolite.studies.spec import StudySpec, load_spec
 
 
@@ -171,14 +171,3 @@ def test_a_stated_bound_is_compared_with_the_lowest_value() -> None:
     (bound,) = [comparison for comparison in comparisons if comparison.printed.row.metric == "similarity_to_original"]
     assert bound.measured is not None and bound.measured.value == 0.4
     assert bound.printed.relation == ">" and "not as stated (> 0.5)" in bound.words
-
-
-def test_records_have_the_printed_cells_and_each_measured_one_once() -> None:
-    spec = load_spec("rp21")
-    records = printed_records(spec, compare_printed(spec, [measured("a", 0.7), measured("b", 0.6)]))
-    here = [record for record in records if record["source"] == "measured here"]
-    assert [(record["model"], record["value"], record["low"]) for record in here] == [("a", 0.7, 0.69), ("b", 0.6, 0.59)]
-    # Table 1 of both sources; table 2, of which nothing was measured, is left out.
-    assert {record["table"] for record in records} == {spec.printed_tables[0].title}
-    assert len(records) - len(here) == 80
-    assert printed_records(spec, compare_printed(spec, [])) == []

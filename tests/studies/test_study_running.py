@@ -63,7 +63,7 @@ def test_a_run_returns_what_it_saved(rp21, study_bert, releases):
     result, again = Result.load(rp21), run("rp21", study_bert, releases, rp21)
     assert result.verb == "study" and result.title == study("rp21").title
     assert result.rows == again.rows and result.verdicts == again.verdicts and result.notes == again.notes
-    assert set(result.records) == set(again.records) == {"draws", "pairs", "spectra", "printed"}
+    assert set(result.records) == set(again.records) == {"draws", "pairs", "spectra", "paper_tables"}
     assert again.provenance["steps"] == {"done": 0, "reused": len(step_times(rp21)), "failed": 0, "blocked": 0}
     facts = result.provenance
     assert (facts["study"], facts["quick"], facts["failed"]) == ("rp21", False, [])

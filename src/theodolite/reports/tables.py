@@ -403,27 +403,32 @@ def tables_of(results: Iterable[tuple[str, Result]]) -> list[Table]:
         tables.append(pivot(kinds["states"], rows=(*about, "metric"), columns=("state",), title="By state"))
         over_steps = (*about, "setting", "layer", "step")
         tables.append(pivot(kinds["steps"], rows=over_steps, columns=("metric",), title="Over the steps"))
-    tables += [printed for _, result in runs for printed in _printed_tables(result)]
+    tables += [table for _, result in runs for table in _paper_tables(result)]
     return [table for table in tables if table is not None]
 
 
-def _printed_tables(result: Result) -> Iterator[Table | None]:
-    """The tables of a paper as it prints them, with what was measured here in the lines below."""
-    record = result.records.get("printed")
-    cells: list[dict[str, Any]] = [] if record is None else record.to_pylist()
-    for title in dict.fromkeys(str(cell["table"]) for cell in cells):
-        entries = [Entry(str(cell["source"]), _printed_row(cell)) for cell in cells if str(cell["table"]) == title]
-        lines = pivot(entries, rows=("run", "model", "task", "state"), columns=("setting", "metric"))
-        note = "The number of another model than the paper's is there for orientation; it does not reproduce it."
-        if lines is not None:
-            columns = tuple(replace(column, name="source") if column.name == "run" else column for column in lines.columns)
-            yield Table(f"Next to the printed numbers: {title}", columns, f"{note} {lines.note}".strip(), lines.total)
-
-
-def _printed_row(cell: Mapping[str, Any]) -> Row:
-    value = math.nan if cell["value"] is None else float(cell["value"])
-    texts: dict[str, Any] = {name: str(cell[name] or "") for name in ("metric", "model", "task", "state", "setting")}
-    return Row(value=value, low=cell["low"], high=cell["high"], reason="not known" if math.isnan(value) else "", **texts)
+def _paper_tables(result: Result) -> Iterator[Table]:
+    """A paper's tables with its own lines and columns, and what was measured here next to them."""
+    cells: dict[str, list[dict[str, Any]]] = {}
+    record = result.records.get("paper_tables")
+    for cell in () if record is None else record.to_pylist():
+        cells.setdefault(str(cell["table"]), []).append(cell)
+    for title, members in cells.items():
+        texts = {(tuple(cell["line"]), tuple(cell["head"])): cell["text"] for cell in members}
+        lines = list(dict.fromkeys(line for line, _ in texts))
+        # Columns under one head are side by side, in the order in which they come.
+        heads = list(dict.fromkeys(head for _, head in texts))
+        for depth in range(max(map(len, heads)) - 1, 0, -1):
+            first = {head[:depth]: i for i, head in reversed(list(enumerate(heads)))}
+            heads.sort(key=lambda head, depth=depth, first=first: first[head[:depth]])  # type: ignore[misc]
+        columns = [Column(name, [line[i] for line in lines]) for i, name in enumerate(members[0]["fields"])]
+        for head in heads:
+            *groups, name = filter(None, head)
+            columns.append(Column(name, [texts.get((line, head), "") for line in lines], " · ".join(groups)))
+        note = (
+            "Lines and columns are the paper's. The number of another model is there for orientation; it does not reproduce it."
+        )
+        yield Table(title, tuple(columns), note)
 
 
 def _checked(value: Any, kind: str, where: str) -> Any:

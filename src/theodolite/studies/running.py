@@ -21,13 +21,14 @@ from theodolite.core.result import ABOUT, Result, require_result_folder, table_o
 from theodolite.core.rows import current_versions, today
 from theodolite.studies.claims.judging import (
     Check,
+    Comparison,
     Rerun,
     chance_note,
     compare_printed,
     judge_claims,
-    printed_records,
     study_notes,
 )
+from theodolite.studies.claims.paper_tables import paper_table_cells
 from theodolite.studies.merging import merge_slices
 from theodolite.studies.planning import Layers, ModelNames, Request, Tasks, identify_models
 from theodolite.studies.runner import Outcome, StepReport, Watcher, run_steps
@@ -193,8 +194,8 @@ class Study:
         Returns
         -------
         Result
-            Rows, verdicts, pictures, and the records "paths", "spectra" and "printed" (the cells of the paper's tables with what
-            was measured in them).
+            Rows, verdicts, pictures, and the records "paths", "spectra" and "paper_tables" (the cells of the paper's tables
+            with what was measured in them).
         """
         own_files = Reading(own=own, kind=kind, column=column, score_range=score_range, encoding=encoding)
         request = Request(self.spec, identify_models(models), data, tasks, seeds, layers, quick, settings, own_files)
@@ -264,18 +265,9 @@ class Study:
             way = f"run the study first, or name the folder of a run with {option('to', 'FOLDER')}"
             raise FileNotFoundError(f"there is no run of {self.name} in {folder}; {way}")
         result = Result.load(folder)
-        facts = result.provenance
-        # Judged by rows and records alone: a check must not need the models or the data of the run.
-        if facts.get("study") != self.name:
-            raise ValueError(f"{folder} holds a run of {facts.get('study') or result.verb}, not of {self.name}")
-        judged = self._judge_again(result)
-        quick = bool(facts.get("quick"))
-        return Check(
-            comparisons=tuple(compare_printed(self.spec, result.rows, quick=quick)),
-            verdicts=judged.verdicts,
-            quick=quick,
-            result=judged,
-        )
+        if (run_of := result.provenance.get("study")) != self.name:
+            raise ValueError(f"{folder} holds a run of {run_of or result.verb}, not of {self.name}")
+        return self._judge_again(result)
 
     def export(self, folder: str | os.PathLike[str], *, to: str | os.PathLike[str] | None = None) -> Path:
         """Write the rows and item-level records of a run, with the hashes of its steps, without weights, vectors or texts.
@@ -301,21 +293,23 @@ class Study:
         assert result is not None
         result = replace(result, pictures=())
         if (Path(folder) / ABOUT).is_file():
-            result = self._judge_again(merge_slices(Result.load(folder), result))
+            result = self._judge_again(merge_slices(Result.load(folder), result)).result
+            assert result is not None
         return result.save(folder)
 
-    def _judge_again(self, result: Result) -> Result:
-        """The result with its verdicts, and its numbers next to the printed ones, from its rows and records alone."""
+    def _judge_again(self, result: Result) -> Check:
+        """The verdicts, and the numbers next to the printed ones, by rows and records alone: without the models or the data."""
         facts = result.provenance
-        compared = compare_printed(self.spec, result.rows, quick=bool(facts.get("quick")))
-        records = (
-            {**result.records, "printed": table_of(printed)}
-            if (printed := printed_records(self.spec, compared))
-            else result.records
-        )
-        rerun = Rerun(**facts.get("rerun", {}))
-        verdicts = judge_claims(self.spec, result.rows, records, own_tasks=facts.get("own_tasks"), rerun=rerun)
-        return replace(result, records=records, verdicts=tuple(verdicts))
+        rerun, quick = Rerun(**facts.get("rerun", {})), bool(facts.get("quick"))
+        judged = tuple(judge_claims(self.spec, result.rows, result.records, own_tasks=facts.get("own_tasks"), rerun=rerun))
+        comparisons = tuple(compare_printed(self.spec, result.rows, quick=quick))
+        records = {**result.records, **self._paper_tables(comparisons)}
+        checked = replace(result, verdicts=judged, records=records)
+        return Check(comparisons=comparisons, verdicts=judged, quick=quick, result=checked)
+
+    def _paper_tables(self, comparisons: Sequence[Comparison]) -> dict[str, Any]:
+        cells = paper_table_cells(self.spec, comparisons)
+        return {"paper_tables": table_of(cells)} if cells else {}
 
     def _result(self, request: Request, steps: list[str], store: Store, outcome: Outcome, *, text: bool) -> Result:
         """What the finished steps have measured, with the claims judged on it."""
@@ -330,8 +324,7 @@ class Study:
         records = {
             name: pyarrow.concat_tables([by[name] for by in tables if name in by], promote_options="permissive") for name in names
         }
-        if printed := printed_records(self.spec, compare_printed(self.spec, rows, quick=request.quick)):
-            records["printed"] = table_of(printed)
+        records |= self._paper_tables(compare_printed(self.spec, rows, quick=request.quick))
         own_tasks = {name: task.score for name, task in request.own_tasks.items()}
         rerun = Rerun(models={model.name: model.id for model in request.models}, options=_options(request))
         verdicts = judge_claims(self.spec, rows, records, own_tasks=own_tasks, rerun=rerun)

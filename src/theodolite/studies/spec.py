@@ -72,6 +72,15 @@ class PrintedTable:
         Metrics that are taken from the seed whose other metric is the median.
     measured_setting
         The setting of the measured rows, if it is not that of the printed ones.
+    lines, heads
+        The row fields, or `source`, that head the lines and the columns of the table as the paper prints it; `keys` and `across`
+        by default.
+    cells
+        The columns below these heads, and how their numbers are written in the paper's unit: `"{spearman:.2f} · {ev_1:.2f}"`.
+    places
+        Other words for a state among the lines and, after ` | `, for the column that the paper has it in.
+    part_of
+        The table whose lines and columns this one belongs to.
     """
 
     name: str
@@ -84,6 +93,11 @@ class PrintedTable:
     pool: str = "mean"
     pool_by: Mapping[str, str]
     measured_setting: str | None = None
+    lines: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
+    cells: Mapping[str, str]
+    places: Mapping[str, str]
+    part_of: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,6 +295,8 @@ def _read_table(table: TomlTable) -> PrintedTable:
     layout = table.record(PrintedTable)
     _check_row_fields(table, "where", layout.where)
     _check_row_fields(table, "keys", [*layout.keys, *filter(None, [layout.across])])
+    for key, names in (("lines", layout.lines), ("heads", layout.heads)):
+        _check_row_fields(table, key, [name for name in names if name != "source"])
     if layout.pool not in POOLS:
         raise table.error("pool", f"{layout.pool!r} must be one of {name_list(POOLS)}")
     if bool(layout.across) != bool(layout.columns):

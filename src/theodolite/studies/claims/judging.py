@@ -7,7 +7,7 @@ import shlex
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from theodolite.core.result import Judged, Result, Verdict
 from theodolite.core.rows import Row
@@ -18,9 +18,6 @@ from theodolite.studies.spec import Claim, PrintedTable, PrintedValue, StudySpec
 
 if TYPE_CHECKING:
     import pyarrow
-
-# What a run is called among the sources of printed numbers.
-MEASURED = "measured here"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,30 +224,6 @@ def compare_printed(spec: StudySpec, rows: Sequence[Row], *, quick: bool = False
             words = _words(value, row, model, same=same, quick=quick)
             comparisons.append(Comparison(printed=value, model=model, measured=row, comparable=comparable, words=words))
     return comparisons
-
-
-def printed_records(spec: StudySpec, comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
-    """The cells of the printed tables with what was measured in them, as records for a report; tables without any are left out.
-
-    Parameters
-    ----------
-    spec
-        The study.
-    comparisons
-        Its printed numbers next to the measured ones.
-    """
-    titles = {table.name: table.title for table in spec.printed_tables}
-    measured = {comparison.printed.table for comparison in comparisons if comparison.measured is not None}
-    records: dict[tuple[Any, ...], None] = {}  # as keys: the cell of two sources is measured once
-    for comparison in comparisons:
-        cell, table, row = comparison.printed.row, comparison.printed.table, comparison.measured
-        place = (titles[table], cell.task, cell.state, cell.setting, cell.metric)
-        if table in measured:
-            records[*place, comparison.printed.source, cell.model, cell.value, None, None] = None
-        if row is not None:
-            records[*place, MEASURED, comparison.model, row.value, row.low, row.high] = None
-    names = ("table", "task", "state", "setting", "metric", "source", "model", "value", "low", "high")
-    return [dict(zip(names, record, strict=True)) for record in records]
 
 
 def _words(value: PrintedValue, row: Row | None, model: str, *, same: bool, quick: bool) -> str:

@@ -1,0 +1,104 @@
+"""A paper's tables in the paper's own rows, columns and units, with the numbers that were measured in the same cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from string import Formatter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from theodolite.core.states import state_title
+
+if TYPE_CHECKING:
+    from theodolite.studies.claims.judging import Comparison
+    from theodolite.studies.spec import PrintedTable, PrintedValue, StudySpec
+
+# What a run is called among the sources of printed numbers.
+MEASURED = "measured here"
+
+
+class _Cell(NamedTuple):
+    """What the numbers of one cell share."""
+
+    table: str
+    source: str
+    model: str
+    task: str
+    state: str
+    setting: str
+
+
+def paper_table_cells(spec: StudySpec, comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
+    """The cells of the printed tables with what was measured in them; tables in which nothing was measured are left out.
+
+    Parameters
+    ----------
+    spec
+        The study.
+    comparisons
+        Its printed numbers next to the measured ones.
+
+    Returns
+    -------
+    list of dict
+        `table` is the title, `fields` and `line` name and fill the first columns, `head` is the column below all heads above
+        it, and `text` the numbers of the cell in the paper's unit.
+    """
+    tables = {table.name: table for table in spec.printed_tables}
+    measured = {comparison.printed.table for comparison in comparisons if comparison.measured is not None}
+    values: dict[_Cell, dict[str, float]] = {}
+    bounds: dict[_Cell, str] = {}
+
+    def add(printed: PrintedValue, source: str, model: str, value: float) -> _Cell:
+        row = printed.row
+        cell = _Cell(printed.table, source, model, row.task, row.state, row.setting)
+        values.setdefault(cell, {})[row.metric] = value
+        return cell
+
+    for comparison in comparisons:
+        printed = comparison.printed
+        if printed.table in measured:
+            cell = add(printed, printed.source, printed.row.model, printed.row.value)
+            bounds[cell] = "" if printed.relation == "=" else f"{printed.relation} "
+        if comparison.measured is not None:
+            add(printed, MEASURED, comparison.model, comparison.measured.value)
+    # Numbers that nothing can be measured next to complete the table that they are a part of.
+    for printed in spec.printed:
+        if tables[printed.table].part_of in measured:
+            add(printed, printed.source, printed.row.model, printed.row.value)
+    cells = []
+    for cell, numbers in values.items():
+        table = tables[cell.table]
+        whole = tables[table.part_of or table.name]
+        title, fields = f"{spec.source} {whole.name}: {whole.title}", list(whole.lines or whole.keys)
+        line, heads = _place(cell, table, whole)
+        for column, text in _texts(spec, whole, cell.task, numbers):
+            text = bounds.get(cell, "") + text
+            cells.append({"table": title, "fields": fields, "line": line, "head": [*heads, column], "text": text})
+    return cells
+
+
+def _place(cell: _Cell, table: PrintedTable, whole: PrintedTable) -> tuple[list[str], list[str]]:
+    """The line of a cell, and the heads above it."""
+    words = cell._asdict()
+    # If no column names the source, the name of the model has to say that it is not the paper's.
+    if cell.source == MEASURED and "source" not in whole.lines:
+        words["model"] = f"{cell.model}, {MEASURED}"
+    words["state"], *method = table.places.get(cell.state, state_title(cell.state)).split(" | ")
+    heads = [words[name] for name in whole.heads or filter(None, (whole.across,))]
+    return [words[name] for name in whole.lines or whole.keys], [*heads, *method]
+
+
+def _texts(spec: StudySpec, table: PrintedTable, task: str, values: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+    """The columns of a cell and its numbers there, as the paper writes them; columns without a number are left out."""
+    patterns = table.cells or {metric: f"{{{metric}:.4g}}" for metric in table.metrics}
+    for column, pattern in patterns.items():
+        numbers: list[float | None] = []
+        parts: list[str] = []
+        for literal, name, form, _ in Formatter().parse(pattern):
+            parts.append(literal)
+            if name is not None:
+                metric = name.replace("score", spec.score[task], 1) if name.startswith("score") and task in spec.score else name
+                numbers.append(values.get(metric))
+                parts.append("–" if numbers[-1] is None else format(numbers[-1] / spec.scale.get(metric, 1.0), form or ""))
+        if any(number is not None for number in numbers):
+            yield column, "".join(parts)
