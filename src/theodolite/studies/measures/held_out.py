@@ -69,7 +69,8 @@ def _held_out_gains(work: Work) -> list[Row]:
     X = fitted.rows[sample_rows(len(fitted.rows), settings["sample"], seed=0)]
     rows = [Row(metric=metric, value=float(METRICS[metric].function(X)), n=len(X), **about) for metric in settings["metrics"]]
     for title, options in settings["repairs"].items():
-        change = Change(options["repair"], tuple((key, value) for key, value in options.items() if key != "repair"))
+        repair, code = options.get("repair", ""), options.get("code", "")
+        change = Change(repair, tuple((key, value) for key, value in options.items() if key not in ("repair", "code")), code)
         effect = effect_elsewhere(change, fitted, scored, draws=settings["bootstrap"])
         items = {**about, "n": len(scored)}
         if title == next(iter(settings["repairs"])):
