@@ -242,7 +242,7 @@ class Facts(dict[str, Any]):
         top = np.argsort(parts)[::-1][:3]
         return (
             f"; dimensions {', '.join(map(str, top))} carry {float(parts[top].sum() / parts.sum()):.0%} of the mean; "
-            f"centring alone brings it to {self['mean_cosine_centered']:.2f}"
+            f"centring alone brings it to {self['mean_cosine_centered']:z.2f}"
         )
 
     @property

@@ -44,9 +44,22 @@ def similarity_records(
         kinds[GIVEN] = lambda: given
     for kind, cosines in kinds.items():
         try:
-            counts, _ = np.histogram(np.clip(cosines(), -1.0, 1.0), EDGES)
+            yield from histogram_records(cosines(), {**about, "pairs": kind})
         except (Undefined, IndexError):  # fewer than two rows that have a direction
             continue
-        for i in np.flatnonzero(counts):
-            ends = {"low": float(EDGES[i]), "high": float(EDGES[i + 1])}
-            yield {**about, "pairs": kind, **ends, "count": int(counts[i]), "n": int(counts.sum())}
+
+
+def histogram_records(cosines: Doubles, about: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A histogram of cosines, one record per bin that is not empty.
+
+    Parameters
+    ----------
+    cosines
+        The cosines.
+    about
+        Model, state, layer and kind of the pairs, for every record.
+    """
+    counts, _ = np.histogram(np.clip(cosines, -1.0, 1.0), EDGES)
+    for i in np.flatnonzero(counts):
+        ends = {"low": float(EDGES[i]), "high": float(EDGES[i + 1])}
+        yield {**about, **ends, "count": int(counts[i]), "n": int(counts.sum())}

@@ -157,7 +157,7 @@ def local_folder(model: str | os.PathLike[str], *, revision: str | None = None) 
 
 
 def model_name(model: str | os.PathLike[str]) -> str:
-    """What rows call a model: a Hub id as it is, a folder by its last part, the demo encoder by its own name.
+    """What rows call a model: a Hub id as it is, a folder by its last part, `RUN/model` by the run, the demo by its own name.
 
     Parameters
     ----------
@@ -173,7 +173,11 @@ def model_name(model: str | os.PathLike[str]) -> str:
     if text == DEMO:
         return DEMO_NAME
     folder = Path(text).expanduser()
-    return folder.resolve().name if folder.is_dir() else text
+    if not folder.is_dir():
+        return text
+    folder = folder.resolve()
+    # `tune` writes its encoder to RUN/model: the name of the run says more.
+    return folder.parent.name if folder.name == "model" and folder.parent.name else folder.name
 
 
 def demo_folder() -> Path:

@@ -33,6 +33,8 @@ REPAIRS = (
 # How the setting of a row begins whose model was tuned on another task than the one it is probed on.
 TUNED_ELSEWHERE = "tuned on "
 SCORES = ("accuracy", "matthews")
+# States of the rows of `advise`.
+ADVICE_STATES = ("repair", "compression", "choice")
 MEAN_DISTANCE = "mean_minimum_distance"
 # Directions that make a curve.
 FEWEST_DIRECTIONS = 3
@@ -63,6 +65,7 @@ def displays_of(result: Result) -> list[Display]:
     displays = [
         *overview_displays(result),
         *(TRAINING.displays(result) if result.verb == "tune" else ()),
+        *(GAINS.displays(result) if result.verb == "advise" else ()),
         *similarity_displays(result),
         *cloud_displays(result.pictures),
         *(display for figure in FIGURES for display in figure.displays(result)),
@@ -128,9 +131,14 @@ def _state_and_setting(row: Row) -> str:
 
 
 def _repairs_of_last_layer(rows: Sequence[Row]) -> list[Row]:
-    """Scores after each repair in the last layer, if there is more than one."""
-    scores = of_last_layer(_repaired(rows))
+    """Scores after each repair in the last layer, if there is more than one and `advise` has not said what they gain."""
+    scores = of_last_layer([row for row in _repaired(rows) if row.state not in ADVICE_STATES])
     return scores if len({row.setting for row in scores}) > 1 else []
+
+
+def _gains(result: Result) -> list[Row]:
+    """What `advise` found each repair to gain, and each smaller form of the vectors, whatever the score is."""
+    return [replace(row, metric="gain") for row in result.rows if row.metric.endswith("_gain")]
 
 
 def _repairs_by_layer(rows: Sequence[Row]) -> list[Row]:
@@ -161,9 +169,9 @@ def _final_scores(rows: Sequence[Row]) -> list[Row]:
 
 def _cluster_counts(rows: Sequence[Row]) -> list[Row]:
     """Numbers of clusters and labels, if anything was clustered."""
-    # Labels alone are known of any probe, and are not a result.
+    # Labels alone are known of any probe, and are not a result; a single count is said in words.
     counts = _own_task(rows)
-    return counts if any(row.metric == "clusters" for row in counts) else []
+    return counts if sum(row.metric == "clusters" for row in counts) > 1 else []
 
 
 def _probe_scores(rows: Sequence[Row]) -> list[Row]:
@@ -207,10 +215,13 @@ def _distances_over_steps(rows: Sequence[Row]) -> list[Row]:
 def _over_training(rows: Sequence[Row]) -> list[Row]:
     """Scores of the whole and shapes of the last layer at two training steps or more, of runs that were tracked."""
     steps = [row for row in rows if row.step is not None and not row.label and row.split != "train"]
-    curves = [*(row for row in steps if row.layer is None), *of_last_layer([row for row in steps if row.layer is not None])]
+    tracked = of_last_layer([row for row in steps if row.layer is not None])
+    # The vectors that a head reads are measured at the ends only, and on other texts: not a point of the tracked curve.
+    shapes = {row.metric for row in tracked}
+    curves = [*(row for row in steps if row.layer is None and row.metric not in shapes), *tracked]
     # Tracked while it trained and measured again afterwards, a step has two rows: the later one counts.
-    latest = {(row.metric, row.seed, row.step): row for row in curves}
-    lines = grouped(latest.values(), lambda row: (row.metric, row.seed))
+    latest = {(row.metric, row.seed, row.split, row.step): row for row in curves}
+    lines = grouped(latest.values(), lambda row: (row.metric, row.seed, row.split))
     return sorted((row for line in lines.values() if len(line) > 1 for row in line), key=lambda row: row.step or 0)
 
 
@@ -246,16 +257,34 @@ DIRECTIONS = XAxis(title="number of directions k", place=_direction_of, hover="f
 REMOVED = XAxis(title="removed directions D", place=lambda row: int(row.label), hover="D = ")
 FROM_ZERO = {"rangemode": "tozero"}
 
+# What the curve of a score is called that is measured on training examples held out for early stopping.
+HELD_OUT = {"validation": "validation examples"}
+
 # What a page of a fine-tuning run opens with.
 TRAINING = LineSpec(
     name="training",
     heading="Score and geometry over training",
-    note="The score on the split that is not trained on, and the shape of the last layer on a fixed sample of texts.",
+    note="The score on texts that are not trained on, and the shape of the last layer on a fixed sample of texts.",
     metrics=(*SCORES, "spearman", "pearson", "macro_f1", "iso_score_corrected", "mean_cosine"),
     split=("model", "task"),
     select=_over_training,
     x=STEP,
-    line=lambda row: "" if row.seed is None else f"seed {row.seed}",
+    line=lambda row: ", ".join(filter(None, ("" if row.seed is None else f"seed {row.seed}", HELD_OUT.get(row.split, "")))),
+)
+# What a page of `advise` opens with.
+GAINS = DotSpec(
+    name="gains",
+    heading="What each change gains",
+    note="The score with each repair, or smaller form of the vectors, minus the score without, on rows it was not fitted on. "
+    "Bars are 95 % intervals; if one crosses 0, the gain may be chance.",
+    metrics=("gain",),
+    split=("model", "task", "state"),
+    select=lambda rows: rows if len(rows) > 1 else (),
+    source=_gains,
+    category="setting",
+    category_title="",
+    row_height=26,
+    zero="gain",
 )
 # Every figure of rows that a result may have, in reading order: what it is called and shows, which rows, and how they are drawn.
 # fmt: off

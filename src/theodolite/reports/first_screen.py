@@ -12,7 +12,7 @@ from theodolite.core.result import OUTCOMES
 from theodolite.core.states import AFTER, BEFORE, DIFFERENCE
 from theodolite.metrics.registry import label_of
 from theodolite.reports.displays import of_last_layer
-from theodolite.reports.figures import TRAINING
+from theodolite.reports.figures import HELD_OUT, TRAINING
 from theodolite.reports.wording import FACT, clean
 
 if TYPE_CHECKING:
@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 # The figures that carry a page of each verb, by the ids of their sections: the first that the page has, and those next to it.
 CARRYING: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "survey": (("figures-ranges", "figures-similarities"), ("figures-similarities",), ("figures-isotropy-by-layer",)),
-    "compare": (("figures-isotropy-by-layer",), ("figures-similarities",)),
+    "compare": (("figures-isotropy-by-layer", "figures-changes"), ("figures-similarities",)),
     "study": (("figures-claims",),),
     "tune": (("figures-training",),),
+    "probe": (("figures-label-distances",),),
+    "advise": (("figures-gains",),),
+    "calibrate": (("figures-similarities",),),
 }
 # How notes begin that say on how much a result stands: they are on the first screen too.
 CONDITIONS = ("pairs and neighbours: on a sample", "measured on a sample", "Made with", "no findings", "drawn by label")
@@ -56,9 +59,17 @@ def opening(results: Sequence[Result], context: Mapping[str, Any]) -> dict[str, 
         "facts_line": " · ".join(_facts(result)) if len(results) == 1 else "",
         "conditions": [clean(note, FACT) for each in results for note in _conditions(each)],
         "carrying": carrying,
-        "figures": [section for section in left if section["figures"]],
+        "figures": [_with_one_note(section) for section in left if section["figures"]],
         "folded": bool(context["counts"]),
     }
+
+
+def _with_one_note(section: Mapping[str, Any]) -> dict[str, Any]:
+    """The section with what all its figures say of themselves said once."""
+    figures, notes = section["figures"], {figure["note"] for figure in section["figures"]}
+    if len(figures) == 1 or len(notes) > 1:
+        return {**section, "note": ""}
+    return {**section, "note": notes.pop(), "figures": [{**figure, "note": ""} for figure in figures]}
 
 
 def conclusion_of(result: Result) -> str:
@@ -78,7 +89,8 @@ def conclusion_of(result: Result) -> str:
     if result.verb == "tune":
         return _of_training(result)
     if result.verb in ("probe", "advise", "calibrate"):
-        return next(iter(result.notes), "")
+        note = next(iter(result.notes), "")
+        return f"{note[:1].upper()}{note[1:].rstrip('.')}." if note else ""
     return ""
 
 
@@ -127,7 +139,8 @@ def _of_training(result: Result) -> str:
     parts = []
     curves = [row for display in TRAINING.displays(result) for row in getattr(display, "rows", ())]
     for metric in dict.fromkeys(row.metric for row in curves):
-        ends = [row for row in curves if row.metric == metric]
+        ends = [row for row in curves if row.metric == metric and row.split not in HELD_OUT]
+        ends = ends or [row for row in curves if row.metric == metric]
         parts.append(_change(metric, ends[0].value, ends[-1].value))
     steps = max((row.step or 0 for row in curves), default=0)
     text = f"{_and(parts[:3])} in {steps:,} steps." if parts else ""
@@ -146,7 +159,8 @@ def _facts(result: Result) -> Iterator[str]:
         if isinstance(each, Mapping) and each.get("n") is not None:
             name = str(each.get("name", "")).rstrip("/").rpartition("/")[2]  # the provenance has the whole path
             kind = each.get("unit") or each.get("dtype") or ""
-            yield clean(f"{name}: {each['n']:,} × {each.get('d')} {kind}", 120)
+            size = f" × {each['d']}" if each.get("d") is not None else ""
+            yield clean(f"{name}: {each['n']:,}{size} {kind}", 120)
     if provenance.get("date"):
         yield clean(provenance["date"], 40)
     versions = str(provenance.get("versions") or "")

@@ -32,6 +32,8 @@ PATH_NOTE = (
     "before training have colours. The slider goes through training."
 )
 PATH_COLUMNS = ("task", "layer", "label", "step", *AXES)
+# Labels up to which the cells of a heat map show their numbers.
+NUMBERED = 8
 # Labels up to which every path is named; of more, only the closest ones are.
 ALL_NAMED, CLOSEST = 6, 3
 
@@ -210,4 +212,6 @@ def _heat_map(square: NDArray[np.float64], labels: Sequence[str]) -> Heatmap:
     cells = [[value if np.isfinite(value) else None for value in line] for line in square.tolist()]
     texts = [[f"{first} and {second}" for second in names] for first in names]
     look = {"coloraxis": "coloraxis", "xgap": 0.5, "ygap": 0.5, "hoverongaps": False}
-    return Heatmap(z=cells, text=texts, hovertemplate="%{text}: %{z:.4g}<extra></extra>", **look)
+    # Few cells have room for their numbers.
+    numbers = {"texttemplate": "%{z:.2f}"} if len(labels) <= NUMBERED else {}
+    return Heatmap(z=cells, text=texts, hovertemplate="%{text}: %{z:.4g}<extra></extra>", **numbers, **look)

@@ -16,6 +16,7 @@ from theodolite.reports.figures import displays_of
 from theodolite.reports.tables import Entry, all_rows, frame_table, tables_of
 from theodolite.reports.theme import CLASS_COLOURS, GREY, ramp_colours, template
 from theodolite.reports.wording import (
+    COMMAND,
     FACT,
     SEVERITY_LOOKS,
     clean,
@@ -23,6 +24,7 @@ from theodolite.reports.wording import (
     facts_of,
     finding_numbers,
     name_of,
+    sentence_and_command,
     unique_names,
 )
 
@@ -33,13 +35,17 @@ if TYPE_CHECKING:
 Runs: TypeAlias = Sequence[tuple[str, "Result"]]
 # Pixels of a figure that does not say.
 HEIGHT = 420
+# Pixels of a figure that has others of its kind next to it.
+LOW = 320
+# Lines up to which the first table of a page is open.
+OPEN_LINES = 50
 # Colours of the ramp that the viewer of clouds has.
 SHADES = 32
 # Models or tasks that the first sentence names; others are counted.
 MOST_LISTED = 4
 VERBS = {
     "study": "A study", "survey": "A survey", "compare": "A comparison", "probe": "A probe", "tune": "A fine-tuning run",
-    "rows": "Rows",
+    "advise": "A trial of repairs", "calibrate": "A calibration", "gate": "A check of bounds", "rows": "Rows",
 }  # fmt: skip
 
 
@@ -117,6 +123,7 @@ def _findings(run: str, result: Result) -> list[dict[str, str]]:
     for finding in sorted((finding for finding in result.findings if finding.severity), key=lambda finding: -finding.severity):
         sign, kind = SEVERITY_LOOKS[finding.verdict]
         layer = "" if finding.layer is None else f"layer {finding.layer}"
+        sentence, command = sentence_and_command(finding.action)
         cards.append(
             {
                 "run": run,
@@ -127,7 +134,8 @@ def _findings(run: str, result: Result) -> list[dict[str, str]]:
                 "measured": clean(finding_numbers(finding), 200),
                 "where": clean(", ".join(filter(None, (finding.model, layer))), 120),
                 "meaning": clean(finding.meaning, 600),
-                "action": clean(finding.action, 600),
+                "action": clean(sentence, 600),
+                "command": clean(command, COMMAND),
             }
         )
     return cards
@@ -136,11 +144,15 @@ def _findings(run: str, result: Result) -> list[dict[str, str]]:
 def _tables(page: PageContent, runs: Runs) -> list[dict[str, Any]]:
     entries = [Entry(name, row) for name, result in runs for row in result.rows]
     tables = {f"table-{i}": table for i, table in enumerate(tables_of(runs))}
-    sections = [{"id": id, "title": clean(table.title, 200), "all": False} for id, table in tables.items()]
+    # The first table is what was measured; a long one, or one of many, opens on request.
+    sections = [
+        {"id": id, "title": clean(table.title, 200), "open": i == 0 and table.lines <= OPEN_LINES}
+        for i, (id, table) in enumerate(tables.items())
+    ]
     whole = all_rows(entries)
     if whole is not None:
         tables["table-all"] = whole
-        sections.append({"id": "table-all", "title": f"Every row ({len(entries):,})", "all": True})
+        sections.append({"id": "table-all", "title": f"Every row ({len(entries):,})", "open": False})
     page.data |= {id: table.to_dict() for id, table in tables.items()}
     return sections
 
@@ -175,8 +187,19 @@ def _figures(page: PageContent, runs: Runs) -> list[dict[str, Any]]:
                 }
             )
     for section in sections.values():
+        _put_side_by_side(page, section)
         section["figures"].sort(key=lambda figure: figure["place"])  # the first of each run, then the second of each
     return list(sections.values())
+
+
+def _put_side_by_side(page: PageContent, section: dict[str, Any]) -> None:
+    """Several figures of one panel each are low and next to each other, where they can be compared."""
+    layouts = [page.data[figure["id"]]["layout"] for figure in section["figures"]]
+    is_plain = all("xaxis2" not in layout and "sliders" not in layout and "ticktext" not in layout["yaxis"] for layout in layouts)
+    section["side_by_side"] = is_plain and len(layouts) > 1
+    if section["side_by_side"]:
+        for figure, layout in zip(section["figures"], layouts, strict=True):
+            figure["height"] = layout["height"] = LOW
 
 
 def _numbers_of(display: Display) -> dict[str, Any] | None:

@@ -21,6 +21,9 @@ NOTE = (
     "Share of pairs at each cosine. If random pairs reach as far to the right as nearest neighbours do, a threshold on "
     "similarity cannot tell related texts from unrelated ones."
 )
+CALIBRATION_NOTE = (
+    "Share of pairs at each cosine. A threshold can tell two kinds of pairs apart only if their histograms hardly overlap."
+)
 COLUMNS = ("model", "state", "layer", "pairs", "low", "high", "count", "n")
 
 
@@ -51,7 +54,8 @@ def similarity_displays(result: Result) -> Iterator[Display]:
     groups = grouped(bins, lambda each: "" if each.state else each.model)
     for model, group in groups.items():
         about = (model if len(groups) > 1 else "",)
-        yield SimilarityDisplay(bins=tuple(group), note=NOTE, **titles_of("similarities", HEADING, about))
+        note = CALIBRATION_NOTE if result.verb == "calibrate" else NOTE
+        yield SimilarityDisplay(bins=tuple(group), note=note, **titles_of("similarities", HEADING, about))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -19,7 +19,16 @@ from theodolite.metrics.registry import LAYER_METRICS, METRICS, label_of
 from theodolite.reports.blocks import Block, Paragraph
 from theodolite.reports.displays import Item, grouped
 from theodolite.reports.tables import Column, Entry, Table, all_rows, pivot
-from theodolite.reports.wording import SEVERITY_LOOKS, change_mark, clean, finding_numbers, outcome_look, two_labels, with_labels
+from theodolite.reports.wording import (
+    SEVERITY_LOOKS,
+    change_mark,
+    clean,
+    finding_numbers,
+    outcome_look,
+    sentence_and_command,
+    two_labels,
+    with_labels,
+)
 
 if TYPE_CHECKING:
     from theodolite.studies.claims.judging import Comparison
@@ -168,9 +177,10 @@ def _findings(findings: Sequence[Finding]) -> Iterator[Block]:
         yield Paragraph(f": {finding_numbers(finding)}", COLOURS[style], lead=f"{sign} {finding.topic}")
         yield Paragraph(finding.meaning, indent=2)
         if finding.action:
-            sentence, *code = re.split(r"(?<=:) (?=theodolite |th\.)", finding.action)
+            sentence, command = sentence_and_command(finding.action)
             yield Paragraph(f"→ {sentence}", indent=2)
-            yield from (Paragraph(line, indent=4, is_code=True) for line in code)
+            if command:
+                yield Paragraph(command, indent=4, is_code=True)
         if finding.rows:
             yield Paragraph(f"rows {', '.join(map(str, finding.rows))}", indent=2)
         if finding.source:

@@ -423,8 +423,8 @@ def _paper_tables(result: Result) -> Iterator[Table]:
             heads.sort(key=lambda head, depth=depth, first=first: first[head[:depth]])  # type: ignore[misc]
         columns = [Column(name, [line[i] for line in lines]) for i, name in enumerate(members[0]["fields"])]
         for head in heads:
-            *groups, name = filter(None, head)
-            columns.append(Column(name, [texts.get((line, head), "") for line in lines], " · ".join(groups)))
+            *groups, name = [part for part in head if part] or ["value"]
+            columns.append(Column(label_of(name), [texts.get((line, head), "") for line in lines], " · ".join(groups)))
         note = (
             "Lines and columns are the paper's. The number of another model is there for orientation; it does not reproduce it."
         )
@@ -456,6 +456,10 @@ def _general(entries: list[Entry]) -> Table | None:
     words = {state: ", ".join(filter(None, (values[state] for values in origins.values()))) for state in states}
     note = "; ".join(f"{state_title(state)}: {origin}" for state, origin in words.items() if origin)
     note = f"{note}." if note else ""
+    # States that hardly share a line, such as repairs and ways to compress, are below each other.
+    lines = {tuple(entry.field(f) for f in about) for entry in entries}
+    if 2 * len(heads) <= len(lines) * len({entry.row.state for entry in entries}):
+        return pivot(entries, rows=("state", *about), columns=("metric",), title="Measured", note=note)
     # A survey of one cloud has many metrics and one head, a survey of layers many heads: the longer side goes down.
     if len(heads) <= MOST_HEADS or (len(metrics) > MOST_METRICS and len(heads) <= MOST_METRICS):
         return pivot(entries, rows=("metric",), columns=(*about, "state"), title="Measured", note=note)

@@ -234,6 +234,18 @@ def finding_numbers(finding: Finding) -> str:
     return f"{label_of(judged or finding.metric)} {value}, healthy {finding.healthy}"
 
 
+def sentence_and_command(action: str) -> tuple[str, str]:
+    """What a finding asks for, and the command that does it; the command is empty if there is none.
+
+    Parameters
+    ----------
+    action
+        The action of a finding.
+    """
+    sentence, *commands = re.split(r"(?<=:) (?=theodolite |th\.)", action, maxsplit=1)
+    return sentence, "".join(commands)
+
+
 def name_of(result: Result) -> str:
     """What a result is called among others: its name, or else its title or verb; cleaned, not escaped.
 

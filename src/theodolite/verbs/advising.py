@@ -14,9 +14,9 @@ from theodolite.verbs.inputs import (
     Reading,
     ReadingOptions,
     VectorsInput,
+    encoder_name,
     encoding_options,
     input_kind,
-    input_name,
     open_input,
     reads_input,
     short_name,
@@ -302,7 +302,7 @@ def _collection(source: Any, given: _Given, options: Reading, bars: Progress) ->
     documents, queries = (space[space.layers[-1]] for space in spaces)
     signal = JudgedQueries(documents, queries, collection.judgements, metric=given.metric)
     about = spaces[0].about(spaces[0].layers[-1]) | {"task": collection.name}
-    name = f"{short_name(input_name(source))}, {collection.name}"
+    name = f"{encoder_name(source)}, {collection.name}"
     reading = replace(options, texts=os.fspath(given.retrieval), split=None, unit=options.unit or "mean")
     return _Data(name, documents, signal, EncoderInput(source, reading).typed(), about, collection.notes)
 

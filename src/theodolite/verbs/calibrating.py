@@ -15,6 +15,7 @@ from theodolite.verbs.inputs import (
     Reading,
     ReadingOptions,
     VectorsInput,
+    encoder_name,
     encoding_options,
     input_kind,
     input_name,
@@ -181,7 +182,7 @@ def _encoded(source: Any, match: float | None, options: Reading, bars: Progress)
     task = options.declared_task()
     if task is not None and options.unit is None and not task.on_words:
         options = replace(options, unit=TEXT_UNIT)
-    data = _Data(short_name(input_name(source)))
+    data = _Data(encoder_name(source))
     opened = EncoderInput(source, options) if options.has_texts() else None
     if opened is not None:
         _ = opened.texts  # a fault in a file must not cost the loading of an encoder
@@ -254,6 +255,7 @@ def _result(data: _Data, lines: dict[str, UnrelatedPairs], rate: float, seed: in
 
     from theodolite.advice.thresholds import QUANTILES
     from theodolite.core.rows import Row, current_versions
+    from theodolite.metrics.similarities import histogram_records
 
     about: dict[str, Any] = {"model": data.name, "seed": seed, "versions": current_versions()}
     rows: list[Row] = []
@@ -264,6 +266,12 @@ def _result(data: _Data, lines: dict[str, UnrelatedPairs], rate: float, seed: in
         value, (low, high) = pairs.cutoff(rate, seed=seed)
         cutoffs[label] = Row(metric="cutoff", value=value, low=low, high=high, **where)
     labelled, records = data.labelled, {}
+    kinds = {f"unrelated: {label}": pairs.cosines for label, pairs in lines.items()}
+    if labelled is not None:
+        kinds |= {"matches": labelled.cosines[labelled.matches], NON_MATCHES: labelled.cosines[~labelled.matches]}
+    where = {"model": data.name, "state": "", "layer": -1}
+    bins = [line for kind, cosines in kinds.items() for line in histogram_records(cosines, {**where, "pairs": kind})]
+    records["similarities"] = table_of(bins)
     notes = [_answer(cutoffs, rate)]
     if labelled is not None:
         from theodolite.core.intervals import quantile_interval

@@ -17,8 +17,8 @@ from theodolite.verbs.inputs import (
     Reading,
     ReadingOptions,
     VectorsInput,
+    encoder_name,
     input_kind,
-    input_name,
     open_input,
     reads_input,
     short_name,
@@ -272,7 +272,7 @@ def _require_same_kind(inputs: Sequence[Input], reading: Reading) -> None:
 
 def _title(opened: Input, source: Any) -> str:
     if isinstance(opened, EncoderInput):
-        return input_name(opened.model)
+        return encoder_name(opened.model)
     if isinstance(opened, VectorsInput):
         return opened.name
     return str(source) if isinstance(source, str) else opened.origin.model or "space"

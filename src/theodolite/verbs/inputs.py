@@ -367,7 +367,7 @@ class EncoderInput:
     @property
     def name(self) -> str:
         """What to call it in a table."""
-        return f"{input_name(self.model)}, {self.texts.name}"
+        return f"{encoder_name(self.model)}, {self.texts.name}"
 
     def typed(self) -> TypedInput:
         """How a command names the vectors: a space, after the command that writes it; the last layer is enough for a repair."""
@@ -546,6 +546,13 @@ def input_name(source: Any) -> str:
         return name
     shape = getattr(source, "shape", None)
     return f"{type(source).__name__} {' × '.join(map(str, shape))}" if shape is not None else type(source).__name__
+
+
+def encoder_name(model: Any) -> str:
+    """What a result calls an encoder: as its rows do, or an encoder in memory by its own name."""
+    from theodolite.models.location import model_name
+
+    return model_name(model) if isinstance(model, (str, os.PathLike)) else input_name(model)
 
 
 def short_name(name: str) -> str:
