@@ -18,10 +18,11 @@ import pytest
 pytest.importorskip("torch", reason="the extra `models` is not installed")
 pytest.importorskip("transformers", reason="the extra `models` is not installed")
 
+from theodolite.core.files import read_json
 from theodolite.models import extraction
 from theodolite.models.encoder import Encoder
 from theodolite.models.extraction import extract_space, zipf_frequencies
-from theodolite.models.location import demo_folder
+from theodolite.models.location import EncoderError, demo_folder
 from theodolite.spaces.space import Origin, Space
 
 Tiny = Callable[[str], Path]
@@ -176,3 +177,37 @@ def test_a_masked_language_model_loads_as_an_encoder(models: Path) -> None:
     assert space.layers == tuple(range(7))
     for layer, state in enumerate(states):
         assert space[layer][mine] == pytest.approx(state[0].numpy(), abs=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_is_recorded_and_kept_as_float32(dtype: Any, tiny: Tiny, tmp_path: Path) -> None:
+    space = extract_space(Encoder.load(tiny("bert"), device="cpu", dtype=dtype), TEXTS, unit="tokens", to=tmp_path / "space")
+    stored = Space.open(tmp_path / "space")
+    assert (stored.dtype, stored.origin.precision) == (np.float32, dtype)
+    assert f"(computed in {dtype})" in repr(stored)
+    assert read_json(tmp_path / "space" / "space.json")["origin"]["precision"] == dtype
+    whole = extract_space(Encoder.load(tiny("bert"), device="cpu"), TEXTS, unit="tokens")
+    assert whole.origin.precision == "float32" and "computed in" not in repr(whole)
+    scale = np.abs(whole[-1]).max()
+    difference = np.abs(space[-1] - whole[-1]).max() / scale
+    assert 0 < difference < (0.05 if dtype == "bfloat16" else 0.01)
+
+
+@pytest.mark.parametrize("to_folder", [False, True])
+def test_vectors_can_be_stored_in_half_the_bytes(to_folder: bool, tiny: Tiny, tmp_path: Path) -> None:
+    encoder = Encoder.load(tiny("bert"), device="cpu")
+    whole = extract_space(encoder, TEXTS, unit="mean")
+    half = extract_space(encoder, TEXTS, unit="mean", store_dtype="float16", to=tmp_path / "half" if to_folder else None)
+    assert (half.dtype, half.origin.precision) == (np.float16, "float32")
+    for layer in whole.layers:
+        np.testing.assert_array_equal(half[layer], whole[layer].astype(np.float16))
+    with pytest.raises(ValueError, match="store_dtype='bfloat16' must be float32 or float16"):
+        extract_space(encoder, TEXTS, store_dtype="bfloat16")
+
+
+def test_values_that_float16_does_not_hold_are_refused(tiny: Tiny, tmp_path: Path) -> None:
+    encoder = Encoder.load(tiny("bert"), device="cpu")
+    encoder.module.embeddings.LayerNorm.weight.data *= 1e6
+    with pytest.raises(EncoderError, match=r"layer 0 has values up to \d+, and float16 ends at 65504; keep the vectors as"):
+        extract_space(encoder, TEXTS, layers=0, store_dtype="float16", to=tmp_path / "space")
+    assert not (tmp_path / "space").exists()

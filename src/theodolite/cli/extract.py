@@ -22,6 +22,9 @@ def extract_command(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Hub id or folder of an encoder; demo for the one of [demo].")],
     to: Annotated[str, typer.Option("--to", metavar="FOLDER", help="Folder that gets the space.")],
     frequencies: Annotated[bool, typer.Option("--frequencies", help="Keep each token's or word's frequency in English.")] = False,
+    store_dtype: Annotated[
+        str, typer.Option(help="What the vectors are stored as: float32, or float16 for half the size.", metavar="NAME")
+    ] = "float32",
     overwrite: opt.Overwrite = False,
     **_reading: Any,
 ) -> None:

@@ -72,7 +72,7 @@ READING: dict[str, Any] = {
     "specials": _option(bool, "", "Count special tokens among the tokens.", "--specials"),
     "batch_size": _option(int | None, "N", "Texts per batch; chosen by length by default.", min=1),
     "device": _option(str, "NAME", "auto, cpu, cuda, cuda:1, mps."),
-    "dtype": _option(str, "NAME", "float32, bfloat16 or float16."),
+    "dtype": _option(str, "NAME", "What the encoder computes in: float32, bfloat16 or float16."),
     "max_length": _option(int | None, "N", "Number of tokens that a text is cut to.", min=1),
     "revision": _option(str | None, "NAME", "Revision of the model on the Hub."),
     "trust_remote_code": _option(bool, "", "Run code that comes with the model.", "--trust-remote-code"),

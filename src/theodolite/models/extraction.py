@@ -17,6 +17,7 @@ from theodolite.core.options import option
 from theodolite.core.rows import current_versions
 from theodolite.models.batches import BatchSize, Progress, Reading
 from theodolite.models.encoder import INSTALL, Encoder
+from theodolite.models.location import EncoderError
 from theodolite.models.tokens import Ints
 from theodolite.spaces.space import Origin, Space
 from theodolite.tasks.examples import Examples
@@ -24,6 +25,7 @@ from theodolite.tasks.task import TEXT_UNIT, Unit
 
 # Vectors written between two syncs, and so the most that a killed extraction loses.
 PART_BYTES = 64 * 2**20
+STORED = ("float32", "float16")
 _UNKNOWN = Origin()
 
 Columns = dict[str, Sequence[Any]]
@@ -41,6 +43,7 @@ def extract_space(
     to: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     frequencies: bool = False,
+    store_dtype: str = "float32",
     origin: Origin = _UNKNOWN,
     progress: Progress | None = None,
 ) -> Space:
@@ -70,6 +73,8 @@ def extract_space(
         Whether a space in that folder may be replaced.
     frequencies
         Whether to add a column of word frequencies (Zipf scale); for units "tokens" and "words".
+    store_dtype
+        What the vectors are kept as, whatever the encoder computes in: "float32", or "float16" for half the size.
     origin
         What the encoder cannot know, such as its state; fields that are empty are filled in.
     progress
@@ -92,21 +97,24 @@ def extract_space(
     Raises
     ------
     EncoderError
-        A fifth of the tokens is unknown to the tokenizer, or a layer gives values that are not finite numbers.
+        A fifth of the tokens is unknown to the tokenizer, or a layer gives values that are not finite numbers, or too large for
+        `store_dtype`.
     """
+    if store_dtype not in STORED:
+        raise ValueError(f"{option('store_dtype', store_dtype)} must be {' or '.join(STORED)}")
     options: dict[str, Any] = {"unit": unit, "layers": layers, "specials": specials, "batch_size": batch_size}
     reading = Reading.of(encoder, texts, **options, allow_unknown=allow_unknown)
     columns = _columns(reading, frequencies)
     known: dict[str, Any] = {"model": encoder.name, "revision": encoder.revision, "pooling": unit, "versions": model_versions()}
     known |= {"task": reading.inputs.task, "split": reading.inputs.split}
-    known |= {"description": reading.description, "counts": reading.counts.to_dict()}
+    known |= {"description": reading.description, "counts": reading.counts.to_dict(), "precision": encoder.dtype}
     origin = replace(origin, **{name: getattr(origin, name) or value for name, value in known.items()})
     if to is not None:
-        return _to_folder(reading, to, columns, origin, overwrite=overwrite, progress=progress)
-    vectors = {layer: np.empty((reading.plan.n, reading.d), np.float32) for layer in reading.layers}
+        return _to_folder(reading, to, columns, origin, dtype=store_dtype, overwrite=overwrite, progress=progress)
+    vectors = {layer: np.empty((reading.plan.n, reading.d), store_dtype) for layer in reading.layers}
     for rows, blocks in reading.blocks(progress):
         for layer, block in blocks.items():
-            vectors[layer][rows] = block
+            vectors[layer][rows] = _as_stored(block, store_dtype, layer)
     return Space.of(vectors, rows=columns, origin=origin)
 
 
@@ -140,19 +148,38 @@ def zipf_frequencies(words: Iterable[str], *, language: str = "en") -> NDArray[n
     return np.array([frequencies[word] for word in words], dtype=np.float64)
 
 
+def _as_stored(block: NDArray[Any], dtype: str, layer: int) -> NDArray[Any]:
+    with np.errstate(over="ignore"):  # said better below
+        stored = block.astype(dtype, copy=False)
+    if not np.isfinite(stored).all():
+        largest = f"values up to {np.abs(block).max():.0f}, and {dtype} ends at {np.finfo(dtype).max:.0f}"
+        raise EncoderError(f"layer {layer} has {largest}; keep the vectors as {option('store_dtype', 'float32')}")
+    return stored
+
+
 def _to_folder(
-    reading: Reading, to: str | os.PathLike[str], columns: Columns, origin: Origin, *, overwrite: bool, progress: Progress | None
+    reading: Reading,
+    to: str | os.PathLike[str],
+    columns: Columns,
+    origin: Origin,
+    *,
+    dtype: str,
+    overwrite: bool,
+    progress: Progress | None,
 ) -> Space:
     from theodolite.spaces.store import SpaceWriter
 
     count, total = 0, sum(map(len, reading.batches))
-    shape: dict[str, Any] = {"layers": reading.layers, "n": reading.plan.n, "d": reading.d, "dtype": np.float32}
+    shape: dict[str, Any] = {"layers": reading.layers, "n": reading.plan.n, "d": reading.d, "dtype": dtype}
     about: dict[str, Any] = {"rows": columns, "origin": origin, "fingerprint": _fingerprint(reading)}
     with SpaceWriter(to, **shape, **about, overwrite=overwrite) as writer:
         for number, part in enumerate(_parts(reading)):
             if number not in writer.done:  # by an earlier call that was killed
                 encoded = [reading.encode(batch) for batch in part]
-                blocks = {layer: np.concatenate([blocks[layer] for _, blocks in encoded]) for layer in reading.layers}
+                blocks = {
+                    layer: _as_stored(np.concatenate([blocks[layer] for _, blocks in encoded]), dtype, layer)
+                    for layer in reading.layers
+                }
                 writer.write(number, np.concatenate([rows for rows, _ in encoded]), blocks)
             count += sum(map(len, part))
             if progress is not None:

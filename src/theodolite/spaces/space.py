@@ -48,6 +48,8 @@ class Origin:
         What the vectors are, if the unit alone does not say it.
     counts
         What the tokenizer made of the texts: numbers of tokens, unknown ones, cut texts and so on, by name.
+    precision
+        What the encoder computed in, such as `bfloat16`, whatever the vectors are stored as.
     """
 
     model: str = ""
@@ -60,6 +62,7 @@ class Origin:
     versions: str = ""
     description: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
+    precision: str = ""
 
 
 # The origin of vectors of which nothing is known.
@@ -190,7 +193,9 @@ class Space:
         texts = f"{',' if model else ' of'} {f'{origin.task} {origin.split}'.strip()}" if origin.task else ""
         unit = f"texts ({self.unit})" if self.unit not in _NOUNS else _NOUNS[self.unit]
         layers = f"layer{'s' if len(self.layers) > 1 else ''} {_layer_list(self.layers)}"
-        what = f" ({origin.description})" if origin.description else ""
+        computed = f"computed in {origin.precision}" if origin.precision not in ("", "float32") else ""
+        words = ", ".join(filter(None, [origin.description, computed]))
+        what = f" ({words})" if words else ""
         return f"Space{model}{f' ({state})' if state else ''}{texts}: {self.n:,} {unit} × {self.d}, {layers}{what}"
 
     @property

@@ -21,6 +21,7 @@ def extract(
     *,
     to: str | os.PathLike[str] | None = None,
     frequencies: bool = False,
+    store_dtype: str = "float32",
     overwrite: bool = False,
     progress: bool | Progress | None = None,
     **reading: Unpack[ReadingOptions],
@@ -39,6 +40,8 @@ def extract(
         Folder that gets the space; kept in memory without it.
     frequencies
         Whether to keep how common each token or word is in English (Zipf scale).
+    store_dtype
+        What the vectors are kept as: float32, or float16 for half the size. `dtype` is what the encoder computes in.
     overwrite
         Whether a space that is in the folder may be replaced.
     progress
@@ -66,6 +69,7 @@ def extract(
             options.load_encoder(model),
             texts_read,
             frequencies=frequencies,
+            store_dtype=store_dtype,
             to=to,
             overwrite=overwrite,
             **source.encoding_options(bars),

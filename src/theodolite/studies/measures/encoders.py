@@ -71,7 +71,7 @@ def _with_records(work: Work, tuning: TuneSettings, rows: list[Row]) -> list[Row
 
     task, recorder = tuning.declared, Recorder()
     dev = load_splits(tuning, work.sources.data_for(work.settings["task"])).dev
-    classifier = TunedClassifier.from_pretrained(work.folder / RUN / "model")
+    classifier = TunedClassifier.from_pretrained(work.folder / RUN / "model", device="auto")
     logits, X = classifier.logits(dev.texts, dev.second), classifier.vectors(dev.texts, dev.second)
     truth: Any = dev.unit_scores() if dev.labels is None else np.array(dev.label_ids(classifier.labels))
     answers = logits[:, 0] if dev.labels is None else logits.argmax(-1)
