@@ -236,13 +236,15 @@ class BlockMoments:
     norms: Doubles
 
     @classmethod
-    def of(cls, block: Floats) -> BlockMoments:
+    def of(cls, block: Floats, *, scatter_only: bool = False) -> BlockMoments:
         """Statistics of a block of rows, in the block's own precision as far as that is exact enough.
 
         Parameters
         ----------
         block
             At least one row.
+        scatter_only
+            Leave the sums of unit vectors nan, and overwrite the block: for callers who need the scatter of rows of their own.
         """
         norms = row_norms(block)
         longest = norms.max()
@@ -254,11 +256,17 @@ class BlockMoments:
             block = block.astype(np.float64)
         # The mean of a few rows is close enough to the mean of all: what remains is corrected through `offset`.
         shift = block[:: -(-len(block) // SUM_RUN)].mean(axis=0)
-        centred = block - shift
+        centred = np.subtract(block, shift, out=block if scatter_only else None)
         offset = column_sums(centred) / len(block)
+        mean = shift + offset
+        if scatter_only:  # a few rows that are subtracted from twice cost less than a (d, d) correction
+            centred -= offset.astype(centred.dtype)
+            offset = np.zeros_like(offset)
         products = centred.T @ centred
-        unit_sum, unit_squares = unit_sums(block, norms, out=centred)  # reuses memory that is no longer needed
-        return cls(shift + offset, offset, products, unit_sum, unit_squares, norms)
+        unit_sum = unit_squares = np.full(block.shape[1], np.nan)
+        if not scatter_only:
+            unit_sum, unit_squares = unit_sums(block, norms, out=centred)  # reuses memory that is no longer needed
+        return cls(mean, offset, products, unit_sum, unit_squares, norms)
 
 
 def merge_blocks(parts: Iterable[BlockMoments], d: int) -> Moments:
@@ -275,12 +283,15 @@ def merge_blocks(parts: Iterable[BlockMoments], d: int) -> Moments:
     group: list[BlockMoments] = []
     products = np.zeros((d, d))
     for part in parts:
-        products += part.products
+        if group:
+            products += part.products
+        else:
+            products = part.products.astype(np.float64)
         # Summed above; the rest of a block's statistics is small.
         group.append(replace(part, products=np.zeros((0, 0), part.products.dtype)))
         if len(group) == GROUP:
             total = _merge_group(total, group, products)
-            group, products = [], np.zeros((d, d))
+            group = []
     if group:
         total = _merge_group(total, group, products)
     if total is None:
@@ -377,7 +388,8 @@ def _merge_group(total: Moments | None, group: Sequence[BlockMoments], products:
     n = int(counts.sum())
     mean = counts @ means / n
     offsets = np.stack([part.offset for part in group]) * np.sqrt(counts)[:, None]
-    products -= offsets.T @ offsets
+    if offsets.any():
+        products -= offsets.T @ offsets
     if len(group) > 1:  # the mean of a single block has no spread
         spread = (means - mean) * np.sqrt(counts)[:, None]
         products += spread.T @ spread

@@ -20,8 +20,10 @@ from theodolite.repairs.directions import PAPER_DIRECTIONS, Removal, Which, lead
 # The cluster of each row of a block, from the number of its first row and the block.
 Assign: TypeAlias = Callable[[int, Floats], Indices]
 
-FOLD_ROWS = 4096  # rows of a cluster that are collected before they are added to its scatter, so that the product is efficient
-FOLD_BYTES = 128 * 2**20  # but not more than this for all clusters together
+# Rows of a cluster wait for each other, so that their products are efficient: until there are so many of them, or until all
+# waiting rows together are so large, and the largest cluster is added to its scatter.
+FOLD_ROWS = 4096
+FOLD_BYTES = 128 * 2**20
 
 
 class _Clusterwise(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
@@ -253,10 +255,13 @@ def _cluster_moments(data: Source, assign: Assign, k: int) -> Iterator[tuple[int
     """
     totals: dict[int, Moments] = {}
 
-    def moments_of_run(run: tuple[int, Floats, bool]) -> tuple[int, Moments]:
+    def moments_of_run(run: tuple[int, list[Floats], bool]) -> tuple[int, Moments]:
+        cluster, pieces, is_first = run
+        rows = np.concatenate(pieces)
         # A cluster's later runs are added to a scatter matrix, so they come as one, however few their rows are.
-        cluster, rows, is_first = run
-        return cluster, Moments.of(rows) if is_first else merge_blocks([BlockMoments.of(rows)], rows.shape[1])
+        if is_first and len(rows) <= data.d:
+            return cluster, Moments.of(rows)
+        return cluster, merge_blocks([BlockMoments.of(rows, scatter_only=True)], data.d)
 
     for cluster, moments in in_order(moments_of_run, _runs(data, assign, k), workers=available_cores()):
         totals[cluster] = totals[cluster] | moments if cluster in totals else moments
@@ -264,23 +269,26 @@ def _cluster_moments(data: Source, assign: Assign, k: int) -> Iterator[tuple[int
         yield cluster, totals.pop(cluster)  # not stored here any longer: the caller may free it
 
 
-def _runs(data: Source, assign: Assign, k: int) -> Iterator[tuple[int, Floats, bool]]:
-    """Runs of many rows of one cluster, and whether it is the cluster's first run, until all rows are out."""
-    # More than d rows, so that the first run of a large cluster is stored as a scatter matrix at once.
-    enough = max(min(FOLD_ROWS, FOLD_BYTES // (k * data.d * data.dtype.itemsize)), data.d + 1)
+def _runs(data: Source, assign: Assign, k: int) -> Iterator[tuple[int, list[Floats], bool]]:
+    """Runs of many rows of one cluster, in pieces, and whether it is the cluster's first run, until all rows are out."""
     waiting: list[list[Floats]] = [[] for _ in range(k)]
+    counts = np.zeros(k, np.int64)  # rows that wait
     started: set[int] = set()
+    most = FOLD_BYTES // (data.d * data.dtype.itemsize)
     for start, raw in data.raw_blocks():
         block = data.prepare(start, raw)
         for cluster, rows in _by_cluster(assign(start, block)):
             waiting[cluster].append(block[rows])
-            if sum(map(len, waiting[cluster])) >= enough:
-                yield cluster, np.concatenate(waiting[cluster]), cluster not in started
-                started.add(cluster)
-                waiting[cluster].clear()
+            counts[cluster] += len(rows)
+        # More than d rows, so that the first run of a large cluster is stored as a scatter matrix at once.
+        while counts.max() > data.d and (counts.max() >= FOLD_ROWS or counts.sum() > most):
+            cluster = int(counts.argmax())
+            yield cluster, waiting[cluster], cluster not in started
+            started.add(cluster)
+            waiting[cluster], counts[cluster] = [], 0
     for cluster, rest in enumerate(waiting):
         if rest:
-            yield cluster, np.concatenate(rest), cluster not in started
+            yield cluster, rest, cluster not in started
 
 
 def _integers(labels: Any) -> NDArray[np.int64]:
