@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
 import pytest
 
-from theodolite.probes.classifiers.grid_search import ALPHAS, HIDDEN, Search, grid, race_sizes, search_grid, stratified_folds
+from theodolite.probes.classifiers.grid_search import (
+    ALPHAS,
+    HIDDEN,
+    Folds,
+    Search,
+    _balanced_sample,
+    grid,
+    race_size,
+    search_grid,
+    stratified_folds,
+)
 from theodolite.probes.classifiers.networks import Network
 from theodolite.probes.labels import labelled
 
@@ -36,6 +48,17 @@ class FakeTrainer:
         return Network((np.array([[-1.0]]),), (np.array([quality]),), 1, True)
 
 
+class NoisyTrainer(FakeTrainer):
+    """The same with a quality for each fold, known by its training rows."""
+
+    def __init__(self, quality: dict[tuple[tuple[int, ...], float], Any], folds: Folds) -> None:
+        super().__init__(quality)
+        self.numbers = {rows.tobytes(): number for number, (rows, _) in enumerate(folds.parts)}
+
+    def __call__(self, jobs: Any) -> list[Network]:
+        return [self.network(self.quality[job.hidden, job.alpha][self.numbers[job.rows.tobytes()]]) for job in jobs]
+
+
 @pytest.fixture(scope="module")
 def ladder() -> tuple[Any, Any]:
     """Rows 0, 1/1000, ..., all but five of label 1, so that a quality is an accuracy; and their folds."""
@@ -43,46 +66,63 @@ def ladder() -> tuple[Any, Any]:
     return data, stratified_folds(data, 5)
 
 
-def test_the_race_finds_the_best_cell_of_the_grid_with_a_quarter_of_the_networks(ladder: tuple[Any, Any]) -> None:
+def test_the_race_finds_the_best_cell_with_a_tenth_of_the_networks(ladder: tuple[Any, Any]) -> None:
+    """Scores that are sums of the effects of both sizes and of the weight, with the best cell inside the grid."""
     cells = grid(HIDDEN, ALPHAS)
-    quality = np.random.default_rng(3).uniform(0.3, 0.9, len(cells))
+    quality = [
+        0.5 + 0.05 * np.log2(h1) - 0.03 * (np.log2(h2) - 6) ** 2 - 0.02 * (np.log10(alpha) + 2) ** 2 / 2
+        for (h1, h2), alpha in map(astuple, cells)
+    ]
     by_cell = {(cell.hidden, cell.alpha): q for cell, q in zip(cells, quality, strict=True)}
     full, short = FakeTrainer(by_cell), FakeTrainer(by_cell)
     complete, raced = (search_grid(*ladder, cells, train, seed=0, race=train is short) for train in (full, short))
-    assert complete.best == raced.best == int(quality.argmax())
+    assert complete.best == raced.best == int(np.argmax(quality))
     assert full.trained == 128 * 5
-    assert short.trained <= sum(race_sizes(128, 5)) < 128 * 5 / 4
+    assert short.trained <= race_size(cells, 5) == 60
     ran = ~np.isnan(raced.scores)
     assert raced.scores[ran] == pytest.approx(complete.scores[ran])
+    assert np.count_nonzero(ran.all(axis=1)) == 4
 
 
-def test_equals_run_once_in_a_race_and_the_first_wins(ladder: tuple[Any, Any]) -> None:
-    """The five first tries of eight weights, all alike: the first alone goes on to the other four folds."""
-    train = FakeTrainer(dict.fromkeys([((8,), alpha) for alpha in ALPHAS], 0.7))
-    search = search_grid(*ladder, grid(((8,),), ALPHAS), train, seed=0)
-    assert search.best == 0
-    assert train.trained == 5 + 4
+def test_the_race_chooses_as_well_as_the_full_grid_if_scores_are_noisy(ladder: tuple[Any, Any]) -> None:
+    """Noise as large as the effects: the choice is close to the best cell on average, and closer than the best of one fold."""
+    cells = grid(HIDDEN, ALPHAS)
+    true = np.array([0.5 + 0.01 * np.log2(cell.hidden[0]) + 0.005 * np.log10(cell.alpha) for cell in cells])
+    chosen = []
+    for seed in range(20):
+        scores = true[:, None] + np.random.default_rng(seed).normal(0, 0.01, (len(cells), 5))
+        train = NoisyTrainer(dict(zip([(cell.hidden, cell.alpha) for cell in cells], scores, strict=True)), ladder[1])
+        chosen.append([search_grid(*ladder, cells, train, seed=0).best, scores.mean(axis=1).argmax(), scores[:, 0].argmax()])
+    race, full, first_fold = true.max() - true[np.array(chosen)].mean(axis=0)
+    assert race == pytest.approx(full, abs=0.001)
+    assert race < first_fold
 
 
-def test_the_race_bisects_to_where_the_weight_matters(ladder: tuple[Any, Any]) -> None:
-    """Alike from 1e-7 to 1e-3, best at 1e-1: the three between 1e-7 and 1e-4, and 1e-4 and 1e-2, are never tried."""
-    quality = dict(zip([((8,), alpha) for alpha in ALPHAS], [0.7, 0.7, 0.7, 0.7, 0.7, 0.7, 0.9, 0.4], strict=True))
-    search = search_grid(*ladder, grid(((8,),), ALPHAS), FakeTrainer(quality), seed=0)
-    assert np.flatnonzero(~np.isnan(search.scores[:, 0])).tolist() == [0, 3, 5, 6, 7]
-    assert search.cells[search.best].alpha == pytest.approx(1e-1)
+def test_a_race_meets_every_value_of_the_grid_on_every_fold(ladder: tuple[Any, Any]) -> None:
+    cells = grid(HIDDEN, ALPHAS)
+    sample = _balanced_sample(cells, 5)
+    assert len(set(sample)) == len(sample) == 40
+    assert set(Counter((cells[i].alpha, fold) for i, fold in sample).values()) == {1}
+    for layer in (0, 1):
+        met = Counter((cells[i].hidden[layer], fold) for i, fold in sample)
+        assert set(met.values()) <= {1, 2, 3} and len(met) == 20
 
 
-def test_the_race_looks_closer_if_light_weights_differ(ladder: tuple[Any, Any]) -> None:
-    quality = dict(zip([((8,), alpha) for alpha in ALPHAS], [0.5, 0.5, 0.9, 0.7, 0.7, 0.7, 0.7, 0.7], strict=True))
-    search = search_grid(*ladder, grid(((8,),), ALPHAS), FakeTrainer(quality), seed=0)
-    assert np.flatnonzero(~np.isnan(search.scores[:, 0])).tolist() == [0, 1, 2, 3, 5, 6, 7]
-    assert search.cells[search.best].alpha == pytest.approx(1e-5)
+def test_a_small_grid_and_networks_of_other_depths_are_searched_too(ladder: tuple[Any, Any]) -> None:
+    small = grid(((8,), (8, 4)), (1e-3, 1e-1))
+    train = FakeTrainer({(cell.hidden, cell.alpha): 0.5 + 0.1 * len(cell.hidden) + cell.alpha for cell in small})
+    assert search_grid(*ladder, small, train, seed=0).best == 3
+    assert train.trained == 4 * 5  # no fewer would be enough for a race
+    mixed = grid(((), (8,), (16,), (8, 4), (16, 4)), ALPHAS)
+    train = FakeTrainer({(cell.hidden, cell.alpha): 0.5 + 0.1 * len(cell.hidden) + cell.alpha / 10 for cell in mixed})
+    best = mixed[search_grid(*ladder, mixed, train, seed=0).best]
+    assert (best.hidden, best.alpha) == ((8, 4), 1.0)
 
 
 def test_only_cells_that_ran_on_all_folds_can_win() -> None:
     cells = grid(((8,),), (1e-3, 1e-2))
     scores = np.array([[1.0, math.nan], [0.5, 0.5]])
-    assert Search(cells, scores, scores, scores).best == 1
+    assert Search(cells, scores, scores).best == 1
 
 
 def test_folds_hold_out_every_row_once_with_the_shares_of_the_classes() -> None:

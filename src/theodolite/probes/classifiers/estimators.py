@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
 from theodolite.core.vectors import Floats, Indices, Vectors
-from theodolite.probes.classifiers.grid_search import ALPHAS, HIDDEN, grid, race_sizes, search_grid, stratified_folds
+from theodolite.probes.classifiers.grid_search import ALPHAS, HIDDEN, Cell, grid, race_size, search_grid, stratified_folds
 from theodolite.probes.classifiers.networks import Backend, Count, Job, installed_backend, trainer
 from theodolite.probes.labels import labelled, require_match, single_precision
 
@@ -238,7 +238,8 @@ class ClassifierProbe(BaseClassifierProbe):
     initialisations
         Seeds from which the chosen cell is trained: `seed`, `seed` + 1, ...
     race
-        Whether to try the cells on one fold and only the best on the others; False tries all cells on all folds.
+        Whether to run a balanced sample of the cells on one fold each, and only the most promising cells on all folds; False runs
+        all cells on all folds.
     max_iter
         Epochs at most.
     backend
@@ -284,7 +285,7 @@ class ClassifierProbe(BaseClassifierProbe):
         data, cells = labelled(X, y), grid(self.hidden, self.alphas)
         folds = stratified_folds(data, self.folds, seed=self.seed)
         self.backend_ = installed_backend(self.backend)
-        count = self._counter(len(cells), len(folds.parts))
+        count = self._counter(cells, len(folds.parts))
         train = trainer(data, backend=self.backend_, max_iter=self.max_iter, device=self.device, progress=count)
         self.search_ = search_grid(data, folds, cells, train, seed=self.seed, race=self.race)
         best = self.search_.best
@@ -317,12 +318,13 @@ class ClassifierProbe(BaseClassifierProbe):
     def _predictions(self, rows: Floats) -> Iterator[NDArray[Any]]:
         return (np.asarray(self.classes_[network.predict(rows)]) for network in self.networks_)
 
-    def _counter(self, n_cells: int, n_folds: int) -> Count | None:
+    def _counter(self, cells: Sequence[Cell], n_folds: int) -> Count | None:
         """Counts finished networks for the caller's progress; the total is an estimate, since a race may be shorter."""
         progress = self.progress
         if progress is None:
             return None
-        total = self.initialisations + (sum(race_sizes(n_cells, n_folds)) if self.race else n_cells * n_folds)
+        in_full = len(cells) * n_folds
+        total = self.initialisations + (min(race_size(cells, n_folds), in_full) if self.race else in_full)
         n_finished = 0
 
         def count(more: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -20,8 +20,7 @@ from theodolite.probes.labels import Labelled
 HIDDEN = tuple((first, second) for first in (32, 64, 128, 256) for second in (32, 64, 128, 256))
 ALPHAS = tuple(10.0**power for power in range(-7, 1))
 
-_FINALISTS = 8  # cells that go on to the second fold; half of them to the third, and so on
-_ALIKE = 0.01  # two probes that differ on no larger share of the held-out rows are taken for one
+_FINALISTS = 4  # cells of a race that run on all folds
 
 # Trains networks on the rows of one data set.
 Train: TypeAlias = Callable[[Sequence[Job]], list[Network]]
@@ -89,15 +88,12 @@ class Search:
         The grid.
     scores
         Accuracies.
-    likelihoods
-        Mean log-probabilities of the held-out labels, with which a race breaks ties.
     epochs
         Passes over the rows.
     """
 
     cells: tuple[Cell, ...]
     scores: NDArray[np.float64]
-    likelihoods: NDArray[np.float64]
     epochs: NDArray[np.float64]
 
     @property
@@ -128,11 +124,12 @@ def grid(hidden: Sequence[Sequence[int]], alphas: Sequence[float]) -> tuple[Cell
 
 
 def search_grid(data: Labelled, folds: Folds, cells: tuple[Cell, ...], train: Train, *, seed: int, race: bool = True) -> Search:
-    """Cells on held-out folds: all on the first one, the best eight on the second, then four, then two.
+    """Cells on held-out folds: all of them, or, in a race, only those that a balanced sample of the grid shows to be good.
 
-    On the first fold the L2 weights of an architecture are bisected: between two that are right on the same held-out rows, up
-    to 1 %, none is tried, and only the best of such equals goes on. Weights of 1e-7 to 1e-3 are often equals: without this
-    they would fill the final with copies of one probe.
+    A race first runs a few cells on one fold each, chosen so that every size of a layer, every L2 weight and every fold meet
+    equally often. The effects of sizes, weight and fold, added up, then predict the score of every cell, and the best of them run
+    on all folds. One fold for all cells would be cheaper still, but the best of 128 cells on a fifth of the rows is mostly the
+    luckiest one: an effect is the mean of many networks on all rows.
 
     Parameters
     ----------
@@ -145,90 +142,82 @@ def search_grid(data: Labelled, folds: Folds, cells: tuple[Cell, ...], train: Tr
     race
         False tries every cell on every fold.
     """
-    search = Search(cells, *(np.full((len(cells), len(folds.parts)), np.nan) for _ in range(3)))
-    if race:
-        racing = _distinct(cells, _first_fold(search, data, folds, train, seed))
-        for fold, at_most in enumerate(race_sizes(len(cells), len(folds.parts))[1:], start=1):
-            # The best on the folds so far, in grid order; of equals those that are surer of what is right.
-            scores, likelihoods = (table[:, :fold].mean(axis=1) for table in (search.scores, search.likelihoods))
-            racing = sorted(sorted(racing, key=lambda i: (-scores[i], -likelihoods[i]))[:at_most])
-            _run(search, data, folds, [(i, fold) for i in racing], train, seed=seed)
-        return search
+    n_folds = len(folds.parts)
+    search = Search(cells, *(np.full((len(cells), n_folds), np.nan) for _ in range(2)))
+    finalists = list(range(len(cells)))
+    if race and race_size(cells, n_folds) < len(cells) * n_folds:
+        sample = _balanced_sample(cells, n_folds)
+        _run(search, data, folds, sample, train, seed=seed)
+        predicted = _predicted_scores(search, sample)
+        finalists = sorted(sorted(finalists, key=lambda i: -predicted[i])[:_FINALISTS])
     # One architecture at a time trains as one model, and the networks of the whole grid need not be in memory.
-    for hidden in dict.fromkeys(cell.hidden for cell in cells):
-        same = [i for i, cell in enumerate(cells) if cell.hidden == hidden]
-        _run(search, data, folds, [(i, fold) for fold in range(len(folds.parts)) for i in same], train, seed=seed)
+    for hidden in dict.fromkeys(cells[i].hidden for i in finalists):
+        same = [i for i in finalists if cells[i].hidden == hidden]
+        left = [(i, fold) for fold in range(n_folds) for i in same if np.isnan(search.scores[i, fold])]
+        _run(search, data, folds, left, train, seed=seed)
     return search
 
 
-def race_sizes(n_cells: int, n_folds: int) -> list[int]:
-    """How many cells at most run on each fold of a race.
+def race_size(cells: Sequence[Cell], n_folds: int) -> int:
+    """How many networks a race trains at most.
 
     Parameters
     ----------
-    n_cells, n_folds
-        Sizes of the grid and of the cross-validation.
+    cells
+        The grid.
+    n_folds
+        Size of the cross-validation.
     """
-    return [n_cells, *(min(n_cells, max(2, _FINALISTS >> i)) for i in range(n_folds - 1))]
+    return n_folds * (_sample_size(cells) + _FINALISTS)
 
 
-def _run(
-    search: Search, data: Labelled, folds: Folds, runs: Sequence[tuple[int, int]], train: Train, *, seed: int
-) -> list[NDArray[np.bool_]]:
-    """Train each (cell, fold) and store its results in the search; returns which held-out rows each has right."""
-    cells = [search.cells[i] for i, _ in runs]
-    parts = [folds.parts[fold] for _, fold in runs]
-    networks = train([Job(cell.hidden, cell.alpha, seed, rows) for cell, (rows, _) in zip(cells, parts, strict=True)])
-    right = []
-    for run, network, (_, rows) in zip(runs, networks, parts, strict=True):
-        logs, codes = network.log_probabilities(data.X[rows]), data.codes[rows]
-        right.append(logs.argmax(axis=1) == codes)
-        search.scores[run], search.epochs[run] = right[-1].mean(), network.epochs
-        search.likelihoods[run] = np.take_along_axis(logs, codes[:, None], axis=1).mean()
-    return right
+def _sample_size(cells: Sequence[Cell]) -> int:
+    """Cells per fold: as many as the most varied setting has values, so that each value can meet each fold."""
+    return max(len(set(column)) for column in itertools.zip_longest(*map(_settings, cells)))
 
 
-def _first_fold(search: Search, data: Labelled, folds: Folds, train: Train, seed: int) -> dict[int, NDArray[np.bool_]]:
-    """Which held-out rows of the first fold each cell that was tried has right."""
-    right: dict[int, NDArray[np.bool_]] = {}
-    # The cells of each architecture, by rising L2 weight.
-    order = sorted(range(len(search.cells)), key=lambda i: (search.cells[i].hidden, search.cells[i].alpha))
-    paths = [list(path) for _, path in itertools.groupby(order, key=lambda i: search.cells[i].hidden)]
-    to_try = sorted({path[at] for path in paths for at in _first_tries(len(path))})
-    while to_try:
-        right.update(zip(to_try, _run(search, data, folds, [(i, 0) for i in to_try], train, seed=seed), strict=True))
-        to_try = sorted(itertools.chain.from_iterable(_between(path, right) for path in paths))
-    return right
+def _settings(cell: Cell) -> tuple[float, ...]:
+    return (cell.alpha, len(cell.hidden), *cell.hidden)
 
 
-def _first_tries(length: int) -> Iterator[int]:
-    """Both ends of a path, its middle, and the middles from there to the strong end, where weights matter: trained as one."""
-    yield 0
-    at = (length - 1) // 2
-    while at < length - 1:
-        yield at
-        at = (at + length) // 2
-    yield length - 1
+def _indicators(cells: Sequence[Cell]) -> NDArray[np.float64]:
+    """(cells, values): 1 if the cell has the value of a setting (L2 weight, number of layers, size of each layer)."""
+    columns = itertools.zip_longest(*map(_settings, cells))  # None for the size of a layer that a network does not have
+    return np.hstack([np.equal.outer(column, tuple(dict.fromkeys(column))) for column in columns]).astype(np.float64)
 
 
-def _between(path: Sequence[int], right: dict[int, NDArray[np.bool_]]) -> list[int]:
-    """The middle of every stretch of untried cells whose two ends are not alike."""
-    tried = [at for at, i in enumerate(path) if i in right]
-    return [
-        path[(low + high) // 2]
-        for low, high in itertools.pairwise(tried)
-        if high - low > 1 and not _alike(right[path[low]], right[path[high]])
-    ]
+def _balanced_sample(cells: Sequence[Cell], n_folds: int) -> list[tuple[int, int]]:
+    """(cell, fold) to run first: one by one, the run whose values and pairs of values have been taken least; ties by order."""
+    values = np.hstack([np.repeat(_indicators(cells), n_folds, axis=0), np.tile(np.eye(n_folds), (len(cells), 1))])
+    values /= np.sqrt(values.mean(axis=0))  # of eight values, each is to be taken half as often as of four
+    taken = np.zeros((values.shape[1], values.shape[1]))  # how often two values met; on the diagonal, how often one was taken
+    cost = np.zeros(len(values))
+    sample = []
+    for _ in range(n_folds * _sample_size(cells)):
+        run = int(cost.argmin())
+        cell = run // n_folds
+        sample.append((cell, run % n_folds))
+        taken += np.outer(values[run], values[run])
+        cost = np.einsum("ij,ij->i", values @ taken, values)
+        for tried, fold in sample:
+            cost[tried * n_folds + fold] = np.inf
+    return sample
 
 
-def _distinct(cells: Sequence[Cell], right: dict[int, NDArray[np.bool_]]) -> list[int]:
-    """The tried cells without those that are like a better one of their architecture; the first of equals stays."""
-    distinct: list[int] = []
-    for i in sorted(right, key=lambda i: (-right[i].sum(), i)):
-        if not any(cells[i].hidden == cells[j].hidden and _alike(right[i], right[j]) for j in distinct):
-            distinct.append(i)
-    return sorted(distinct)
+def _predicted_scores(search: Search, sample: Sequence[tuple[int, int]]) -> NDArray[np.float64]:
+    """The score of every cell as a sum of effects, fitted to those that ran by least squares with a ridge of one run."""
+    indicators, folds = _indicators(search.cells), np.eye(search.scores.shape[1])
+    design = np.array([np.r_[indicators[cell], folds[fold]] for cell, fold in sample])
+    scores = np.array([search.scores[run] for run in sample])
+    system = design.T @ design + np.eye(design.shape[1])
+    effects = np.linalg.solve(system, design.T @ (scores - scores.mean()))
+    return np.asarray(indicators @ effects[: indicators.shape[1]])
 
 
-def _alike(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> bool:
-    return bool(np.mean(first != second) <= _ALIKE)
+def _run(search: Search, data: Labelled, folds: Folds, runs: Sequence[tuple[int, int]], train: Train, *, seed: int) -> None:
+    """Train each (cell, fold) and store its results in the search."""
+    jobs = [Job(search.cells[i].hidden, search.cells[i].alpha, seed, folds.parts[fold][0]) for i, fold in runs]
+    for (i, fold), network in zip(runs, train(jobs), strict=True):
+        held_out = folds.parts[fold][1]
+        search.scores[i, fold] = np.mean(network.predict(data.X[held_out]) == data.codes[held_out])
+        search.epochs[i, fold] = network.epochs
