@@ -22,6 +22,8 @@ def extract_command(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Hub id or folder of an encoder; demo for the one of [demo].")],
     to: Annotated[str, typer.Option("--to", metavar="FOLDER", help="Folder that gets the space.")],
     frequencies: Annotated[bool, typer.Option("--frequencies", help="Keep each token's or word's frequency in English.")] = False,
+    workers: opt.Workers = None,
+    engine: opt.Engine = None,
     overwrite: opt.Overwrite = False,
     **_reading: Any,
 ) -> None:
