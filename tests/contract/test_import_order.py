@@ -47,8 +47,8 @@ LIGHT_IN = {
 }
 CORE_MAY_USE = {"numpy", "scipy", "threadpoolctl"}
 CORE_EXCEPTIONS = {
+    "core/engines.py": {"joblib", "dask", "distributed"},
     "core/frames.py": {"pyarrow"},
-    "core/parallel.py": {"joblib"},
     "core/pictures.py": {"pyarrow"},
     "core/result.py": {"pandas", "pyarrow"},
     "core/rows.py": {"pyarrow"},

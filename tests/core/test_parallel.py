@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from theodolite.core import parallel
-from theodolite.core.parallel import available_cores, in_order, in_parallel, in_threads, map_blocks
+from theodolite.core.parallel import available_cores, in_order, in_threads, map_blocks
 from theodolite.core.vectors import source
 
 X = np.arange(200_000 * 8, dtype=np.float64).reshape(-1, 8)
@@ -68,34 +68,3 @@ def test_in_threads_returns_all_results_in_order(cores: int, monkeypatch: pytest
     monkeypatch.setattr(parallel, "available_cores", lambda: cores)
     assert in_threads(lambda number: number + 1, range(100)) == list(range(1, 101))
     assert in_threads(str, []) == []
-
-
-@pytest.mark.parametrize("n_jobs", [None, 1, 3])
-@pytest.mark.parametrize("short", [-1.0, 60.0])
-def test_in_parallel_returns_all_results_in_order(n_jobs: int | None, short: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a limit of -1 s every task goes to joblib, with 60 s none does."""
-    monkeypatch.setattr(parallel, "SHORT", short)
-    steps: list[tuple[int, int]] = []
-    results = in_parallel(lambda number: number**2, range(40), n_jobs=n_jobs, progress=lambda *step: steps.append(step))
-    assert results == [number**2 for number in range(40)]
-    assert steps == [(number, 40) for number in range(1, 41)]
-    assert in_parallel(str, []) == []
-
-
-def test_in_parallel_can_be_cancelled_by_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "SHORT", -1.0)
-    finished: list[int] = []
-
-    def stop_at_three(count: int, _total: int) -> None:
-        if count == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        in_parallel(finished.append, range(10_000), n_jobs=2, progress=stop_at_three)
-    assert len(finished) < 10_000
-
-
-def test_in_parallel_passes_on_the_error_of_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "SHORT", -1.0)
-    with pytest.raises(ZeroDivisionError):
-        in_parallel(lambda number: 1 // (number - 30), range(100), n_jobs=2)

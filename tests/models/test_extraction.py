@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,8 +19,10 @@ import pytest
 pytest.importorskip("torch", reason="the extra `models` is not installed")
 pytest.importorskip("transformers", reason="the extra `models` is not installed")
 
+from theodolite.core.engines import chosen_engine
 from theodolite.core.files import read_json
 from theodolite.models import extraction
+from theodolite.models.batches import Reading
 from theodolite.models.encoder import Encoder
 from theodolite.models.extraction import extract_space, zipf_frequencies
 from theodolite.models.location import EncoderError, demo_folder
@@ -211,3 +214,33 @@ def test_values_that_float16_does_not_hold_are_refused(tiny: Tiny, tmp_path: Pat
     with pytest.raises(EncoderError, match=r"layer 0 has values up to \d+, and float16 ends at 65504; keep the vectors as"):
         extract_space(encoder, TEXTS, layers=0, store_dtype="float16", to=tmp_path / "space")
     assert not (tmp_path / "space").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", ["tokens", "mean", "words"])
+def test_workers_with_a_model_each_make_the_same_vectors(
+    unit: Any, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_parts(monkeypatch)
+    encoder, counts = Encoder.load(tiny("bert")), []
+    options: dict[str, Any] = {"unit": unit, "batch_size": 4, "to": tmp_path / "there"}
+    with chosen_engine(workers=2):
+        there = extract_space(encoder, TEXTS, progress=lambda *count: counts.append(count), **options)
+    here = extract_space(encoder, TEXTS, unit=unit, batch_size=4)
+    assert len(counts) > 2 and counts[-1] == (len(TEXTS), len(TEXTS))
+    for layer in here.layers:
+        np.testing.assert_array_equal(there[layer], here[layer])
+    assert {name: list(column) for name, column in there.rows.items()} == {
+        name: list(column) for name, column in here.rows.items()
+    }
+
+
+def test_a_part_for_a_worker_has_only_its_own_texts(tiny: Tiny) -> None:
+    encoder = Encoder.load(tiny("bert"))
+    reading = Reading.of(encoder, TEXTS, unit="tokens", batch_size=4)
+    part, rows = reading.without_encoder(reading.batches[2:4])
+    assert len(part.inputs.texts) == 8 and part.encoder is None
+    found, blocks = replace(part, encoder=encoder).encode_all(part.batches)
+    expected, whole = reading.encode_all(reading.batches[2:4])
+    np.testing.assert_array_equal(rows[found], expected)
+    np.testing.assert_array_equal(blocks[2], whole[2])

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from theodolite.core.engines import chosen_engine
 from theodolite.core.rows import Row
 from theodolite.studies.runner import StepReport, run_steps
 from theodolite.studies.steps import Action, Sources, Step, Store
@@ -41,8 +42,9 @@ def chain(first="a", last="c"):
     return [a, b, Step(COUNT, {"name": last}, {"one": b, "two": other})]
 
 
-def run(plan, folder, **how):
-    return run_steps(plan, Store(folder), Sources(), **how)
+def run(plan, folder, *, workers=None, **how):
+    with chosen_engine(workers):
+        return run_steps(plan, Store(folder), Sources(), **how)
 
 
 def test_needs_come_first_and_each_step_once(tmp_path):
@@ -80,22 +82,17 @@ def test_a_failed_step_stops_only_what_needs_it(tmp_path):
     assert not Store(tmp_path).has(bad)
 
 
-@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_a_failed_step_stops_what_needs_it_through_others(tmp_path, jobs):
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_failed_step_stops_what_needs_it_through_others(tmp_path, workers):
     bad = Step(FAIL, {"name": "bad"})
     child = Step(COUNT, {"name": "child"}, {"under": bad})
     grandchild = Step(COUNT, {"name": "grandchild"}, {"under": child})
     great = Step(COUNT, {"name": "great-grandchild"}, {"under": grandchild, "other": Step(COUNT, {"name": "sound"})})
-    outcome = run([great], tmp_path, jobs=jobs)
+    outcome = run([great], tmp_path, workers=workers)
     assert [step.settings["name"] for step in outcome.failed] == ["bad"]
     assert outcome.blocked == [child, grandchild, great]
     assert [step.settings["name"] for step in outcome.done] == ["sound"]
     assert not any(map(Store(tmp_path).has, (bad, child, grandchild, great)))
-
-
-def test_jobs_must_be_at_least_one(tmp_path):
-    with pytest.raises(ValueError, match="jobs=0"):
-        run(chain(), tmp_path, jobs=0)
 
 
 PROGRAM = """
@@ -205,7 +202,7 @@ def test_a_watcher_hears_how_a_run_goes_on(tmp_path):
 def test_steps_in_processes_are_watched_too(tmp_path):
     watcher = Watcher()
     plan = chain()
-    outcome = run(plan, tmp_path, jobs=2, watcher=watcher)
+    outcome = run(plan, tmp_path, workers=2, watcher=watcher)
     assert {step.settings["name"] for step in outcome.done} == {"a", "b", "other", "c"}
     assert [event[0] for event in watcher.events] == ["ends"] * 4 and watcher.events[-1][2] == 0
     assert Store(tmp_path).rows(plan[-1])[0].setting == "c b other"

@@ -276,7 +276,7 @@ def test_steps_in_parallel_give_the_same_rows(rp21, study_bert, releases, tmp_pa
         return row.metric, row.setting, row.state, row.layer, row.label, row.task, row.step
 
     alone = {key(row): row.value for row in run("rp21", study_bert, releases, rp21, dry_run=True)}
-    together = {key(row): row.value for row in run("rp21", study_bert, releases, tmp_path / "two", jobs=2)}
+    together = {key(row): row.value for row in run("rp21", study_bert, releases, tmp_path / "two", workers=2)}
     assert alone == {name: pytest.approx(value, rel=1e-4, abs=1e-6, nan_ok=True) for name, value in together.items()}
 
 
@@ -400,8 +400,8 @@ def test_errors_name_the_value_and_the_way_out(study_bert, releases, pairs, tmp_
         plan(tasks=[clash])
     with pytest.raises(FileNotFoundError, match=r"there is no run of rp21 in .*to="):
         study("rp21").check(tmp_path / "nothing")
-    with pytest.raises(ValueError, match="jobs=0"):
-        study("rp21").run(study_bert, data=releases, jobs=0, to=tmp_path / "x")
+    with pytest.raises(ValueError, match="workers=0"):
+        study("rp21").run(study_bert, data=releases, workers=0, to=tmp_path / "x")
 
 
 class Terminal(io.StringIO):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
@@ -19,10 +20,10 @@ import numpy as np
 from theodolite.advice.changes import Change, compression_grid, fit_all, repair_grid, source_of
 from theodolite.advice.folds import grouped_folds, resample_counts
 from theodolite.advice.signals import Signal, Transform
+from theodolite.core.engines import in_parallel
 from theodolite.core.intervals import Interval, percentile_interval
 from theodolite.core.moments import Doubles, Moments
 from theodolite.core.options import option
-from theodolite.core.parallel import in_parallel
 from theodolite.core.sampling import sample_rows
 from theodolite.core.vectors import Indices, Source
 
@@ -264,9 +265,9 @@ class _Run:
                     self.evidence |= {(change, folds, fold): numbers[self.items[fold]] for fold in folds}
 
         if self.signal.refits:
-            in_parallel(refit, excluded)
+            deque(in_parallel(refit, excluded, shared_memory=True), maxlen=0)
         else:
-            in_parallel(fit_once, list(shared.values()))
+            deque(in_parallel(fit_once, list(shared.values()), shared_memory=True), maxlen=0)
 
     @cached_property
     def documents(self) -> Source:

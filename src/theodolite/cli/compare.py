@@ -33,6 +33,8 @@ def compare_command(
         typer.Option(help="Half-samples for 95 % intervals; 40 for vectors, 0 for layers by default.", min=0, metavar="N"),
     ] = None,
     cache: opt.Cache = True,
+    workers: opt.Workers = None,
+    engine: opt.Engine = None,
     as_json: opt.AsJson = False,
     output: opt.Output = None,
     report: opt.Report = None,

@@ -25,6 +25,8 @@ def extract_command(
     store_dtype: Annotated[
         str, typer.Option(help="What the vectors are stored as: float32, or float16 for half the size.", metavar="NAME")
     ] = "float32",
+    workers: opt.Workers = None,
+    engine: opt.Engine = None,
     overwrite: opt.Overwrite = False,
     **_reading: Any,
 ) -> None:

@@ -21,6 +21,13 @@ Metrics = Annotated[
 Sample = Annotated[int, typer.Option(help="Number of rows for metrics that compare rows with rows.", min=2, metavar="N")]
 Seed = Annotated[int, typer.Option(help="Seed of everything that is random.", metavar="N")]
 Cache = Annotated[bool, typer.Option("--cache/--no-cache", help="Keep a file's moments in the cache, and use them.")]
+Workers = Annotated[
+    int | None,
+    typer.Option(help="Number of workers on this machine; see docs/engines.md.", min=1, metavar="N", show_default=False),
+]
+Engine = Annotated[
+    str | None, typer.Option(help="Run on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786.", metavar="ADDRESS")
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what exists already.")]
 
 Model = Annotated[

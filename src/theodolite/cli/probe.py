@@ -73,7 +73,8 @@ def probe_command(
     budget: Annotated[
         float | None, typer.Option(help="Time per layer; then clusters are counted between bounds.", min=0.0, metavar="SECONDS")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Number of threads; all cores by default.", metavar="N")] = None,
+    workers: opt.Workers = None,
+    engine: opt.Engine = None,
     seed: opt.Seed = 0,
     split: Annotated[str | None, typer.Option(help="Split to fit on; train by default.", metavar="NAME")] = None,
     as_json: opt.AsJson = False,

@@ -62,6 +62,8 @@ def fit_command(
     ] = None,
     seed: opt.Seed = 0,
     layers: Layers = "last",
+    workers: opt.Workers = None,
+    engine: opt.Engine = None,
     overwrite: opt.Overwrite = False,
     **_reading: Any,
 ) -> None:

@@ -92,7 +92,8 @@ def run_command(
         ),
     ] = None,
     to: Run = None,
-    jobs: Annotated[int, typer.Option(help="Steps at a time, each in a process of its own.", min=1, metavar="N")] = 1,
+    workers: opt.Workers = None,
+    engine: opt.Engine = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print which steps are done and which are missing, and exit.")
     ] = False,
@@ -108,7 +109,7 @@ def run_command(
     \b
     Examples:
       theodolite study run rp21 -m bert-base-uncased -m roberta-base
-      theodolite study run il23 -m ./my-encoder --data ./data --seeds 0,1,2 --jobs 2
+      theodolite study run il23 -m ./my-encoder --data ./data --seeds 0,1,2 --workers 2
       theodolite study run zs22 -m ./my-encoder --data ./data --task pos --quick
       theodolite study run rp21 -m demo --data ./data --set tuning.epochs=1
       theodolite study run il23 -m ./my-encoder --own train=a.csv --own dev=b.csv --kind classification
@@ -118,7 +119,7 @@ def run_command(
     chosen = study(name)
     typed = opt.typed_options(context, "name", "models", "as_json")
     if dry_run:
-        options = {key: value for key, value in typed.items() if key not in ("dry_run", "jobs", "text")}
+        options = {key: value for key, value in typed.items() if key not in ("dry_run", "workers", "engine", "text")}
         say(str(chosen.plan(models, **options)))
         return
     result = chosen.run(models, **typed)

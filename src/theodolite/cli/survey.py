@@ -15,7 +15,8 @@ from theodolite.cli.output import CHECK_FAILED, Output, console, guarded
 def survey_command(
     context: typer.Context,
     paths: Annotated[
-        list[str] | None, typer.Argument(help="Files, folders of shards, spaces, or URLs.", metavar="PATH", show_default=False)
+        list[str] | None,
+        typer.Argument(help="Files, folders of shards, quoted patterns, spaces, URLs.", metavar="PATH", show_default=False),
     ] = None,
     model: opt.Model = None,
     metrics: opt.Metrics = None,
@@ -28,6 +29,8 @@ def survey_command(
         typer.Option("--store/--no-store", help="Keep an encoder's vectors (--no-store streams, and encodes twice for I(W))."),
     ] = True,
     cache: opt.Cache = True,
+    workers: opt.Workers = None,
+    engine: opt.Engine = None,
     as_json: opt.AsJson = False,
     output: opt.Output = None,
     report: opt.Report = None,
@@ -46,6 +49,7 @@ def survey_command(
       theodolite survey vectors.npy
       theodolite survey table.parquet --columns embedding --bootstrap 200
       theodolite survey layer-*.npy --metrics iso_score,mean_cosine --json
+      theodolite survey "s3://bucket/shards/*.npy" --engine tcp://10.0.0.1:8786
       theodolite survey -m bert-base-uncased --task stsb --unit tokens --no-store
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.core.result import Result

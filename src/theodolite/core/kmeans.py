@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from theodolite.core.engines import map_shards, merge_tree, take_rows
 from theodolite.core.moments import Doubles, centred
 from theodolite.core.parallel import map_blocks
 from theodolite.core.sampling import RowSample, sample_rows
@@ -112,13 +114,16 @@ def nearest_centroids(rows: Floats, centroids: Doubles) -> Indices:
 
 
 class _Part(NamedTuple):
-    """What one block adds to its clusters; coordinates are relative to the shift."""
+    """What some rows add to their clusters; coordinates are relative to the shift."""
 
     counts: NDArray[np.int64]
-    sums: Floats
+    sums: Doubles
     squares: float
-    farthest: Floats
-    distance: float
+    farthest: list[tuple[float, Floats]]  # (squared distance, row): candidates for clusters that lost their rows
+
+    def merged(self, other: _Part) -> _Part:
+        far = sorted([*self.farthest, *other.farthest], key=lambda item: -item[0])[: len(self.counts)]
+        return _Part(self.counts + other.counts, self.sums + other.sums, self.squares + other.squares, far)
 
 
 def _lloyd(data: Source, shift: Doubles | None, centres: Doubles, *, passes: int) -> Clusters:
@@ -135,20 +140,15 @@ def _lloyd(data: Source, shift: Doubles | None, centres: Doubles, *, passes: int
 
 def _iterate(data: Source, shift: Doubles | None, centres: Doubles) -> tuple[Clusters, bool]:
     """One pass: assign every row, move the centres to the means. Also whether an empty cluster got a new centre."""
-    counts = np.zeros(len(centres), np.int64)
-    sums = np.zeros(centres.shape)
-    squares = 0.0
-    far: list[tuple[float, Floats]] = []
     rounded = centres.astype(data.dtype)
 
     def work(_: int, block: Floats) -> _Part:
         return _assign(block if shift is None else centred(block, shift), rounded)
 
-    for part in map_blocks(work, data):  # in order, so that the sums do not depend on the number of threads
-        counts += part.counts
-        sums += part.sums
-        squares += part.squares
-        far = sorted([*far, (part.distance, part.farthest)], key=lambda item: -item[0])[: len(centres)]
+    def piece(rows: Source) -> _Part:
+        return reduce(_Part.merged, map_blocks(work, rows))  # in order: the sums do not depend on the number of threads
+
+    counts, sums, squares, far = merge_tree(map_shards(piece, data), _Part.merged)
     has_rows = counts > 0
     means = centres.copy()
     means[has_rows] = sums[has_rows] / counts[has_rows, None]
@@ -173,9 +173,9 @@ def _assign(rows: Floats, centres: Floats) -> _Part:
     squares = np.einsum("ij,ij->i", rows, rows)
     distance = squares - 2 * best
     farthest = int(distance.argmax())
-    counts, sums = np.bincount(labels, minlength=len(centres)), np.asarray(members.T @ rows)
+    counts, sums = np.bincount(labels, minlength=len(centres)), np.asarray(members.T @ rows, dtype=np.float64)
     total = float(squares.sum(dtype=np.float64))
-    return _Part(counts, sums, total, rows[farthest].copy(), float(distance[farthest]))
+    return _Part(counts, sums, total, [(float(distance[farthest]), rows[farthest].copy())])
 
 
 def _nearest(rows: Floats, centres: Floats) -> tuple[Indices, Floats]:
@@ -191,7 +191,7 @@ def _sample(data: Source, k: int, *, seed: int) -> Floats:
     limit = max(10 * k, SAMPLE_BYTES // (data.d * data.dtype.itemsize))
     size = min(max(SAMPLE, SAMPLE_PER_CLUSTER * k), limit)
     if data.n is not None:
-        return data.take(sample_rows(data.n, size, seed=seed))
+        return take_rows(data, sample_rows(data.n, size, seed=seed))
     sample = RowSample(size, data.d, data.dtype, seed=seed)
     for start, raw in data.raw_blocks():
         sample.add(start, data.prepare(start, raw))

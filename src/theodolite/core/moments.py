@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from operator import or_
 from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from theodolite.core.engines import map_shards, merge_tree
 from theodolite.core.parallel import map_blocks
 from theodolite.core.sampling import RowSample
-from theodolite.core.vectors import Floats, Vectors, source
+from theodolite.core.vectors import Floats, Source, Vectors, source
 
 Doubles = NDArray[np.float64]
 
@@ -80,18 +82,9 @@ class Moments:
         data = source(X)
         if isinstance(data.moments, cls):
             return data.moments
-        few: list[Floats] = []
-
-        def parts() -> Iterator[BlockMoments]:
-            for start, block, part in map_blocks(lambda start, block: (start, block, BlockMoments.of(block)), data):
-                if sample is not None:
-                    sample.add(start, block)
-                if start < data.d and (data.n is None or data.n <= data.d):
-                    few.append(block)
-                yield part
-
-        total = merge_blocks(parts(), data.d)
-        return _of_few_rows(np.concatenate(few).astype(np.float64)) if total.n <= data.d else total
+        if sample is not None:
+            return _in_one_pass(data, sample)
+        return merge_tree(map_shards(_in_one_pass, data, result_bytes=8 * data.d**2), or_)
 
     @property
     def d(self) -> int:
@@ -379,6 +372,21 @@ def centred(rows: Floats, point: Doubles) -> Floats:
     if remainder.any():
         shifted -= remainder
     return shifted
+
+
+def _in_one_pass(data: Source, sample: RowSample | None = None) -> Moments:
+    few: list[Floats] = []
+
+    def parts() -> Iterator[BlockMoments]:
+        for start, block, part in map_blocks(lambda start, block: (start, block, BlockMoments.of(block)), data):
+            if sample is not None:
+                sample.add(start, block)
+            if start < data.d and (data.n is None or data.n <= data.d):
+                few.append(block)
+            yield part
+
+    total = merge_blocks(parts(), data.d)
+    return _of_few_rows(np.concatenate(few).astype(np.float64)) if total.n <= data.d else total
 
 
 def _merge_group(total: Moments | None, group: Sequence[BlockMoments], products: Doubles) -> Moments:

@@ -1,13 +1,11 @@
-"""Work on all cores, in order: blocks of rows, lists of items in threads, and independent tasks through joblib."""
+"""Work on all cores of this process, in order: blocks of rows, and lists of items in threads."""
 
 from __future__ import annotations
 
 import os
 import sys
-import time
-import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import lru_cache
@@ -21,7 +19,6 @@ Item = TypeVar("Item")
 Output = TypeVar("Output")
 
 BLAS_MODULES = ("numpy", "scipy.linalg", "torch", "faiss")  # each brings a BLAS of its own
-SHORT = 0.05  # seconds of work that are not worth a second thread
 
 
 def available_cores() -> int:
@@ -116,57 +113,3 @@ def in_threads(function: Callable[[Item], Output], items: Iterable[Item]) -> lis
         return [function(item) for item in items]
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         return list(pool.map(function, items))
-
-
-def in_parallel(
-    function: Callable[[Item], Output],
-    tasks: Sequence[Item],
-    *,
-    n_jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> list[Output]:
-    """The results of a function for every task, in order, through joblib, whose backend a caller may have configured.
-
-    Parameters
-    ----------
-    function
-        Called with one task. It should release the interpreter's lock, as compiled kernels do: the default backend is threads,
-        each with single-threaded BLAS, and copies nothing.
-    tasks
-        Independent pieces of work.
-    n_jobs
-        As in joblib, except that None means all cores.
-    progress
-        Called with (finished, total) after every task; it may raise to cancel the rest.
-    """
-    from joblib import Parallel, delayed
-
-    def add(output: Output) -> None:
-        results.append(output)
-        if progress is not None:
-            progress(len(results), len(tasks))
-
-    jobs = available_cores() if n_jobs is None else n_jobs
-    results: list[Output] = []
-    start = time.perf_counter()
-    # Threads cost milliseconds to set up, so the first tasks run here: a short list is finished by then.
-    while len(results) < len(tasks) and (jobs == 1 or time.perf_counter() - start <= SHORT):
-        add(function(tasks[len(results)]))
-    rest = tasks[len(results) :]
-    if not rest:
-        return results
-    # Batches large enough that handing them out costs little, small enough that no thread waits long for the last one.
-    batch = max(1, min(64, len(rest) // 32))
-    with one_blas_thread():
-        outputs = Parallel(n_jobs=jobs, prefer="threads", return_as="generator", batch_size=batch)(
-            delayed(function)(task) for task in rest
-        )
-        try:
-            for output in outputs:
-                add(output)
-        except BaseException:
-            # joblib warns that tasks were cancelled, which is intended.
-            with warnings.catch_warnings(action="ignore", category=UserWarning):
-                outputs.close()
-            raise
-    return results

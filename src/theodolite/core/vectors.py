@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -48,6 +50,10 @@ class Source:
         Returns the rows of the given numbers, if they can be read without reading all rows.
     moments
         Their `Moments` in float64, if they are known: `Moments.of` then reads no row, and several repairs can share them.
+    parts
+        The shards that the rows are in, one after the other, if each of them has an `opener`.
+    first_row
+        Number of the first row in the whole cloud, of which this source may be a piece.
     """
 
     def __init__(
@@ -60,6 +66,8 @@ class Source:
         replayable: bool = True,
         take: Callable[[Indices], NDArray[Any]] | None = None,
         moments: Any = None,
+        parts: Sequence[Source] = (),
+        first_row: int = 0,
     ) -> None:
         self._chunks = chunks
         self.n = n
@@ -68,12 +76,23 @@ class Source:
         self.replayable = replayable
         self._take = take
         self.moments = moments
+        self.parts = parts
+        self.first_row = first_row
+        self.on_rows: Callable[[int], None] = lambda _: None
 
     # The columns of a table that the rows come from, if they do.
     columns: tuple[str, ...] = ()
+    # Opens the same rows again, in another process or on another machine, if they are in a file; it can be pickled.
+    opener: Callable[[], Source | None] | None = None
 
     def __repr__(self) -> str:
         return f"Source(n={self.n}, d={self.d}, dtype={self.dtype})"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all rows in the type that is computed in; their number must be known."""
+        assert self.n is not None
+        return self.n * self.d * self.dtype.itemsize
 
     @property
     def block_rows(self) -> int:
@@ -100,7 +119,7 @@ class Source:
         """
         block = np.ascontiguousarray(raw, dtype=self.dtype)
         if check:
-            require_finite(block, first_row=start)
+            require_finite(block, first_row=self.first_row + start)
         return block
 
     def blocks(self) -> Iterator[Floats]:
@@ -118,7 +137,7 @@ class Source:
         """
         if self._take is not None:
             selection = np.ascontiguousarray(self._take(rows), dtype=self.dtype)
-            require_finite(selection, rows=rows)
+            require_finite(selection, rows=rows + self.first_row)
             return selection
         parts = [np.empty((0, self.d), self.dtype)]
         for start, raw in self.raw_blocks():
@@ -140,7 +159,77 @@ class Source:
                 yield block
                 on_rows(len(block))
 
-        return Source(chunks, n=self.n, d=self.d, dtype=self.dtype, replayable=self.replayable, take=self._take)
+        about: dict[str, Any] = {"replayable": self.replayable, "take": self._take, "first_row": self.first_row}
+        watched = Source(chunks, n=self.n, d=self.d, dtype=self.dtype, parts=self.parts, **about)
+        watched.on_rows = on_rows
+        return watched
+
+    def pieces(self, size: int) -> list[Piece]:
+        """The rows as groups of consecutive shards; one piece if they are not in shards.
+
+        Parameters
+        ----------
+        size
+            Bytes that a piece has at least, but for the last one.
+        """
+        pieces: list[Piece] = []
+        rows = first = 0
+        for number, part in enumerate(self.parts, start=1):
+            rows += part.n or 0
+            if rows * self.d * self.dtype.itemsize >= size or number == len(self.parts):
+                start = pieces[-1].start + pieces[-1].n if pieces else 0
+                openers = tuple(part.opener for part in self.parts[first:number] if part.opener is not None)
+                pieces.append(Piece(first, number, start, rows, self.dtype, openers))
+                first, rows = number, 0
+        return pieces or [Piece(0, 0, 0, self.n or 0, self.dtype)]
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some consecutive shards of a cloud, which can be opened anywhere.
+
+    Parameters
+    ----------
+    first, last
+        The shards `parts[first:last]` of the cloud.
+    start, n
+        Number of the first row in the cloud, and of rows.
+    dtype
+        The type that the whole cloud is computed in.
+    openers
+        Open the shards.
+    """
+
+    first: int
+    last: int
+    start: int
+    n: int
+    dtype: np.dtype[Any]
+    openers: tuple[Callable[[], Source | None], ...] = ()
+
+    def open(self) -> Source:
+        """The rows, from files that are opened here and now."""
+        shards = [shard for opener in self.openers if (shard := opener()) is not None]
+        rows = sum(shard.n or 0 for shard in shards)
+        if rows != self.n:
+            fault = f"the shards from row {self.start} on have {rows} rows where the work runs and {self.n} where it was started"
+            raise ValueError(f"{fault}; do not change them while they are read")
+        return self._joined(shards)
+
+    def here(self, whole: Source) -> Source:
+        """The rows, from the files that the cloud has open already, and watched as the cloud is.
+
+        Parameters
+        ----------
+        whole
+            The cloud that the piece is of.
+        """
+        return self._joined(whole.parts[self.first : self.last]).watched(whole.on_rows)
+
+    def _joined(self, parts: Sequence[Source]) -> Source:
+        piece = joined(parts)
+        piece.dtype, piece.first_row, piece.parts = self.dtype, self.start, ()
+        return piece
 
 
 def source(X: Vectors) -> Source:
@@ -289,7 +378,8 @@ def joined(parts: Sequence[Source]) -> Source:
         return np.concatenate([pick[i](rows[owner == i] - (ends[i] - counts[i])) for i in np.unique(owner)])
 
     n, dtype = sum(counts) if is_counted else None, np.result_type(*(part.dtype for part in parts))
-    return Source(chunks, n=n, d=parts[0].d, dtype=dtype, take=take if is_counted else None)
+    shards = parts if is_counted and all(part.opener is not None for part in parts) else ()
+    return Source(chunks, n=n, d=parts[0].d, dtype=dtype, take=take if is_counted else None, parts=shards)
 
 
 def _from_chunks(open_chunks: Callable[[], Any]) -> Source:
@@ -356,7 +446,9 @@ def _from_shard(path: Path) -> Source | None:
     if not len(X):
         return None
     _require_table(X)
-    return Source(lambda: iter([load()]), n=X.shape[0], d=X.shape[1], dtype=X.dtype, take=lambda rows: load()[rows])
+    shard = Source(lambda: iter([load()]), n=X.shape[0], d=X.shape[1], dtype=X.dtype, take=lambda rows: load()[rows])
+    shard.opener = partial(_from_shard, path.absolute())
+    return shard
 
 
 def _require_table(X: NDArray[Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Self, TypeVar, cast
 
 import numpy as np
 
+from theodolite.core.engines import take_rows
 from theodolite.core.moments import Doubles, Moments, row_norms
 from theodolite.core.sampling import RowSample, sample_rows
 from theodolite.core.spectrum import Spectrum, eigenpairs, eigenvalues
@@ -120,7 +121,7 @@ class Cloud:
             self.moments  # noqa: B018  # reads the stream, and sets this attribute
             return self._sampled
         index = sample_rows(self.n, self.sample_size, seed=self.seed)
-        return index, self.source.take(index)
+        return index, take_rows(self.source, index)
 
     def replay(self) -> Source:
         """The rows for a second pass; a stream that can be read only once has them only if its sample holds all of them."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from functools import reduce
+from typing import Literal, TypeAlias
 
 import numpy as np
 
+from theodolite.core.engines import map_shards, merge_tree
 from theodolite.core.moments import Doubles, column_sums, row_norms
 from theodolite.core.parallel import map_blocks
-from theodolite.core.vectors import Floats, Vectors
+from theodolite.core.vectors import Floats, Source, Vectors
 from theodolite.metrics.cloud import Cloud, Undefined
 from theodolite.metrics.registry import HIGHER, NEITHER, metric
 
 Sign = Literal["both", "fixed"]
+# What some rows add: log of the sums of exp(u.x) and of exp(-u.x) along each direction, for each variant.
+LogSums: TypeAlias = list[tuple[Doubles, Doubles]]
 
 
 @dataclass(frozen=True)
@@ -173,8 +177,11 @@ def log_partitions(X: Vectors | Cloud, variants: set[Variant]) -> dict[Variant, 
     missing = variants - set(logs)
     if missing:
         sums = PartitionSums(cloud, missing)
-        for part in map_blocks(lambda _, block: sums.part(block), cloud.replay(), check=False):
-            sums.add(part)
+
+        def piece(rows: Source) -> LogSums:
+            return reduce(_merged, map_blocks(lambda _, block: sums.part(block), rows, check=False))
+
+        sums.add(merge_tree(map_shards(piece, cloud.replay()), _merged))
         logs.update(sums.logs())
     return logs
 
@@ -196,7 +203,7 @@ class _Frame:
     variants: list[Variant]
     scales: list[float]
 
-    def log_sums(self, block: Floats) -> list[tuple[Doubles, Doubles]]:
+    def log_sums(self, block: Floats) -> LogSums:
         projected = (block if self.origin is None else block - self.origin) @ self.directions
         # exp overflows float32 beyond 88.7 and float64 beyond 709.7; the margin is for sums of 128 rows, and of reciprocals.
         limit = 80.0 if block.dtype == np.float32 else 690.0
@@ -227,11 +234,11 @@ class PartitionSums:
     def __init__(self, cloud: Cloud, variants: set[Variant]) -> None:
         groups = [[variant for variant in sorted(variants, key=repr) if variant.centered is kind] for kind in (False, True)]
         self._frames = [_frame(cloud, group) for group in groups if group]
-        self._totals: list[tuple[Doubles, Doubles]] | None = None
+        self._totals: LogSums | None = None
         # Along a direction without spread every row adds exp(0), so F = n.
         self._null = float(np.log(cloud.n)) if cloud.uncentered_spectrum.vectors.shape[1] < cloud.d else None
 
-    def part(self, block: Floats) -> list[tuple[Doubles, Doubles]]:
+    def part(self, block: Floats) -> LogSums:
         """What one block of rows adds.
 
         Parameters
@@ -241,7 +248,7 @@ class PartitionSums:
         """
         return [pair for frame in self._frames for pair in frame.log_sums(block)]
 
-    def add(self, part: list[tuple[Doubles, Doubles]]) -> None:
+    def add(self, part: LogSums) -> None:
         """Add what `part` returned.
 
         Parameters
@@ -249,17 +256,18 @@ class PartitionSums:
         part
             The contribution of one block.
         """
-        if self._totals is None:
-            self._totals = part
-        else:
-            pairs = zip(self._totals, part, strict=True)
-            self._totals = [(np.logaddexp(a, c), np.logaddexp(b, e)) for (a, b), (c, e) in pairs]
+        self._totals = part if self._totals is None else _merged(self._totals, part)
 
     def logs(self) -> dict[Variant, LogPartition]:
         """log F of each variant over all rows that were added."""
         assert self._totals is not None
         variants = [variant for frame in self._frames for variant in frame.variants]
         return {v: LogPartition(plus, minus, self._null) for v, (plus, minus) in zip(variants, self._totals, strict=True)}
+
+
+def _merged(first: LogSums, second: LogSums) -> LogSums:
+    pairs = zip(first, second, strict=True)
+    return [(np.logaddexp(a, c), np.logaddexp(b, e)) for (a, b), (c, e) in pairs]
 
 
 def _frame(cloud: Cloud, variants: list[Variant]) -> _Frame:
@@ -278,7 +286,11 @@ def _mean_norm(cloud: Cloud, centered: bool) -> float:
         norm = cloud.moments.mean_norm
     else:
         mean = cloud.moments.mean
-        norm = sum(map_blocks(lambda _, block: float(row_norms(block - mean).sum()), cloud.replay())) / cloud.n
+
+        def total(rows: Source) -> float:
+            return sum(map_blocks(lambda _, block: float(row_norms(block - mean).sum()), rows))
+
+        norm = sum(map_shards(total, cloud.replay())) / cloud.n
     if norm == 0:
         raise Undefined("all rows are zero and cannot be scaled to unit norm")
     return norm

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -132,6 +132,44 @@ class Reading:
                     f"weights, or compute in {option('dtype', 'float32')}"
                 )
         return rows, blocks
+
+    def encode_all(self, batches: Sequence[Ints]) -> tuple[Ints, Blocks]:
+        """The rows of several batches, and their vectors in each layer.
+
+        Parameters
+        ----------
+        batches
+            Text numbers of each.
+        """
+        encoded = [self.encode(batch) for batch in batches]
+        blocks = {layer: np.concatenate([blocks[layer] for _, blocks in encoded]) for layer in self.layers}
+        return np.concatenate([rows for rows, _ in encoded]), blocks
+
+    def without_encoder(self, batches: Sequence[Ints]) -> tuple[Reading, Ints]:
+        """A reading of some batches alone, small enough to be sent to a worker, and the numbers that its rows have in this one.
+
+        Parameters
+        ----------
+        batches
+            Text numbers of each. The worker puts its own encoder in.
+        """
+        texts = np.concatenate(batches)
+        rows, owner = self.plan.rows_of(texts)
+        tokens = self.plan.tokens
+        flat = np.concatenate([np.arange(tokens.starts[text], tokens.starts[text + 1]) for text in texts])
+        few = Tokens(
+            tokens.ids[flat],
+            np.concatenate([[0], np.cumsum(tokens.lengths[texts])]),
+            tokens.special[flat],
+            None if tokens.types is None else tokens.types[flat],
+        )
+        bounds = np.searchsorted(owner, np.arange(len(texts) + 1))
+        plan = RowPlan(few, owner, self.plan.runs[rows], self.plan.is_maximum, None, 0, 0, np.arange(len(rows)), bounds)
+        inputs = TextInputs(texts=[self.inputs.texts[text] for text in texts], number=self.inputs.number[texts])
+        ends = np.cumsum([len(batch) for batch in batches])
+        numbers = np.split(np.arange(len(texts)), ends[:-1])
+        encoder: Any = None
+        return replace(self, encoder=encoder, inputs=inputs, plan=plan, batches=numbers), rows
 
     def blocks(self, progress: Progress | None = None) -> Iterator[tuple[Ints, Blocks]]:
         """The rows and vectors of one batch after the other.

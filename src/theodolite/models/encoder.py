@@ -8,6 +8,9 @@ import inspect
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from theodolite.core.options import option
@@ -32,6 +35,28 @@ Precision = Literal["float32", "bfloat16", "float16"]
 INSTALL = 'pip install "theodolite[models]"'
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """The options of `Encoder.load`, small enough to be sent to a worker."""
+
+    model: str
+    revision: str | None
+    device: str
+    dtype: Precision
+    trust_remote_code: bool
+    max_length: int | None
+    name: str
+
+    def load_once(self) -> Encoder:
+        """The encoder; the second call in a process returns that of the first."""
+        return _loaded(self)
+
+
+@lru_cache(maxsize=1)
+def _loaded(recipe: Recipe) -> Encoder:
+    return Encoder.load(**asdict(recipe))
+
+
 class Encoder:
     """A transformer, its tokenizer and where they come from; `Encoder.load` makes one.
 
@@ -53,6 +78,11 @@ class Encoder:
         Texts are cut to this number of tokens; by default as many as the positions and the tokenizer allow.
     pipeline
         Makes the vector of a whole text, if the model is a sentence model.
+
+    Attributes
+    ----------
+    recipe
+        How a worker loads the same encoder; None for a model in memory.
     """
 
     def __init__(
@@ -73,6 +103,7 @@ class Encoder:
         self.max_length = _max_length(self.module, tokenizer, max_length)
         self.is_static = False
         self._pipeline, self._trusted = pipeline, False
+        self.recipe: Recipe | None = None
 
     @classmethod
     def load(
@@ -134,15 +165,20 @@ class Encoder:
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
         location = location or find_encoder(model, revision=revision)
+        # A tokenizer in memory would have to be sent along.
+        place = str(Path(model).absolute()) if Path(model).is_dir() else os.fspath(model)
+        recipe = Recipe(place, revision, device, dtype, trust_remote_code, max_length, name) if tokenizer is None else None
         if location.modules[:1] == (STATIC,):
             with quiet_loading():
                 static = load_pipeline(location, None, trust_remote_code=trust_remote_code).to(device)
-            return cls._static(static[0], sentence_pipeline(static), name or location.name, max_length, location)
+            encoder = cls._static(static[0], sentence_pipeline(static), name or location.name, max_length, location)
+            encoder.recipe = recipe
+            return encoder
         with quiet_loading():
             module, own_tokenizer = _load(location, tokenizer, trust_remote_code)
         length = max_length if max_length is not None else _within_positions(text_part(module), location.max_length)
         encoder = cls(module, own_tokenizer, name=name, location=location, max_length=length)
-        encoder._trusted = trust_remote_code
+        encoder._trusted, encoder.recipe = trust_remote_code, recipe
         # Files may be in half precision; measured numbers should not depend on that unless it is asked for.
         encoder.whole.to(device=device, dtype=getattr(torch, dtype)).eval()
         return encoder

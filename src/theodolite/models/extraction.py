@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from theodolite.core.engines import configured_workers, in_parallel
 from theodolite.core.options import option
 from theodolite.core.rows import current_versions
-from theodolite.models.batches import BatchSize, Progress, Reading
-from theodolite.models.encoder import INSTALL, Encoder
+from theodolite.models.batches import BatchSize, Blocks, Progress, Reading
+from theodolite.models.encoder import INSTALL, Encoder, Recipe
 from theodolite.models.location import EncoderError
 from theodolite.models.tokens import Ints
 from theodolite.spaces.space import Origin, Space
@@ -112,7 +114,9 @@ def extract_space(
     if to is not None:
         return _to_folder(reading, to, columns, origin, dtype=store_dtype, overwrite=overwrite, progress=progress)
     vectors = {layer: np.empty((reading.plan.n, reading.d), store_dtype) for layer in reading.layers}
-    for rows, blocks in reading.blocks(progress):
+    # Batch by batch if the work is done here: a part would be in memory twice.
+    parts = (part[1:] for part in _encoded(reading, (), progress)) if _recipe(reading) else reading.blocks(progress)
+    for rows, blocks in parts:
         for layer, block in blocks.items():
             vectors[layer][rows] = _as_stored(block, store_dtype, layer)
     return Space.of(vectors, rows=columns, origin=origin)
@@ -169,22 +173,44 @@ def _to_folder(
 ) -> Space:
     from theodolite.spaces.store import SpaceWriter
 
-    count, total = 0, sum(map(len, reading.batches))
     shape: dict[str, Any] = {"layers": reading.layers, "n": reading.plan.n, "d": reading.d, "dtype": dtype}
     about: dict[str, Any] = {"rows": columns, "origin": origin, "fingerprint": _fingerprint(reading)}
     with SpaceWriter(to, **shape, **about, overwrite=overwrite) as writer:
-        for number, part in enumerate(_parts(reading)):
-            if number not in writer.done:  # by an earlier call that was killed
-                encoded = [reading.encode(batch) for batch in part]
-                blocks = {
-                    layer: _as_stored(np.concatenate([blocks[layer] for _, blocks in encoded]), dtype, layer)
-                    for layer in reading.layers
-                }
-                writer.write(number, np.concatenate([rows for rows, _ in encoded]), blocks)
-            count += sum(map(len, part))
-            if progress is not None:
-                progress(count, total)
+        for number, rows, blocks in _encoded(reading, writer.done, progress):
+            stored = {layer: _as_stored(block, dtype, layer) for layer, block in blocks.items()}
+            writer.write(number, rows, stored)
         return writer.finish()
+
+
+def _encoded(reading: Reading, done: Container[int], progress: Progress | None) -> Iterator[tuple[int, Ints, Blocks]]:
+    """Number, rows and vectors of every part but those that are done, on the workers there are, each with its own model."""
+    parts = dict(enumerate(_parts(reading)))
+    sizes = {number: sum(map(len, part)) for number, part in parts.items()}
+    todo = [number for number in parts if number not in done]  # the others are from an earlier call that was killed
+    count = sum(size for number, size in sizes.items() if number not in todo)
+    recipe = _recipe(reading)
+    results: Iterator[tuple[int, Ints, Blocks]]
+    if recipe is None:
+        results = ((number, *reading.encode_all(parts[number])) for number in todo)
+    else:
+        tasks = [(number, *reading.without_encoder(parts[number])) for number in todo]
+        results = in_parallel(partial(_encode_part, recipe), tasks, prefer="processes")
+    for number, rows, blocks in results:
+        yield number, rows, blocks
+        count += sizes[number]
+        if progress is not None:
+            progress(count, sum(sizes.values()))
+
+
+def _recipe(reading: Reading) -> Recipe | None:
+    """How workers load the encoder; None if there are none, or if it is in memory: its weights would travel with every part."""
+    return None if configured_workers("processes") == 1 else reading.encoder.recipe
+
+
+def _encode_part(recipe: Recipe, task: tuple[int, Reading, Ints]) -> tuple[int, Ints, Blocks]:
+    number, reading, row_numbers = task
+    rows, blocks = replace(reading, encoder=recipe.load_once()).encode_all(reading.batches)
+    return number, row_numbers[rows], blocks
 
 
 def _parts(reading: Reading) -> Iterator[list[Ints]]:

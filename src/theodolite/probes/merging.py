@@ -91,7 +91,7 @@ def find_clusters(
     tolerance
         How far the bounds of a distance may differ, as a share of it.
     n_jobs
-        Threads, as in `theodolite.core.parallel.in_parallel`.
+        Threads, as in `theodolite.core.engines.in_parallel`.
     progress
         Called with (stage, done, total); may raise to cancel.
     budget

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
+from theodolite.core.engines import map_shards, merge_tree
 from theodolite.core.kmeans import k_means, nearest_centroids
 from theodolite.core.moments import BlockMoments, Doubles, Moments, centred, merge_blocks
 from theodolite.core.parallel import available_cores, in_order, map_blocks
@@ -87,6 +88,8 @@ class _Clusterwise(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
         """
         if labels is not None:
             return self.fit(X, labels=labels).transform(X, labels=labels)
+        if (data := self._open(X, reset=True)).parts:  # the fit of shards finds their clusters somewhere else
+            return self.fit(data).transform(data)
         assigned: dict[int, Indices] = {}  # by first row of the block: the fit has found the clusters of the rows already
         self._assigned = assigned
         try:
@@ -100,13 +103,14 @@ class _Clusterwise(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
             name = type(self).__name__
             raise ValueError(f"{name} reads its rows several times, and this stream can be read once; {REPLAYABLE}")
         if self._fit_labels is None:
-            self.centroids_ = k_means(data, self.n_clusters, seed=self.seed).centroids
+            centroids = self.centroids_ = k_means(data, self.n_clusters, seed=self.seed).centroids
             self.classes_ = np.arange(len(self.centroids_))
             assigned: dict[int, Indices] = getattr(self, "_assigned", {})
+            is_kept = hasattr(self, "_assigned")
 
             def assign(start: int, block: Floats) -> Indices:
-                index = nearest_centroids(block, self.centroids_)
-                if hasattr(self, "_assigned"):
+                index = nearest_centroids(block, centroids)
+                if is_kept:
                     assigned[start] = index
                 return index
 
@@ -170,16 +174,21 @@ class ClusterZeroMean(_Clusterwise):
         self.seed = seed
 
     def _learn_within(self, data: Source, assign: Assign) -> None:
+        k = len(self.classes_)
+
         def work(start: int, block: Floats) -> list[tuple[int, int, Doubles]]:
             groups = _by_cluster(assign(start, block))
             return [(cluster, len(rows), block[rows].sum(axis=0, dtype=np.float64)) for cluster, rows in groups]
 
-        self.counts_ = np.zeros(len(self.classes_), np.int64)
-        sums = np.zeros((len(self.classes_), data.d))
-        for groups in map_blocks(work, data):
-            for cluster, count, total in groups:
-                self.counts_[cluster] += count
-                sums[cluster] += total
+        def piece(rows: Source) -> tuple[NDArray[np.int64], Doubles]:
+            counts, sums = np.zeros(k, np.int64), np.zeros((k, rows.d))
+            for groups in map_blocks(lambda start, block: work(rows.first_row + start, block), rows):
+                for cluster, count, total in groups:
+                    counts[cluster] += count
+                    sums[cluster] += total
+            return counts, sums
+
+        self.counts_, sums = merge_tree(map_shards(piece, data), lambda a, b: (a[0] + b[0], a[1] + b[1]))
         self.means_ = sums / np.maximum(self.counts_, 1)[:, None]
 
 
@@ -227,7 +236,12 @@ class ClusterRemoveDirections(_Clusterwise):
             directions = leading_directions(moments, min(count + 1, data.d), data.dtype)
             return cluster, moments, Removal(directions[:, : min(count, max(directions.shape[1] - 1, 0))], keeps=False)
 
-        for cluster, moments, removal in in_order(solve, _cluster_moments(data, assign, k), workers=available_cores()):
+        totals = merge_tree(
+            map_shards(lambda rows: _cluster_moments(rows, assign, k), data, result_bytes=8 * k * data.d**2), _merge_clusters
+        )
+        # Not stored here any longer than needed: each may be freed once its directions are known.
+        clusters = ((cluster, totals.pop(cluster)) for cluster in sorted(totals))
+        for cluster, moments, removal in in_order(solve, clusters, workers=available_cores()):
             self.counts_[cluster], self.means_[cluster] = moments.n, moments.mean
             removals[cluster] = removal
         self.keeps_basis_ = any(removal.keeps for removal in removals.values())
@@ -247,8 +261,8 @@ def _by_cluster(labels: Indices) -> Iterator[tuple[int, Indices]]:
         yield int(cluster), rows
 
 
-def _cluster_moments(data: Source, assign: Assign, k: int) -> Iterator[tuple[int, Moments]]:
-    """Each cluster that has rows, with its moments, after one pass.
+def _cluster_moments(data: Source, assign: Assign, k: int) -> dict[int, Moments]:
+    """The moments of each cluster that has rows, after one pass.
 
     Rows wait by cluster until there are enough for an efficient product; a cluster of at most d rows stores them in place of a
     scatter matrix. So memory is bounded by k d^2 float64, plus the waiting rows.
@@ -265,8 +279,13 @@ def _cluster_moments(data: Source, assign: Assign, k: int) -> Iterator[tuple[int
 
     for cluster, moments in in_order(moments_of_run, _runs(data, assign, k), workers=available_cores()):
         totals[cluster] = totals[cluster] | moments if cluster in totals else moments
-    for cluster in sorted(totals):
-        yield cluster, totals.pop(cluster)  # not stored here any longer: the caller may free it
+    return totals
+
+
+def _merge_clusters(first: dict[int, Moments], second: dict[int, Moments]) -> dict[int, Moments]:
+    for cluster, moments in second.items():
+        first[cluster] = first[cluster] | moments if cluster in first else moments
+    return first
 
 
 def _runs(data: Source, assign: Assign, k: int) -> Iterator[tuple[int, list[Floats], bool]]:
@@ -277,7 +296,7 @@ def _runs(data: Source, assign: Assign, k: int) -> Iterator[tuple[int, list[Floa
     most = FOLD_BYTES // (data.d * data.dtype.itemsize)
     for start, raw in data.raw_blocks():
         block = data.prepare(start, raw)
-        for cluster, rows in _by_cluster(assign(start, block)):
+        for cluster, rows in _by_cluster(assign(data.first_row + start, block)):
             waiting[cluster].append(block[rows])
             counts[cluster] += len(rows)
         # More than d rows, so that the first run of a large cluster is stored as a scatter matrix at once.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from theodolite.core.engines import map_shards
 from theodolite.core.moments import Doubles
 from theodolite.core.vectors import Source
 
@@ -81,6 +82,10 @@ class Observer:
             self._seen = data.moments.n
             lengths = np.array([data.moments.norm_min, data.moments.norm_max])
             self._is_unit = bool((np.abs(np.square(lengths) - 1) <= 2 * UNIT_TOLERANCE).all())
+        elif data.parts:  # shards are read where the work runs, so nothing can be watched here
+            self.examples = data.take(np.arange(min(EXAMPLES, data.n or 0))).astype(np.float64)
+            self._seen = data.n or 0
+            self._is_unit = _all_unit(self.examples) and all(map_shards(_is_unit_piece, data))
 
     @property
     def normalized(self) -> bool:
@@ -90,6 +95,8 @@ class Observer:
     def source(self) -> Source:
         """The same rows, watched as they are read."""
         data = self._data
+        if data.parts:
+            return data
 
         def chunks() -> Iterator[NDArray[Any]]:
             for start, block in data.raw_blocks():
@@ -106,6 +113,10 @@ class Observer:
         self._seen += len(block)
         # One row settles the usual case; only vectors that may be normalised cost a pass over their lengths.
         self._is_unit = self._is_unit and _all_unit(block[:1]) and _all_unit(block)
+
+
+def _is_unit_piece(rows: Source) -> bool:
+    return all(_all_unit(block) for _, block in rows.raw_blocks())
 
 
 def _all_unit(block: NDArray[Any]) -> bool:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,23 +42,24 @@ _DEMO_SHA256 = "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5
 
 
 def read(
-    path: AnyPath,
+    path: AnyPath | Sequence[AnyPath],
     *,
     key: str | None = None,
     columns: str | Sequence[str] | None = None,
     delimiter: str | None = None,
     header: bool | None = None,
 ) -> Source:
-    """Open a file of vectors, a folder of shards, or one layer of a space.
+    """Open a file of vectors, shards, or one layer of a space.
 
-    Local `.npy` and `.safetensors` files are memory-mapped; all others are read in blocks. The shards of a folder are one cloud,
-    in natural order (`shard-2` before `shard-10`); empty ones are skipped.
+    Local `.npy` and `.safetensors` files are memory-mapped; all others are read in blocks. The shards of a folder or pattern are
+    one cloud, in natural order (`shard-2` before `shard-10`), those of a list in its order; empty ones are skipped.
 
     Parameters
     ----------
     path
         A `.npy`, `.npz`, `.safetensors`, `.parquet`, `.csv`, `.tsv`, `.jsonl`, `.txt`, `.vec`, `.faiss` or `.index` file, a
-        folder of such files, or the folder of a space; a URL such as `s3://…` is opened through fsspec.
+        folder of such files, a pattern such as `shards/*.npy`, a list of files, or the folder of a space; URLs such as `s3://…`,
+        `gs://…` or `hf://…` are opened through fsspec.
     key
         Name of the array in a `.npz` or `.safetensors` file that holds several, or number of the layer of a space.
     columns
@@ -78,17 +82,19 @@ def read(
     FileNotFoundError
         There is no such file; the message suggests names that are close.
     """
-    file = locate(path)
     if isinstance(columns, str):
         columns = columns.split(",")
+    options = {"key": key, "columns": columns, "delimiter": delimiter, "header": header}
+    options = {name: value for name, value in options.items() if value is not None}
+    if not isinstance(path, (str, os.PathLike)):
+        return _read_shards([locate(each) for each in path], options, f"the list of {len(path)} files")
+    file = locate(path)
     # A space is a folder of .npy files too, but its layers are not shards of one cloud.
     if file.local is not None and is_space(file.local):
         if columns is not None:
             raise DataError(f"a space has layers, not columns; choose one with {option('key', 'NUMBER')}", file)
         return read_layer(file.local, key=key)
-    options = {"key": key, "columns": columns, "delimiter": delimiter, "header": header}
-    options = {name: value for name, value in options.items() if value is not None}
-    return _read_shards(file, options) if file.is_folder else _read_file(file, options)
+    return _read_shards(files_of(file), options, file) if file.is_folder else _read_file(file, options)
 
 
 def files_of(file: File) -> list[File]:
@@ -153,12 +159,15 @@ def _read_file(file: File, options: Mapping[str, Any]) -> Source:
             raise DataError(f"the file {fault}; {choice} is for {', '.join(takers)} files: leave it out", file)
     if file.local is not None:
         require_regular(file.local)
-    return reader(file, **{"key": None, **options} if "key" in known else options)
+    vectors = reader(file, **{"key": None, **options} if "key" in known else options)
+    if not file.name.startswith("memory://"):  # which no other process sees
+        elsewhere = file if file.local is None else replace(file, local=file.local.absolute())
+        vectors.opener = partial(_read_file, elsewhere, options)
+    return vectors
 
 
-def _read_shards(folder: File, options: Mapping[str, Any]) -> Source:
+def _read_shards(files: Sequence[File], options: Mapping[str, Any], name: object) -> Source:
     shards: dict[File, Source] = {}
-    files = files_of(folder)
     for file in files:
         try:
             shards[file] = _read_file(file, options)
@@ -168,5 +177,5 @@ def _read_shards(folder: File, options: Mapping[str, Any]) -> Source:
         if shards[file].d != d:
             raise DataError(f"{file} has {shards[file].d} columns, {first} has {d}; all shards must have the same number")
     if not shards:
-        raise EmptyFileError(f"all {len(files)} shards are empty; there must be at least one vector", folder)
+        raise EmptyFileError(f"all {len(files)} shards are empty; there must be at least one vector", name)
     return joined(list(shards.values()))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -174,6 +175,20 @@ class Space:
     def __getitem__(self, layer: int) -> Floats:
         return self._vectors[self.number(layer)]
 
+    def opener(self, layer: int) -> Callable[[], Floats]:
+        """A function that can be sent to a worker and gives the layer there: a stored one is opened where the work runs.
+
+        Parameters
+        ----------
+        layer
+            The layer; a negative number counts from the last one.
+        """
+        vectors = self[layer]
+        stored = vectors.base
+        if isinstance(stored, np.memmap) and stored.filename is not None and stored.shape == vectors.shape:
+            return partial(_mapped, Path(stored.filename).absolute(), stored.dtype, stored.offset, stored.shape)
+        return partial(np.asarray, vectors)
+
     def __contains__(self, layer: object) -> bool:
         return layer in self._vectors
 
@@ -249,6 +264,10 @@ class Space:
         if missing is not None:
             raise ValueError(f"row {missing} of the space has no {column!r}; every row needs a label: leave such rows out")
         return [str(label) for label in labels]
+
+
+def _mapped(path: Path, dtype: np.dtype[Any], offset: int, shape: tuple[int, int]) -> Floats:
+    return np.asarray(np.memmap(path, dtype, "r", offset, shape))
 
 
 def choose_layers(choice: str | int | Iterable[int], layers: Sequence[int]) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from theodolite.core.engines import configured_workers, in_parallel
 from theodolite.core.numbers import duration_text
 from theodolite.core.text import visible
 from theodolite.studies.steps import Progress, Sources, Step, Store, in_order
@@ -107,8 +108,8 @@ class Outcome:
     blocked: list[Step] = field(default_factory=list)
 
 
-def run_steps(steps: Sequence[Step], store: Store, sources: Sources, *, jobs: int = 1, watcher: Watcher | None = None) -> Outcome:
-    """Do every step of a plan that the store lacks.
+def run_steps(steps: Sequence[Step], store: Store, sources: Sources, *, watcher: Watcher | None = None) -> Outcome:
+    """Do every step of a plan that the store lacks, one after the other, or on the workers that joblib is configured for.
 
     Parameters
     ----------
@@ -118,13 +119,9 @@ def run_steps(steps: Sequence[Step], store: Store, sources: Sources, *, jobs: in
         Where finished steps are kept.
     sources
         Where models and data are.
-    jobs
-        How many steps run at the same time, each in a process of its own.
     watcher
         Called when steps begin, end and fail.
     """
-    if jobs < 1:
-        raise ValueError(f"jobs={jobs} must be at least 1")
     outcome = Outcome()
     missing: list[Step] = []
     needed: set[str] = set()
@@ -141,6 +138,7 @@ def run_steps(steps: Sequence[Step], store: Store, sources: Sources, *, jobs: in
             missing.insert(0, step)
             needed |= {need.key for need in step.needs.values()}
     lost: set[str] = set()
+    workers = configured_workers("processes")
     while missing:
         # Needs come before what needs them, so that one pass finds also what depends on a failed step through others.
         for step in list(missing):
@@ -151,8 +149,8 @@ def run_steps(steps: Sequence[Step], store: Store, sources: Sources, *, jobs: in
         waiting = {step.key for step in missing}
         ready = [step for step in missing if not any(need.key in waiting for need in step.needs.values())]
         here = _do_here(ready[:1], store, sources, watcher, len(missing))
-        # With several jobs, all steps that are ready are done before the next ones are chosen.
-        for step, result in here if jobs == 1 else _do_in_processes(ready, store, sources, jobs):
+        # On several workers, all steps that are ready are done before the next ones are chosen.
+        for step, result in here if workers == 1 else _do_on_workers(ready, store, sources):
             missing.remove(step)
             if isinstance(result, Exception):
                 lost.add(step.key)
@@ -177,30 +175,27 @@ def _do_here(steps: Sequence[Step], store: Store, sources: Sources, watcher: Wat
         yield step, result
 
 
-def _do_in_processes(steps: Sequence[Step], store: Store, sources: Sources, jobs: int) -> Results:
+def _do_on_workers(steps: Sequence[Step], store: Store, sources: Sources) -> Results:
     """Do steps that do not need each other, several at a time."""
-    from joblib import Parallel, delayed
+    elsewhere = Store(store.folder.absolute())  # a worker has a working directory of its own
 
-    work = (delayed(_do_apart)(number, step, store, sources, jobs) for number, step in enumerate(steps))
-    with warnings.catch_warnings():
-        # joblib takes a process that has loaded a model for one that leaks memory, replaces it and warns; nothing is lost.
-        # If warnings are errors, the warning would end the thread that hands out the work, and this loop would never end.
-        warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
-        for number, result in Parallel(n_jobs=jobs, return_as="generator_unordered")(work):
-            yield steps[number], RuntimeError(result) if isinstance(result, str) else result
+    def do(number: int) -> tuple[int, float | str]:
+        return _do_apart(number, steps[number], elsewhere, sources)
+
+    for number, result in in_parallel(do, range(len(steps)), prefer="processes", ordered=False):
+        yield steps[number], RuntimeError(result) if isinstance(result, str) else result
 
 
-def _do_apart(number: int, step: Step, store: Store, sources: Sources, jobs: int) -> tuple[int, float | str]:
-    """In a process of its own, with its share of the cores; what failed as text, because not every error can be pickled."""
+def _do_apart(number: int, step: Step, store: Store, sources: Sources) -> tuple[int, float | str]:
+    """On a worker, with its share of the cores; what failed as text, because not every error can be pickled."""
     from threadpoolctl import threadpool_limits
 
     from theodolite.core.parallel import available_cores
     from theodolite.models.encoder import limit_threads
 
-    threads = max(1, available_cores() // jobs)
-    limit_threads(threads)
+    limit_threads(available_cores())
     try:
-        with threadpool_limits(threads):
+        with threadpool_limits(available_cores()):
             return number, store.do(step, sources)
     except Exception as error:
         return number, f"{type(error).__name__}: {error}"

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from theodolite.core.engines import chosen_engine
 from theodolite.core.files import UNFINISHED, Lock, read_json, reading, write_json
 from theodolite.core.options import ON_COMMAND_LINE, command_line, option
 from theodolite.core.pictures import Picture
@@ -143,7 +144,8 @@ class Study:
         quick: bool = False,
         settings: Mapping[str, Any] | None = None,
         to: str | os.PathLike[str] | None = None,
-        jobs: int = 1,
+        workers: int | None = None,
+        engine: str | None = None,
         own: Mapping[str, Paths] | None = None,
         kind: str | None = None,
         column: Mapping[str, str] | None = None,
@@ -179,8 +181,10 @@ class Study:
             Settings of the study to change, by dotted name, such as `{"tuning.epochs": 1}`.
         to
             The run's folder; `theodolite-studies/NAME` by default.
-        jobs
-            How many steps run at the same time, each in a process of its own.
+        workers, engine
+            Where the work runs: a number of workers on this machine, or the address of a Dask scheduler, such as
+            `tcp://10.0.0.1:8786`. What `joblib.parallel_config` says, or one step after
+            the other in this process, by default. Every worker must see the run's folder and the models.
         own, kind, column, score_range, encoding
             The user's own files by split, to run the study on them, as `theodolite.verbs.inputs.Reading` describes them.
         dry_run
@@ -208,8 +212,8 @@ class Study:
             return self._result(request, slices.merged(steps), store, Outcome(reused=finished), text=text)
         require_result_folder(folder, "study")
         UNFINISHED.add(folder)
-        with _watching(progress, len(steps), len(finished)) as watcher:
-            outcome = run_steps(steps, store, request.sources, jobs=jobs, watcher=watcher)
+        with chosen_engine(workers, engine), _watching(progress, len(steps), len(finished)) as watcher:
+            outcome = run_steps(steps, store, request.sources, watcher=watcher)
         with Lock(folder / STEPS, wait=math.inf):  # another slice may end at the same time: the last one has them both
             result = self._result(request, slices.keep(steps), store, outcome, text=text)
             result.save(folder)

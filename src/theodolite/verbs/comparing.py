@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
+from theodolite.core.engines import chosen_engine, in_parallel
 from theodolite.core.options import option
 from theodolite.core.result import Result
 from theodolite.core.states import AFTER, BEFORE, DIFFERENCE
@@ -59,6 +60,8 @@ def compare(
     seed: int = 0,
     bootstrap: int | None = None,
     cache: bool = True,
+    workers: int | None = None,
+    engine: str | None = None,
     progress: bool | Progress | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> Result:
@@ -82,6 +85,9 @@ def compare(
         Number of half-samples for the intervals; by default 40 for vectors and 0, which leaves them out, for layers.
     cache
         Whether a file's moments are read from, and kept in, the cache folder.
+    workers, engine
+        Where the work runs: a number of workers on this machine, or the address of a Dask scheduler, such as
+        `tcp://10.0.0.1:8786`. What `joblib.parallel_config` says, or this process, by default.
     progress
         Whether to show progress bars; by default in a terminal and in a notebook.
     **reading
@@ -102,7 +108,7 @@ def compare(
     inputs = [open_input(each, part) for each, part in zip((before, after), _options_for(before, after, options), strict=True)]
     _require_same_kind(inputs, options)
     titles = [_title(each, source) for each, source in zip(inputs, (before, after), strict=True)]
-    with progress_bars(progress) as bars:
+    with chosen_engine(workers, engine), progress_bars(progress) as bars:
         sides = [
             _Side(each, title, options, sample=sample, seed=seed, cache=cache, progress=bars)
             for each, title in zip(inputs, titles, strict=True)
@@ -114,19 +120,18 @@ def compare(
         chosen = names or (list(LAYER_METRICS) if layered else default_metrics())
         rows: list[Row] = []
         advance = bars.steps("comparing layers") if layered else bars.steps("half-samples")
-        for done, layer in enumerate(layers, start=1):
-            comparisons = compare_clouds(
-                sides[0].cloud(layer),
-                sides[1].cloud(layer),
-                chosen,
-                paired=paired,
-                bootstrap=count,
-                about=(sides[0].about(layer), sides[1].about(layer)),
-                progress=None if layered else advance,
-            )
+        report = None if layered else advance
+
+        def compared(task: tuple[Callable[[], Cloud], Callable[[], Cloud], dict[str, Any], dict[str, Any]]) -> list[Comparison]:
+            clouds, about = (task[0](), task[1]()), (task[2], task[3])
+            return compare_clouds(*clouds, chosen, paired=paired, bootstrap=count, about=about, progress=report)
+
+        tasks = [
+            (sides[0].opener(layer), sides[1].opener(layer), sides[0].about(layer), sides[1].about(layer)) for layer in layers
+        ]
+        by_layer = in_parallel(compared, tasks, prefer="processes", progress=advance) if layered else map(compared, tasks)
+        for comparisons in by_layer:
             rows += _rows(comparisons)
-            if layered:
-                advance(done, len(layers))
         pictures, records = _drawn(sides, layers[-1], chosen)
     notes = [f"{name} = {side.name}: {side.size}" for name, side in zip("AB", sides, strict=True)]
     notes += [f"{name}: {note}" for name, side in zip("AB", sides, strict=True) for note in side.notes]
@@ -165,13 +170,19 @@ class _Side:
 
     def cloud(self, layer: int | None) -> Cloud:
         """The cloud of a layer; a space of one layer stands for vectors without layers."""
+        return self.opener(layer)()
+
+    def opener(self, layer: int | None) -> Callable[[], Cloud]:
+        """A function that gives that cloud; that of a layer can be sent to a worker."""
         from theodolite.metrics.cloud import Cloud
 
         if self._cloud is not None:
-            return self._cloud
+            cloud = self._cloud
+            return lambda: cloud
         assert self._space is not None
         number = self.layers[-1] if layer is None else layer
-        return Cloud(self._space[-1 if number is None else number], sample=self._sample, seed=self._seed)
+        vectors, sample, seed = self._space.opener(-1 if number is None else number), self._sample, self._seed
+        return lambda: Cloud(vectors(), sample=sample, seed=seed)
 
     def about(self, layer: int | None) -> dict[str, Any]:
         """The fields of a row that say where a number comes from."""

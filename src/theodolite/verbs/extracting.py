@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
+from theodolite.core.engines import chosen_engine
 from theodolite.verbs.inputs import EncoderInput, Reading, ReadingOptions, reads_input
 from theodolite.verbs.progress import Progress, progress_bars
 
@@ -22,6 +23,8 @@ def extract(
     to: str | os.PathLike[str] | None = None,
     frequencies: bool = False,
     store_dtype: str = "float32",
+    workers: int | None = None,
+    engine: str | None = None,
     overwrite: bool = False,
     progress: bool | Progress | None = None,
     **reading: Unpack[ReadingOptions],
@@ -42,6 +45,9 @@ def extract(
         Whether to keep how common each token or word is in English (Zipf scale).
     store_dtype
         What the vectors are kept as: float32, or float16 for half the size. `dtype` is what the encoder computes in.
+    workers, engine
+        Where the work runs: a number of workers on this machine, or the address of a Dask scheduler, such as
+        `tcp://10.0.0.1:8786`. What `joblib.parallel_config` says, or this process, by default.
     overwrite
         Whether a space that is in the folder may be replaced.
     progress
@@ -63,7 +69,7 @@ def extract(
     if to is not None and not is_space(to):
         require_free_folder(to, overwrite=overwrite, marker=MARKER)
     source = EncoderInput(model, options)
-    with progress_bars(progress) as bars:
+    with chosen_engine(workers, engine), progress_bars(progress) as bars:
         texts_read = source.texts.texts
         return extract_space(
             options.load_encoder(model),

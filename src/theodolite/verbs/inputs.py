@@ -495,7 +495,8 @@ def open_input(source: Any, reading: Reading) -> Input:
         return EncoderInput(source, reading)
     if kind == "file":
         vectors = read(source, **reading.of_file())
-        return VectorsInput(os.fspath(source), vectors, os.fspath(source), reading)
+        path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else None
+        return VectorsInput(path or input_name(source), vectors, path, reading)
     if is_frame(source):
         vectors = open_vectors(frame_vectors(source, reading.columns))
         return VectorsInput(input_name(source), vectors, None, reading, frame=source)
@@ -511,6 +512,8 @@ def input_kind(source: Any, reading: Reading) -> Kind:
         homes = {each.__module__.partition(".")[0] for each in type(source).__mro__}
         if homes & {"transformers", "sentence_transformers", "model2vec", "wordllama"} or type(source).__name__ == "Encoder":
             return "encoder"
+        if isinstance(source, (list, tuple)) and source and all(isinstance(each, (str, os.PathLike)) for each in source):
+            return "file"
         return "space" if isinstance(source, Space) else "memory"
     if is_space(source):
         return "space"
@@ -541,6 +544,8 @@ def input_name(source: Any) -> str:
     """What to call an input in a table: its path or id, a model's own name, or its type and shape."""
     if isinstance(source, (str, os.PathLike)):
         return os.fspath(source)
+    if isinstance(source, (list, tuple)) and source and isinstance(source[0], (str, os.PathLike)):
+        return f"{short_name(os.fspath(source[0]))} and {len(source) - 1} more"
     name = getattr(source, "name", None) or getattr(getattr(source, "config", None), "name_or_path", None)
     if isinstance(name, str) and name:
         return name

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from theodolite.core.engines import chosen_engine
 from theodolite.core.files import require_free
 from theodolite.core.options import option
 from theodolite.core.result import Result, table_of
@@ -70,7 +71,8 @@ def probe(
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     budget: float | None = None,
-    jobs: int | None = None,
+    workers: int | None = None,
+    engine: str | None = None,
     seed: int = 0,
     progress: bool | Progress | None = None,
     **reading: Unpack[ReadingOptions],
@@ -112,8 +114,9 @@ def probe(
         Whether those text files may be replaced.
     budget
         Seconds for each layer: clusters that are not merged by then are counted between bounds instead.
-    jobs
-        Number of threads; all cores by default.
+    workers, engine
+        Where the work runs: a number of workers on this machine, or the address of a Dask scheduler, such as
+        `tcp://10.0.0.1:8786`. What `joblib.parallel_config` says, or all cores of this process, by default.
     seed
         Seed of samples, held-out rows and classifiers.
     progress
@@ -128,7 +131,7 @@ def probe(
     """
     options = Reading(**reading)
     files = _DirectProbeFiles(clusters, distances, predictions, overwrite)
-    settings = _Settings(classifier, label_distance, min_cluster_size, jobs, seed, budget, options.device)
+    settings = _Settings(classifier, label_distance, min_cluster_size, seed, budget, options.device)
     if output is not None:
         from theodolite.core.rows import require_rows_file
 
@@ -138,7 +141,7 @@ def probe(
         raise ValueError(
             f"{option('fit_clusters', 'FILE')} numbers all rows; leave {unfit} out, and score on {option('test', 'PATH')}"
         )
-    with progress_bars(progress) as bars:
+    with chosen_engine(workers, engine), progress_bars(progress) as bars:
         if entities is not None:
             data = _directprobe_data(source, labels, entities, label_set, test, test_entities)
         elif label_set is not None or test_entities is not None:
@@ -200,7 +203,6 @@ class _Settings:
     classifier: str
     label_distance: str
     min_cluster_size: int
-    jobs: int | None
     seed: int
     budget: float | None
     device: str
@@ -501,7 +503,6 @@ def _probe_layers(
                 classifier=settings.classifier,  # type: ignore[arg-type]  # checked with the settings
                 label_distance=settings.label_distance,  # type: ignore[arg-type]
                 min_cluster_size=settings.min_cluster_size,
-                n_jobs=settings.jobs,
                 budget=settings.budget,
                 seed=settings.seed,
                 device=settings.device,

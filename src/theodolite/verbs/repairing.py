@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from theodolite.core.engines import chosen_engine
 from theodolite.core.files import require_free_folder
 from theodolite.core.numbers import number_text
 from theodolite.core.options import command, option
@@ -56,6 +57,8 @@ def fit(
     delimiter: str | None = None,
     header: bool | None = None,
     layers: str | int | Sequence[int] = "last",
+    workers: int | None = None,
+    engine: str | None = None,
     overwrite: bool = False,
     progress: bool | Progress | None = None,
 ) -> Repair:
@@ -81,6 +84,9 @@ def fit(
         Where in a file the vectors are, as `theodolite.verbs.inputs.Reading` describes them.
     layers
         Which layer of a space; the last by default.
+    workers, engine
+        Where the work runs: a number of workers on this machine, or the address of a Dask scheduler, such as
+        `tcp://10.0.0.1:8786`. What `joblib.parallel_config` says, or this process, by default.
     overwrite
         Whether a repair that is in the folder may be replaced.
     progress
@@ -105,7 +111,7 @@ def fit(
         require_free_folder(to, overwrite=overwrite, marker=MARKER)
     reading = Reading(key=key, columns=columns, delimiter=delimiter, header=header)
     vectors = _vectors(source, reading, layers)
-    with progress_bars(progress) as bars:
+    with chosen_engine(workers, engine), progress_bars(progress) as bars:
         watched = vectors.watched(bars.rows("fitting", vectors.n))
         if pairs is not None:
             values = read_scores(scores) if isinstance(scores, (str, os.PathLike)) else scores

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
+from theodolite.core.engines import chosen_engine, in_parallel
 from theodolite.core.options import TypedInput, command_line, option
 from theodolite.core.result import Finding, LateTables, Result
 from theodolite.verbs.inputs import (
@@ -43,6 +44,8 @@ def survey(
     findings: bool = True,
     store: bool = True,
     cache: bool = True,
+    workers: int | None = None,
+    engine: str | None = None,
     progress: bool | Progress | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> Result:
@@ -70,6 +73,9 @@ def survey(
         Whether to keep an encoder's vectors in memory. False streams them instead, and encodes a second time for I(W).
     cache
         Whether a file's moments are read from, and kept in, the cache folder.
+    workers, engine
+        Where the work runs: a number of workers on this machine, or the address of a Dask scheduler, such as
+        `tcp://10.0.0.1:8786`. What `joblib.parallel_config` says, or this process, by default.
     progress
         Whether to show progress bars; by default in a terminal and in a notebook.
     **reading
@@ -95,7 +101,7 @@ def survey(
     if not store:
         _require_streamable(opened, bootstrap)
     hints = typed_input(source, opened) if findings else None
-    with progress_bars(progress) as bars:
+    with chosen_engine(workers, engine), progress_bars(progress) as bars:
         if isinstance(opened, VectorsInput):
             cloud = opened.cloud(bars, sample=sample, seed=seed, cache=cache)
             return survey_cloud(cloud, opened.name, names or default_metrics(), bootstrap=bootstrap, hints=hints, progress=bars)
@@ -166,10 +172,14 @@ def survey_space(
     chosen = choose_layers(layers, space.layers)
     rows: list[Row] = []
     advance = progress.steps("measuring layers")
-    for done, layer in enumerate(chosen, start=1):
-        cloud = Cloud(space[layer], sample=sample, seed=seed)
-        rows += metric_rows(cloud, metrics, bootstrap=bootstrap, about=space.about(layer))
-        advance(done, len(chosen))
+
+    def measured(task: tuple[Callable[[], Any], dict[str, Any]]) -> list[Row]:
+        vectors, about = task
+        return metric_rows(Cloud(vectors(), sample=sample, seed=seed), metrics, bootstrap=bootstrap, about=about)
+
+    tasks = [(space.opener(layer), space.about(layer)) for layer in chosen]
+    for part in in_parallel(measured, tasks, prefer="processes", progress=advance):
+        rows += part
     last = Cloud(space[chosen[-1]], sample=sample, seed=seed)
     judged: tuple[Finding, ...] = ()
     if hints:

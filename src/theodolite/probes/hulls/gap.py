@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theodolite.core.parallel import in_parallel
+from theodolite.core.engines import in_parallel
 from theodolite.core.vectors import array
 from theodolite.probes.hulls.active_set import Floats, Ints
 from theodolite.probes.hulls.fallback_solvers import Proof, is_decided, solve_by_least_squares, solve_by_newton
@@ -167,14 +167,16 @@ def pair_bounds(
     touching, tolerance
         As in `solve_gap`.
     n_jobs, progress
-        As in `theodolite.core.parallel.in_parallel`.
+        As in `theodolite.core.engines.in_parallel`.
     """
 
-    def bounds(pair: Pair) -> tuple[float, float]:
-        gap = solve_gap(hulls[pair[0]], hulls[pair[1]], touching=touching, tolerance=tolerance)
+    def bounds(pair: tuple[Floats, Floats]) -> tuple[float, float]:
+        gap = solve_gap(*pair, touching=touching, tolerance=tolerance)
         return gap.lower, gap.upper
 
-    return in_parallel(bounds, pairs, n_jobs=n_jobs, progress=progress)
+    # A task is its two hulls, so that no more than those travel to a worker.
+    tasks = [(hulls[i], hulls[j]) for i, j in pairs]
+    return list(in_parallel(bounds, tasks, n_jobs=n_jobs, progress=progress))
 
 
 def largest_norm(rows: Floats) -> float:
@@ -220,13 +222,13 @@ def hull_distances(points: Floats, hulls: list[Floats], touching: float, *, n_jo
     touching
         The distance up to which a point counts as inside.
     n_jobs
-        Threads, as in `theodolite.core.parallel.in_parallel`.
+        Threads, as in `theodolite.core.engines.in_parallel`.
     """
 
     def distances_of(point: Floats) -> Floats:
         return np.array([_distance(point, hull, touching) for hull in hulls])
 
-    return np.stack(in_parallel(distances_of, list(points), n_jobs=n_jobs))
+    return np.stack(list(in_parallel(distances_of, list(points), n_jobs=n_jobs)))
 
 
 def nearest_hulls(points: Floats, hulls: list[Floats], touching: float, *, n_jobs: int | None = None) -> Ints:
@@ -253,7 +255,7 @@ def nearest_hulls(points: Floats, hulls: list[Floats], touching: float, *, n_job
                 best, nearest = distance, int(hull)
         return nearest
 
-    return np.array(in_parallel(nearest_of, list(points), n_jobs=n_jobs), dtype=np.int64)
+    return np.array(list(in_parallel(nearest_of, list(points), n_jobs=n_jobs)), dtype=np.int64)
 
 
 def _distance(point: Floats, hull: Floats, touching: float, *, beyond: float = np.inf) -> float:

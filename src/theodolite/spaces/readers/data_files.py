@@ -81,10 +81,13 @@ class File:
         The path or URL, as it appears in messages.
     local
         The path on this machine; None for a file behind a URL, which can be streamed but not memory-mapped.
+    is_pattern
+        Whether the name is a pattern such as `shards/*.npy`, which is read like a folder of the files that match it.
     """
 
     name: str
     local: Path | None
+    is_pattern: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -96,6 +99,8 @@ class File:
 
     @property
     def is_folder(self) -> bool:
+        if self.is_pattern:
+            return True
         return self.local.is_dir() if self.local is not None else bool(_filesystem(self.name).isdir(self.name))
 
     @property
@@ -177,8 +182,12 @@ class File:
             yield number, line
 
     def entries(self) -> list[File]:
-        """The content of a folder in natural order (`shard-2` before `shard-10`), without hidden files."""
-        if self.local is not None:
+        """The content of a folder or pattern in natural order (`shard-2` before `shard-10`), without hidden files."""
+        if self.is_pattern:
+            system = _filesystem(self.name)
+            is_remote = "://" in self.name
+            files = [locate(system.unstrip_protocol(name) if is_remote else name) for name in system.glob(self.name)]
+        elif self.local is not None:
             files = [File(str(path), path) for path in self.local.iterdir()]
         else:
             system = _filesystem(self.name)
@@ -216,7 +225,7 @@ def locate(path: AnyPath) -> File:
     Parameters
     ----------
     path
-        A path, `~` included, or a URL such as `s3://bucket/vectors.npy`.
+        A path, `~` included, or a URL such as `s3://bucket/vectors.npy`, or a pattern such as `s3://bucket/*.npy`.
 
     Raises
     ------
@@ -228,11 +237,26 @@ def locate(path: AnyPath) -> File:
     if scheme is None or scheme[1] == "file":
         local = Path(unquote(urlsplit(text).path)) if scheme else Path(text).expanduser()
         if not local.exists():
+            if is_pattern(text) and _filesystem(text).glob(text):
+                return File(text, None, is_pattern=True)
             raise FileNotFoundError(_missing(local))
         return File(text, require_regular(local))
     if not _filesystem(text).exists(text):
+        if is_pattern(text) and _filesystem(text).glob(text):
+            return File(text, None, is_pattern=True)
         raise FileNotFoundError(f"there is no file {text}; check the address and that you may read it")
     return File(text, None)
+
+
+def is_pattern(text: str) -> bool:
+    """Whether a path or URL has characters that a pattern of file names would have.
+
+    Parameters
+    ----------
+    text
+        The path or URL.
+    """
+    return any(sign in text for sign in "*?[")
 
 
 def _filesystem(url: str) -> Any:
