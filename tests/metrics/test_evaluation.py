@@ -14,6 +14,8 @@ from theodolite.metrics import (
     log_partition_isotropy,
     mean_cosine,
     metric_rows,
+    nearest_rows,
+    sphere,
 )
 
 X = np.random.default_rng(0).standard_normal((300, 8)).astype(np.float32) * np.arange(1, 9) + 1
@@ -32,6 +34,29 @@ def test_rows_hold_what_the_functions_give() -> None:
     assert rows["mean_cosine"].value == mean_cosine(X)
     assert rows["log_partition_isotropy"].value == log_partition_isotropy(X)
     assert all((row.n, row.d, row.seed) == (300, 8, 0) and "numpy" in row.versions for row in rows.values())
+
+
+@pytest.mark.parametrize("kind", ["plain", "far from the origin", "copies and zeros"])
+def test_one_search_gives_what_three_give(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.random.default_rng(5).standard_normal((1500, 12)).astype(np.float32) * np.arange(1, 13, dtype=np.float32)
+    if kind == "far from the origin":
+        rows += 300
+    if kind == "copies and zeros":
+        rows[10:20], rows[30] = rows[40], 0
+    tiles: list[int] = []
+    each_tile = nearest_rows.each_tile
+
+    def counted(points: np.ndarray, visit: object) -> object:
+        tiles.append(len(points))
+        return each_tile(points, visit)  # type: ignore[arg-type]
+
+    for module in (nearest_rows, sphere):
+        monkeypatch.setattr(module, "each_tile", counted)
+    names = ["uniformity", "intrinsic_dimension", "hubness", "outliers"]
+    together = [row.value for row in metric_rows(rows, names)]
+    assert len(tiles) == (1 if kind != "copies and zeros" else 3)
+    apart = [METRICS[name].value(Cloud(rows))[0] for name in names]
+    assert together == pytest.approx(apart, rel=1e-6)
 
 
 def test_two_passes_are_enough_for_everything_that_reads_all_rows() -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from theodolite.core.engines import map_shards, merge_tree, take_rows
 from theodolite.core.moments import Doubles, centred
-from theodolite.core.parallel import map_blocks
+from theodolite.core.parallel import map_blocks, one_blas_thread
 from theodolite.core.sampling import RowSample, sample_rows
 from theodolite.core.vectors import REPLAYABLE, Floats, Indices, Source, Vectors, source
 
@@ -79,7 +79,8 @@ def k_means(X: Vectors, k: int, *, seed: int = 0, passes: int = 3) -> Clusters:
     # Rows that come with their moments are shared by several repairs: the moments keep clusters, as they keep eigenpairs.
     known: dict[tuple[int, int, int], Clusters] = {} if data.moments is None else vars(data.moments).setdefault("_clusters", {})
     if (k, seed, passes) not in known:
-        known[k, seed, passes] = _k_means(data, k, seed=seed, passes=passes)
+        with one_blas_thread():  # products with so few centres are too small to share, and blocks are shared already
+            known[k, seed, passes] = _k_means(data, k, seed=seed, passes=passes)
     return known[k, seed, passes]
 
 
@@ -201,7 +202,8 @@ def _sample(data: Source, k: int, *, seed: int) -> Floats:
 def _shift(sample: Floats, *, ratio: float = 10) -> Doubles | None:
     """The mean to subtract, or None if the rows are so close around the origin that their products lose no digits."""
     mean = sample.mean(axis=0, dtype=np.float64)
-    deviation = float(sample.std(axis=0, dtype=np.float64).max())
+    few = sample[:: -(-len(sample) // 1000)]  # the order of magnitude is enough, and shifting is never wrong
+    deviation = float(few.std(axis=0, dtype=np.float64).max())
     return mean if float(np.abs(mean).max()) > ratio * deviation else None
 
 

@@ -14,7 +14,7 @@ from theodolite.core.moments import Doubles
 from theodolite.core.parallel import available_cores, in_order
 from theodolite.core.rows import Row, current_versions
 from theodolite.core.vectors import Vectors
-from theodolite.metrics import partition
+from theodolite.metrics import neighbours, partition
 from theodolite.metrics.cloud import Cloud, Undefined
 from theodolite.metrics.registry import METRICS, check_metrics
 from theodolite.metrics.resampling import half_clouds
@@ -167,11 +167,14 @@ def compare_clouds(
 
 
 def _values(cloud: Cloud, names: Sequence[str]) -> dict[str, tuple[float, str]]:
-    """Value and reason of each metric: one pass for all moments, one more for all partition functions."""
+    """Value and reason of each metric: one pass for all moments, one for all partition functions, one search."""
     variants = {partition.VARIANTS[name] for name in names if name in partition.VARIANTS}
     if variants:
         with contextlib.suppress(Undefined):  # each metric raises it again below, and gives its reason
             partition.log_partitions(cloud, variants)
+    if {"intrinsic_dimension", "uniformity", "hubness"} <= set(names):  # the searches of all neighbour metrics
+        with contextlib.suppress(Undefined):
+            neighbours.search_once(cloud)
     return {name: METRICS[name].value(cloud) for name in names}
 
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ from theodolite.core.vectors import Floats, Indices
 from theodolite.metrics.cloud import Cloud, Undefined
 
 Output = TypeVar("Output")
+# Called with the rows and the columns of a tile, and with its products.
+Visit: TypeAlias = Callable[[slice, slice, Floats], None]
 
 K = 10  # neighbours listed per row: the length of a first page of search results
 # Cosine distance, as a share of the mean one, up to which two rows are copies: above float32 rounding, below real gaps.
@@ -31,7 +33,7 @@ SPARE = 4  # candidates beyond k, so that rounding in the products cannot exclud
 GATHER_BYTES = 8 * 2**20
 
 
-def nearest_neighbours(points: Floats, k: int) -> tuple[Indices, Doubles]:
+def nearest_neighbours(points: Floats, k: int, *, also: Visit | None = None) -> tuple[Indices, Doubles]:
     """The k nearest other rows of each row: (m, k) numbers and squared Euclidean distances, nearest first; ties by number.
 
     A row is never its own neighbour, even if there are copies of it.
@@ -42,14 +44,18 @@ def nearest_neighbours(points: Floats, k: int) -> tuple[Indices, Doubles]:
         (m, d) rows. They should be centred: their products are then small, and so is the rounding error.
     k
         Number of neighbours, at least 1 and less than m.
+    also
+        Called with every tile of products too, which it must not change; see `each_tile`.
     """
     m = len(points)
     if not 0 < k < m:
         raise ValueError(f"k={k} must be at least 1 and less than the number of rows, {m}")
-    best = _Best(m, min(k + SPARE, m - 1), points.dtype)
+    best = Best(m, min(k + SPARE, m - 1), points.dtype)
     halves = np.einsum("ij,ij->i", points, points) / 2
 
     def visit(rows: slice, columns: slice, products: Floats) -> None:
+        if also is not None:
+            also(rows, columns, products)
         if rows != columns:
             best.offer(columns, products.T - halves[rows], rows.start)
         products -= halves[columns]
@@ -58,10 +64,26 @@ def nearest_neighbours(points: Floats, k: int) -> tuple[Indices, Doubles]:
         best.offer(rows, products, columns.start)
 
     each_tile(points, visit)
-    # Products may round two candidates to the same score: differences, which do not cancel, decide their order.
-    squares = squared_distances(points, points, best.index)
-    order = np.lexsort((best.index, squares), axis=1)[:, :k]
-    return np.take_along_axis(best.index, order, 1), np.take_along_axis(squares, order, 1)
+    return nearest_candidates(points, best.index, k)
+
+
+def nearest_candidates(points: Floats, candidates: Indices, k: int) -> tuple[Indices, Doubles]:
+    """The k nearest of a few candidates of each row: (m, k) numbers and squared distances, nearest first; ties by number.
+
+    Products may round two candidates to the same score; differences, which do not cancel, decide their order.
+
+    Parameters
+    ----------
+    points
+        (m, d) rows.
+    candidates
+        (m, c) numbers of other rows, c at least k.
+    k
+        Number of neighbours.
+    """
+    squares = squared_distances(points, points, candidates)
+    order = np.lexsort((candidates, squares), axis=1)[:, :k]
+    return np.take_along_axis(candidates, order, 1), np.take_along_axis(squares, order, 1)
 
 
 def each_tile(points: Floats, visit: Callable[[slice, slice, Floats], Output]) -> list[Output]:
@@ -219,6 +241,27 @@ def neighbours_of(cloud: Cloud) -> NeighbourTable:
     return cloud.cached("neighbours", lambda: _table(cloud, K))
 
 
+def search_with(cloud: Cloud, visit: Visit) -> bool:
+    """Compute the neighbour table of a cloud, and let `visit` see the products of its unit rows on the way.
+
+    Parameters
+    ----------
+    cloud
+        A cloud whose table was not computed yet.
+    visit
+        Called with every tile of the products of `cloud.units.shifted`; it must not change them.
+
+    Returns
+    -------
+    bool
+        Whether the tiles held all sampled rows: not if some are zero, or copies of others, which are searched once.
+    """
+    units = cloud.units
+    is_whole = units.zero_rows == 0 and len(_distinct(cloud)[0]) == units.m
+    cloud.cached("neighbours", lambda: _table(cloud, K, visit if is_whole else None))
+    return is_whole
+
+
 def mean_distance(shifted: Floats, rows: Indices) -> float:
     """Mean cosine distance over all pairs of some rows: the mean of |u_i - u_j|^2 / 2 over i < j is the unbiased variance.
 
@@ -234,10 +277,10 @@ def mean_distance(shifted: Floats, rows: Indices) -> float:
     return float(squares - total @ total / len(rows)) / (len(rows) - 1)
 
 
-def _table(cloud: Cloud, k: int) -> NeighbourTable:
+def _table(cloud: Cloud, k: int, also: Visit | None = None) -> NeighbourTable:
     units = cloud.units
-    first, group = distinct_rows(units.shifted)
-    index, distance = _search(units.shifted, first, k)
+    first, group = _distinct(cloud)
+    index, distance = _search(units.shifted, first, k, also)
     # Parallel rows whose entries were rounded are up to eps²/2 apart: in a cloud of one direction, less than that is noise.
     rounding = float(np.finfo(units.shifted.dtype).eps) ** 2
     limit = max(SAME * mean_distance(units.shifted, np.arange(units.m)), rounding)
@@ -249,11 +292,16 @@ def _table(cloud: Cloud, k: int) -> NeighbourTable:
     return NeighbourTable(*full, units.rows, first, group, index, distance, limit)
 
 
-def _search(points: Floats, first: Indices, k: int) -> tuple[Indices, Doubles]:
+def _distinct(cloud: Cloud) -> tuple[Indices, Indices]:
+    return cloud.cached("distinct unit rows", lambda: distinct_rows(cloud.units.shifted))
+
+
+def _search(points: Floats, first: Indices, k: int, also: Visit | None = None) -> tuple[Indices, Doubles]:
     """Lists over the distinct rows alone, (g, min(k, g - 1)) numbers and cosine distances."""
     if len(first) == 1:
         return np.empty((1, 0), np.intp), np.empty((1, 0))
-    index, squares = nearest_neighbours(points if len(first) == len(points) else points[first], min(k, len(first) - 1))
+    searched = points if len(first) == len(points) else points[first]
+    index, squares = nearest_neighbours(searched, min(k, len(first) - 1), also=also)
     return index, squares / 2
 
 
@@ -291,8 +339,18 @@ def _with_copies(index: Indices, distance: Doubles, group: Indices, k: int) -> t
     return all_index, all_distance
 
 
-class _Best:
-    """The k best scores of every row so far, best first, and the columns they belong to."""
+class Best:
+    """The k best scores of every row so far, best first, and the columns they belong to.
+
+    Parameters
+    ----------
+    m
+        Number of rows.
+    k
+        How many scores to keep.
+    dtype
+        Data type of the scores.
+    """
 
     def __init__(self, m: int, k: int, dtype: np.dtype[np.floating]) -> None:
         self.k = k
@@ -301,7 +359,17 @@ class _Best:
         self._locks = [threading.Lock() for _ in range(0, m, TILE)]
 
     def offer(self, rows: slice, scores: Floats, first: int) -> None:
-        """Consider a tile of scores: its rows are `rows`, its columns are numbered from `first`."""
+        """Consider a tile of scores.
+
+        Parameters
+        ----------
+        rows
+            The rows of the tile.
+        scores
+            Its scores; -inf is never kept.
+        first
+            Number of its first column.
+        """
         scores = np.ascontiguousarray(scores)
         row, column = self._candidates(scores, self.values[rows, -1])
         if not len(row):

@@ -8,16 +8,21 @@ from theodolite.core.moments import Doubles
 from theodolite.core.vectors import Floats, Indices, Vectors
 from theodolite.metrics.cloud import Cloud, Undefined
 from theodolite.metrics.nearest_rows import (
+    SPARE,
+    Best,
     K,
     NeighbourTable,
     distinct_rows,
     largest_products,
     mean_distance,
+    nearest_candidates,
     nearest_neighbours,
     neighbours_of,
+    search_with,
     squared_distances,
 )
 from theodolite.metrics.registry import NEITHER, metric
+from theodolite.metrics.sphere import UNIFORMITY_T, UniformitySums, uniformity_key
 
 NEAR = 0.99  # cosine from which two rows count as near-duplicates
 HUBS = 0.01  # share of the rows whose neighbour slots `hub_share` counts
@@ -25,7 +30,44 @@ AGREEMENT_QUERIES = 2000
 STABILITY_QUERIES = 300
 STEP = 0.05  # length of a query's step, as a share of the mean distance to the 10 nearest
 ISLAND_SHARE = 0.005  # share of all rows up to which a cut-off part of the neighbour graph is an island
+EUCLIDEAN = "euclidean candidates"  # the name under which a cloud keeps them
 DISCARD = 0.1  # share of TwoNN's ratios, the largest ones, that the fit leaves out: the density is least constant there
+
+
+def search_once(cloud: Cloud) -> None:
+    """Compute from one product of the sampled rows with themselves what three would take: a cloud keeps all three results.
+
+    These are the neighbours by cosine, the uniformity, and candidates for the nearest rows by Euclidean distance: with lengths r
+    and unit vectors u, |x - y|^2 = (r_x - r_y)^2 + r_x r_y |u_x - u_y|^2.
+
+    Parameters
+    ----------
+    cloud
+        A cloud of which all three are wanted.
+    """
+    shifted, norms = cloud.units.shifted, cloud.units.norms
+    m, dtype = len(shifted), shifted.dtype
+    scale = float(norms.mean())
+    length = (norms / scale).astype(dtype)
+    # About their mean, so that the lengths of rows at nearly the same distance differ in more than their last digits.
+    step = ((norms - scale) / scale).astype(dtype)
+    squares = np.einsum("ij,ij->i", shifted, shifted)
+    sums, best = UniformitySums(shifted), Best(m, min(2 + SPARE, m - 1), dtype)
+
+    def visit(rows: slice, columns: slice, products: Floats) -> None:
+        scores = squares[rows, None] + squares[columns]
+        scores -= 2 * products
+        scores *= length[rows, None] * -length[columns]
+        scores -= np.square(step[rows, None] - step[columns])
+        if rows == columns:
+            np.fill_diagonal(scores, -np.inf)
+        else:
+            best.offer(columns, scores.T, rows.start)
+        best.offer(rows, scores, columns.start)
+        sums.add(rows, columns, np.array(products))
+
+    if search_with(cloud, visit):
+        cloud.with_cached({uniformity_key(UNIFORMITY_T): sums.value(), EUCLIDEAN: best.index})
 
 
 @metric("(0, inf)", NEITHER, needs="sample", paper="Facco et al. 2017", resample=False)
@@ -41,12 +83,18 @@ def intrinsic_dimension(X: Vectors | Cloud) -> float:
     X
         Vectors or a cloud; of more than 10,000 rows a seeded sample is measured, see `Cloud`.
     """
-    points = _centred(Cloud.of(X).sample)
+    cloud = Cloud.of(X)
+    points = _centred(cloud.sample)
     first, _ = distinct_rows(points)
     n = len(first)
     if n < 3:
         raise Undefined(f"two distances from each row need at least 3 distinct rows, there are {n}")
-    _, squares = nearest_neighbours(points if n == len(points) else points[first], 2)
+    candidates: Indices | None = cloud.cached(EUCLIDEAN, lambda: None)
+    # In another precision, or with copies left out, the rows are not those that the candidates were found among.
+    if candidates is not None and n == len(points) and points.dtype == cloud.sample.dtype:
+        _, squares = nearest_candidates(points, candidates, 2)
+    else:
+        _, squares = nearest_neighbours(points if n == len(points) else points[first], 2)
     log_ratio = np.sort(np.log(squares[:, 1] / squares[:, 0]) / 2)[: int(n * (1 - DISCARD))]
     log_tail = -np.log1p(-np.arange(1, len(log_ratio) + 1) / n)
     # Ratios within rounding of 1 have no slope to fit.

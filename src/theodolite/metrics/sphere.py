@@ -47,20 +47,50 @@ def uniformity_key(t: float) -> str:
 
 
 def _uniformity(points: Floats, t: float) -> float:
-    squares = np.einsum("ij,ij->i", points, points)
+    sums = UniformitySums(points, t)
+    each_tile(points, sums.add)
+    return sums.value()
 
-    def log_sum(rows: slice, columns: slice, products: Floats) -> float:
-        _exponents(products, squares, rows, columns, t)
+
+class UniformitySums:
+    """The uniformity of some rows, gathered from the tiles of their products; for callers who compute those themselves.
+
+    Parameters
+    ----------
+    points
+        (m, d) unit vectors minus their mean.
+    t
+        The temperature.
+    """
+
+    def __init__(self, points: Floats, t: float = UNIFORMITY_T) -> None:
+        self._squares = np.einsum("ij,ij->i", points, points)
+        self._t = t
+        self._logs: dict[tuple[int, int], float] = {}
+
+    def add(self, rows: slice, columns: slice, products: Floats) -> None:
+        """Add a tile, from any thread.
+
+        Parameters
+        ----------
+        rows, columns
+            Where it is.
+        products
+            Products of the rows, which are overwritten.
+        """
+        _exponents(products, self._squares, rows, columns, self._t)
         peak = products.max()
         if np.isneginf(peak):  # a tile of a single row has no pair
-            return -np.inf
+            return
         products -= peak  # so that the largest exponent is 0, and nothing overflows or vanishes
         np.exp(products, out=products)
-        return float(peak) + float(np.log(products.sum(axis=1).sum(dtype=np.float64)))
+        self._logs[rows.start, columns.start] = float(peak) + float(np.log(products.sum(axis=1).sum(dtype=np.float64)))
 
-    total = float(np.logaddexp.reduce(each_tile(points, log_sum)))
-    # At most 0 by definition, but for rounding.
-    return min(0.0, total - float(np.log(len(points) * (len(points) - 1) / 2)))
+    def value(self) -> float:
+        """The uniformity, once all tiles were added; summed in their order, so that it does not depend on threads."""
+        m = len(self._squares)
+        total = float(np.logaddexp.reduce([self._logs[tile] for tile in sorted(self._logs)]))
+        return min(0.0, total - float(np.log(m * (m - 1) / 2)))  # at most 0 by definition, but for rounding
 
 
 def uniformity_of_parts(points: Floats, is_member: NDArray[np.bool_]) -> Doubles:

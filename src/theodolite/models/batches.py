@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
@@ -28,6 +29,8 @@ Progress: TypeAlias = Callable[[int, int], None]
 # Tokens of an automatic batch, padding included: enough to keep the device busy, few enough for its memory.
 CPU_TOKENS = 1024
 GPU_TOKENS = 32768
+# Batches after which freed memory is returned to the system; it takes milliseconds, a batch tenths of a second.
+TRIM_EVERY = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,11 +183,26 @@ class Reading:
             Called with the number of texts that are done, and of all.
         """
         count, total = 0, sum(map(len, self.batches))
-        for batch in self.batches:
+        trim = _malloc_trim()
+        for number, batch in enumerate(self.batches, start=1):
             yield self.encode(batch)
+            if number % TRIM_EVERY == 0:
+                trim(0)
             count += len(batch)
             if progress is not None:
                 progress(count, total)
+
+
+def _malloc_trim() -> Callable[[int], object]:
+    """glibc's function that returns free memory to the system; one that does nothing with other C libraries.
+
+    glibc keeps the freed buffers of every batch shape, and long corpora have ever new shapes.
+    """
+    try:
+        trim: Callable[[int], object] = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):
+        return lambda _padding: None
+    return trim
 
 
 def _batches(encoder: Encoder, plan: RowPlan, size: BatchSize) -> list[Ints]:

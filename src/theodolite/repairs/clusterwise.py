@@ -142,7 +142,7 @@ class _Clusterwise(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
     def _within(self, block: Floats, index: Indices) -> Floats:
         repaired = np.empty_like(block)
         for cluster, rows in _by_cluster(index):
-            repaired[rows] = self._repair_cluster(cluster, centred(block[rows], self.means_[cluster]))
+            repaired[rows] = self._repair_cluster(cluster, centred(np.take(block, rows, axis=0), self.means_[cluster]))
         return repaired
 
     def _repair_cluster(self, cluster: int, rows: Floats) -> Floats:  # noqa: ARG002  # some clusters lose only their mean
@@ -294,10 +294,14 @@ def _runs(data: Source, assign: Assign, k: int) -> Iterator[tuple[int, list[Floa
     counts = np.zeros(k, np.int64)  # rows that wait
     started: set[int] = set()
     most = FOLD_BYTES // (data.d * data.dtype.itemsize)
-    for start, raw in data.raw_blocks():
-        block = data.prepare(start, raw)
-        for cluster, rows in _by_cluster(assign(data.first_row + start, block)):
-            waiting[cluster].append(block[rows])
+
+    def groups(start: int, block: Floats) -> list[tuple[int, Floats]]:
+        # `take`, unlike an index, lets other threads run.
+        return [(cluster, np.take(block, rows, axis=0)) for cluster, rows in _by_cluster(assign(data.first_row + start, block))]
+
+    for block in map_blocks(groups, data):
+        for cluster, rows in block:
+            waiting[cluster].append(rows)
             counts[cluster] += len(rows)
         # More than d rows, so that the first run of a large cluster is stored as a scatter matrix at once.
         while counts.max() > data.d and (counts.max() >= FOLD_ROWS or counts.sum() > most):
