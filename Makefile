@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 BENCH := .venv-bench
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: help setup check format test test-quick demo docs bench build clean
+.PHONY: help setup check format test test-quick demo docs linkcheck bench build clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -18,7 +18,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt hatchling torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev,demo,faiss,fast,figures,models,onnx]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev,demo,docs,faiss,fast,figures,models,onnx]'
 	@touch $@
 
 check: setup  ## lint, format, types and the import order
@@ -40,13 +40,13 @@ test-quick: setup  ## every test that takes no more than a few seconds
 demo: setup  ## survey and repair real vectors
 	$(BIN)/theodolite demo
 
-# In the same .venv, but only when the site is asked for.
-$(VENV)/.docs-installed: $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[docs]'
-	@touch $@
+SPHINX := OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --fresh-env
 
-docs: $(VENV)/.docs-installed  ## the site in build/docs; runs every notebook, and a warning is an error
-	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --fresh-env --write-all docs build/docs
+docs: setup  ## the site in build/docs; runs every notebook, and a warning is an error
+	$(SPHINX) --write-all docs build/docs
+
+linkcheck: setup  ## ask for every external link of the site; needs the network
+	$(SPHINX) --builder linkcheck -D nb_execution_mode=off docs build/links
 
 # Apart from .venv: one of the peers needs torch.
 $(BENCH)/.installed: pyproject.toml constraints.txt benchmarks/peers.txt

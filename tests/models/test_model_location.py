@@ -131,6 +131,11 @@ def test_rows_call_a_folder_by_its_name_and_an_id_as_it_is(tiny: Tiny) -> None:
     assert model_name("someone/encoder") == "someone/encoder"
 
 
+def test_rows_call_the_model_of_a_tuning_run_by_the_run(tmp_path: Path) -> None:
+    (tmp_path / "tuned-rte" / "model").mkdir(parents=True)
+    assert model_name(tmp_path / "tuned-rte" / "model") == "tuned-rte"
+
+
 def test_the_last_layer_is_known_without_the_weights(tiny: Tiny, tmp_path: Path) -> None:
     shutil.copy(tiny("bert") / "config.json", tmp_path)
     assert last_layer(find_encoder(tmp_path)) == 3

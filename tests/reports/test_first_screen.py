@@ -26,7 +26,7 @@ def change(metric: str, state: str, value: float, **more: Any) -> Row:
 def test_the_conclusion_of_a_survey_names_what_is_bad() -> None:
     findings = (finding("cone", "bad"), finding("hubness", "watch"), finding("islands", "good"))
     sentence = conclusion_of(Result(verb="survey", findings=findings))
-    assert sentence == "1 of 3 checks are bad (cone) and 1 is worth a look (hubness); the others are healthy."
+    assert sentence == "1 of 3 checks is bad (cone) and 1 is worth a look (hubness); the others are healthy."
     assert conclusion_of(Result(verb="survey", findings=findings[2:])) == "All 1 checks are in the healthy range."
     assert "not judged" in conclusion_of(Result(verb="survey"))
 
@@ -78,3 +78,47 @@ def test_several_results_have_a_conclusion_each_and_no_figure_of_one() -> None:
     both = [study("one", points=5), study("two", points=5)]
     first = opening(both, page_content(both, text=True).context)
     assert first["carrying"] == [] and len(first["conclusions"]) == 2
+
+
+def tracked(metric: str, value: float, step: int, **more: Any) -> Row:
+    return Row(metric=metric, value=value, step=step, seed=0, model="m", task="cola", **more)
+
+
+def test_a_training_curve_does_not_join_numbers_of_other_texts() -> None:
+    rows = (
+        tracked("matthews", 0.0, 0, split="dev", state="pre-trained"),
+        tracked("matthews", 0.4, 20, split="dev", state="fine-tuned"),
+        *(tracked("matthews", 0.9, step, split="validation", state="fine-tuning") for step in (10, 20)),
+        *(tracked("mean_cosine", 0.1 + step / 100, step, split="dev", layer=2) for step in (0, 10)),
+        tracked("mean_cosine", 0.9, 20, split="dev", state="fine-tuned"),  # of what the head reads, at the end alone
+    )
+    sentence = conclusion_of(Result(verb="tune", rows=rows))
+    assert sentence == "Matthews goes from 0 to 0.4 and mean cosine goes from 0.1 to 0.2 in 20 steps."
+
+
+def test_advice_opens_with_what_repairs_gain_and_the_answer_as_a_sentence() -> None:
+    about: dict[str, Any] = {"model": "m", "task": "t"}
+    rows = tuple(
+        Row(metric=metric, value=value, state=state, setting=setting, **about)
+        for state, settings in {"repair": ("whiten", "global"), "compression": ("int8", "binary"), "choice": ("whiten",)}.items()
+        for value, setting in enumerate(settings)
+        for metric in ("ndcg@10", "ndcg@10_gain")
+    )
+    result = Result(verb="advise", rows=rows, notes=("recommended: whiten",))
+    content = page_content([result], text=True)
+    first = opening([result], content.context)
+    assert first["conclusions"] == ["Recommended: whiten."]
+    assert [figure["section"] for figure in first["carrying"]] == ["figures-gains"]
+    assert [len(section["figures"]) for section in first["figures"]] == [1]  # that of compression; a single choice is no figure
+
+
+def test_figures_that_say_the_same_of_themselves_say_it_once() -> None:
+    rows = tuple(
+        Row(metric=metric, value=0.1 * layer, model="m", layer=layer)
+        for metric in ("iso_score", "mean_cosine", "effective_rank")
+        for layer in range(3)
+    )
+    result = Result(verb="rows", rows=rows)
+    (section,) = opening([result], page_content([result], text=True).context)["figures"]
+    assert section["note"].startswith("Layer 0 is the embeddings") and not any(figure["note"] for figure in section["figures"])
+    assert section["side_by_side"] and len({figure["height"] for figure in section["figures"]}) == 1

@@ -49,3 +49,17 @@ def test_without_pandas_figures_have_no_table(monkeypatch: pytest.MonkeyPatch) -
     content = page_content([study(points=5)], text=True)
     figures: list[dict[str, Any]] = content.context["figures"][0]["figures"]
     assert figures[0]["numbers"] == "" and "numbers-0" not in content.data
+
+
+def test_a_command_of_a_finding_can_be_copied_apart_from_its_sentence() -> None:
+    action = "subtract the mean: theodolite repair fit zero-mean a.npy --to repair"
+    (card,) = page_content([Result(verb="survey", findings=(finding_of("bad", action=action),))], text=True).context["findings"]
+    assert (card["action"], card["command"]) == ("subtract the mean:", "theodolite repair fit zero-mean a.npy --to repair")
+
+
+def test_only_a_short_first_table_is_open() -> None:
+    def opened(count: int) -> list[bool]:
+        rows = tuple(Row(metric=f"m{i}", value=0.5, model="m") for i in range(count))
+        return [table["open"] for table in page_content([Result(verb="rows", rows=rows)], text=True).context["tables"]]
+
+    assert opened(3) == [True, False] and opened(80) == [False, False]

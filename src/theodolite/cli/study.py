@@ -17,7 +17,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="rp21, il23, zs22, do-no-harm, or the path of a study's .toml.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A study by name (see study list), or the path of a study's .toml.")]
 Run = Annotated[
     str | None,
     typer.Option("--to", metavar="FOLDER", help="Folder of the run; theodolite-studies/NAME by default.", show_default=False),
@@ -140,7 +140,8 @@ def check_command(
     to: Run = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a claim is contradicted.")] = False,
     page: Annotated[
-        Path | None, typer.Option(help="Also write the run with these verdicts as a page (.html or .md).", metavar="FILE")
+        Path | None,
+        typer.Option(help="Also write the run with these verdicts as a page (.html, .md), or its tables (.tex).", metavar="FILE"),
     ] = None,
     as_json: opt.AsJson = False,
 ) -> None:

@@ -122,7 +122,7 @@ def hubness(X: Vectors | Cloud) -> float:
 
 @metric("[0, 1)", NEITHER, needs="sample", paper="Radovanović et al. 2010", resample=False)
 def never_retrieved(X: Vectors | Cloud) -> float:
-    """Share of rows that are among nobody's 10 nearest by cosine, the anti-hubs (Radovanović et al. 2010), in [0, 1); 0 is best.
+    """Share of rows that no other has among its 10 nearest by cosine: anti-hubs (Radovanović et al. 2010), in [0, 1); 0 is best.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def never_retrieved(X: Vectors | Cloud) -> float:
 
 @metric("[0.01, 1]", NEITHER, needs="sample", paper="Radovanović et al. 2010", resample=False)
 def hub_share(X: Vectors | Cloud) -> float:
-    """Share of all neighbour slots that the most listed 1 % of rows take, in [0.01, 1]; 0.01 is an even spread.
+    """Share of all lists of 10 nearest that the 1 % of rows in most of them fill, in [0.01, 1]; 0.01 is an even spread.
 
     The 1 % is rounded up to whole rows.
 
@@ -275,7 +275,7 @@ def metric_agreement(X: Vectors | Cloud) -> float:
 
 @metric("[0, 1]", NEITHER, needs="sample", resample=False)
 def retrieval_stability(X: Vectors | Cloud) -> float:
-    """Mean overlap (Jaccard) of the 10 nearest by cosine before and after a small step of the query, in [0, 1]; 1 is stable.
+    """Mean overlap (Jaccard) of the 10 nearest by cosine before and after a small change of the query, in [0, 1]; 1 is stable.
 
     300 seeded queries take a Gaussian step whose length is about 5 % of the mean distance between a row and its 10 nearest, both
     as unit vectors. Copies are searched once, as their order is arbitrary.

@@ -109,7 +109,7 @@ def _of_findings(result: Result) -> str:
     total = len(result.findings)
     if not bad and not watch:
         return f"All {total} checks are in the healthy range."
-    parts = [f"{len(bad)} of {total} checks are bad ({', '.join(bad)})" if bad else ""]
+    parts = [f"{len(bad)} of {total} checks {'is' if len(bad) == 1 else 'are'} bad ({', '.join(bad)})" if bad else ""]
     parts.append(f"{len(watch)} {'is' if len(watch) == 1 else 'are'} worth a look ({', '.join(watch)})" if watch else "")
     return f"{_and(list(filter(None, parts)))}; the others are healthy."
 
