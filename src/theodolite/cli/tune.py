@@ -123,6 +123,10 @@ def tune_command(
     from theodolite.verbs.fine_tuning import tune
 
     result = tune(model, **opt.typed_options(context, "model", "as_json"))
+    from theodolite.tuning.runs import is_first_process  # imports torch, which is loaded by now
+
+    if not is_first_process():
+        return
     if as_json:
         print_json(result.to_dict())
     else:
