@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import guarded
+from theodolite.cli.output import guarded, show
 
 
 @guarded
@@ -25,6 +25,7 @@ def extract_command(
     store_dtype: Annotated[
         str, typer.Option(help="What the vectors are stored as: float32, or float16 for half the size.", metavar="NAME")
     ] = "float32",
+    dry_run: opt.DryRun = False,
     overwrite: opt.Overwrite = False,
     **_reading: Any,
 ) -> None:
@@ -42,4 +43,7 @@ def extract_command(
     from theodolite.verbs.extracting import extract
 
     space = extract(model, **opt.typed_options(context, "model"))
+    if dry_run:
+        show(space)
+        return
     print(f"{space!r}\n{counts_line(space.origin.counts)}\nwritten to {to}; measure it with: theodolite survey {to}")

@@ -21,6 +21,12 @@ Metrics = Annotated[
 Sample = Annotated[int, typer.Option(help="Number of rows for metrics that compare rows with rows.", min=2, metavar="N")]
 Seed = Annotated[int, typer.Option(help="Seed of everything that is random.", metavar="N")]
 Cache = Annotated[bool, typer.Option("--cache/--no-cache", help="Keep a file's moments in the cache, and use them.")]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Run a few batches only, and print the time, memory, disk and download that all of it would take."
+    ),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what exists already.")]
 
 Model = Annotated[

@@ -102,6 +102,7 @@ def tune_command(
     resume: Annotated[bool, typer.Option("--resume/--no-resume", help="Continue a run that was cut off.")] = True,
     report_to: Annotated[str | None, typer.Option(help="Dashboards: tensorboard, wandb.", metavar="LIST")] = None,
     device: Annotated[str, typer.Option(help="auto or cpu.", metavar="NAME")] = "auto",
+    dry_run: opt.DryRun = False,
     overwrite: opt.Overwrite = False,
     as_json: opt.AsJson = False,
     **_reading: Any,
