@@ -272,7 +272,7 @@ class Study:
         request = Request(self.spec, identify_models(models, self.spec), data, tasks, seeds, layers, quick, settings, own_files)
         store, steps = Store(self.folder(to) / STEPS), _ordered_steps(request)
         planned = tuple(PlannedStep(step.title, step.action.kind, store.has(step)) for step in steps)
-        if not estimate:
+        if not estimate or all(step.done for step in planned):
             return Plan(planned)
         from theodolite.studies.estimating import downloads, estimate_steps
 
