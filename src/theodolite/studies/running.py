@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from theodolite.core.files import UNFINISHED, Lock, read_json, reading, write_json
+from theodolite.core.numbers import duration_text
 from theodolite.core.options import ON_COMMAND_LINE, command_line, option
 from theodolite.core.pictures import Picture
 from theodolite.core.result import ABOUT, Result, require_result_folder, table_of
@@ -114,7 +115,7 @@ class Plan:
         lines += [f"{len(self)} steps, {self.missing} missing", *map(str, self.downloads)]
         if self.estimates:
             kinds = "; ".join(map(str, self.estimates))
-            lines.append(f"about {self.seconds / 3600:.2g} hours left, one step after the other: {kinds}")
+            lines.append(f"about {duration_text(self.seconds)} left, one step after the other: {kinds}")
         return "\n".join(lines)
 
 
