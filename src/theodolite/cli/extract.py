@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import guarded
+from theodolite.cli.output import guarded, show
 
 
 @guarded
@@ -27,6 +27,7 @@ def extract_command(
     ] = "float32",
     workers: opt.Workers = None,
     engine: opt.Engine = None,
+    dry_run: opt.DryRun = False,
     overwrite: opt.Overwrite = False,
     **_reading: Any,
 ) -> None:
@@ -44,4 +45,7 @@ def extract_command(
     from theodolite.verbs.extracting import extract
 
     space = extract(model, **opt.typed_options(context, "model"))
+    if dry_run:
+        show(space)
+        return
     print(f"{space!r}\n{counts_line(space.origin.counts)}\nwritten to {to}; measure it with: theodolite survey {to}")

@@ -28,6 +28,12 @@ Workers = Annotated[
 Engine = Annotated[
     str | None, typer.Option(help="Run on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786.", metavar="ADDRESS")
 ]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Run a few batches only, and print the time, memory, disk and download that all of it would take."
+    ),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what exists already.")]
 
 Model = Annotated[

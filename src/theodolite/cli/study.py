@@ -73,7 +73,8 @@ def run_command(
     context: typer.Context,
     name: Name,
     models: Annotated[
-        list[str], typer.Option("--model", "-m", metavar="MODEL", help="Hub id or folder of an encoder; may be repeated.")
+        list[str],
+        typer.Option("--model", "-m", metavar="MODEL", help="Folder or Hub id (ID@REVISION) of an encoder; may be repeated."),
     ],
     tasks: Annotated[
         list[str] | None, typer.Option("--task", help="Only these tasks of the study; may be repeated.", metavar="NAME")
@@ -95,7 +96,8 @@ def run_command(
     workers: opt.Workers = None,
     engine: opt.Engine = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print which steps are done and which are missing, and exit.")
+        bool,
+        typer.Option("--dry-run", help="Print which steps are missing, how long they would take, and what would be downloaded."),
     ] = False,
     text: opt.Text = True,
     as_json: opt.AsJson = False,
@@ -120,7 +122,7 @@ def run_command(
     typed = opt.typed_options(context, "name", "models", "as_json")
     if dry_run:
         options = {key: value for key, value in typed.items() if key not in ("dry_run", "workers", "engine", "text")}
-        say(str(chosen.plan(models, **options)))
+        say(str(chosen.plan(models, **options, estimate=True)))
         return
     result = chosen.run(models, **typed)
     page = result.report(chosen.folder(to) / "report.html", text=text)

@@ -102,6 +102,7 @@ def tune_command(
     resume: Annotated[bool, typer.Option("--resume/--no-resume", help="Continue a run that was cut off.")] = True,
     report_to: Annotated[str | None, typer.Option(help="Dashboards: tensorboard, wandb.", metavar="LIST")] = None,
     device: Annotated[str, typer.Option(help="auto or cpu.", metavar="NAME")] = "auto",
+    dry_run: opt.DryRun = False,
     overwrite: opt.Overwrite = False,
     as_json: opt.AsJson = False,
     **_reading: Any,
@@ -123,6 +124,10 @@ def tune_command(
     from theodolite.verbs.fine_tuning import tune
 
     result = tune(model, **opt.typed_options(context, "model", "as_json"))
+    from theodolite.tuning.runs import is_first_process  # imports torch, which is loaded by now
+
+    if not is_first_process():
+        return
     if as_json:
         print_json(result.to_dict())
     else:

@@ -46,5 +46,7 @@ def bytes_text(count: int) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """Seconds, or minutes from one minute on."""
+    """Seconds, or minutes from one minute on, or hours from two hours on."""
+    if seconds >= 7200:
+        return f"{seconds / 3600:.1f} h"
     return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min"

@@ -57,7 +57,7 @@ def blocks_of(result: Result) -> list[Block]:
         The result of any verb.
     """
     content = {"survey": _survey, "compare": _compare, "probe": _probe, "tune": _tune, "study": _study, "repair": _repair}
-    content |= {"advise": _advise, "calibrate": _calibrate, "gate": _gate, "repairs": _repairs}
+    content |= {"advise": _advise, "calibrate": _calibrate, "gate": _gate, "repairs": _repairs, "dry run": _dry_run}
     return list(content.get(result.verb, _any)(result))
 
 
@@ -458,6 +458,12 @@ def _gate(result: Result) -> Iterator[Block]:
     if fine:
         yield Paragraph(", ".join(fine), "green", lead="✓ OK: ")
     yield from (Paragraph(note, "dim") for note in result.notes)
+
+
+def _dry_run(result: Result) -> Iterator[Block]:
+    """One sentence per estimate."""
+    yield Paragraph(result.title, "bold")
+    yield from (Paragraph(note) for note in result.notes)
 
 
 def _any(result: Result) -> Iterator[Block]:

@@ -52,6 +52,8 @@ class StudyModel:
         What the run was given: a Hub id, a folder, or "demo".
     caveat
         A sentence that readers of its numbers must know.
+    revision
+        The commit of a Hub id; empty for a folder.
     """
 
     name: str
@@ -60,6 +62,7 @@ class StudyModel:
     last_layer: int
     id: str = ""
     caveat: str = ""
+    revision: str = ""
 
     @property
     def identity(self) -> dict[str, str]:
@@ -67,13 +70,16 @@ class StudyModel:
         return {"name": self.name, "weights": self.weights}
 
 
-def identify_models(models: ModelNames) -> tuple[StudyModel, ...]:
+def identify_models(models: ModelNames, spec: StudySpec | None = None) -> tuple[StudyModel, ...]:
     """The encoders of a run, each once.
 
     Parameters
     ----------
     models
-        Hub ids, folders, or "demo" for the one that comes with the extra of that name.
+        Hub ids, folders, or "demo" for the one that comes with the extra of that name. `ID@REVISION` is a Hub id at a branch, tag
+        or commit.
+    spec
+        The study, which may know the revision of a Hub id.
 
     Raises
     ------
@@ -81,20 +87,25 @@ def identify_models(models: ModelNames) -> tuple[StudyModel, ...]:
         There is none, or two have the same name.
     """
     ids = [models] if isinstance(models, (str, os.PathLike)) else models
-    identified = tuple(_identify_model(id) for id in dict.fromkeys(os.fspath(id) for id in ids))
+    pinned = {hub: commit for model in (spec.models if spec else ()) for hub, commit in model.revisions.items()}
+    identified = tuple(_identify_model(id, pinned) for id in dict.fromkeys(os.fspath(id) for id in ids))
     if not identified:
         raise ValueError("there is no model to run with; give at least one Hub id or folder")
     names = [model.name for model in identified]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise ValueError(f"two models are called {twice!r}, so that their rows would be mixed; rename one of the folders")
+        way = "give one revision of it, or rename one of the folders"
+        raise ValueError(f"two models are called {twice!r}, so that their rows would be mixed; {way}")
     return identified
 
 
-def _identify_model(id: str) -> StudyModel:
+def _identify_model(id: str, pinned: Mapping[str, str]) -> StudyModel:
     from theodolite.models.location import DEMO_NAME, find_encoder, last_layer
 
-    location = find_encoder(id)
+    name, at, revision = (id, "", "") if Path(id).expanduser().exists() else id.partition("@")
+    if at and not revision:
+        raise ValueError(f"{id!r} names no revision after the @; write ID@REVISION, or the id alone")
+    location = find_encoder(name, revision=revision or pinned.get(name))
     weights = location.revision or ""  # a commit of the Hub is a hash of its files already
     if location.is_folder:
         folder, digest = Path(location.place), hashlib.sha256()
@@ -103,7 +114,7 @@ def _identify_model(id: str) -> StudyModel:
             digest.update(f"{path.relative_to(folder).as_posix()} {sha256_of(path)}\n".encode())
         weights = digest.hexdigest()
     caveat = DEMO_CAVEAT.format(DEMO_NAME) if location.name == DEMO_NAME else ""
-    return StudyModel(location.name, location.place, weights, last_layer(location), id, caveat)
+    return StudyModel(location.name, location.place, weights, last_layer(location), id, caveat, location.revision or "")
 
 
 def examples_hash(examples: Examples) -> str:
@@ -183,7 +194,9 @@ class Request:
         """Where models and data are."""
         data = None if self.data is None else os.fspath(self.data)
         # The claims of a file may name the tasks of that file; a task given at run time is in no claim.
-        return Sources({model.name: model.location for model in self.models}, data, {**self.spec.tasks, **self.own_tasks})
+        revisions = {model.name: model.revision for model in self.models if model.revision}
+        models = {model.name: model.location for model in self.models}
+        return Sources(models, data, {**self.spec.tasks, **self.own_tasks}, revisions)
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -302,7 +315,7 @@ class Request:
 
     def _paper_tuning(self, model: StudyModel) -> dict[str, Any]:
         """What the paper did differently for this model, but not what the run itself sets."""
-        names = {model.name.rsplit("/", 1)[-1], model.id.rstrip("/").rsplit("/", 1)[-1]}
+        names = {model.name.rsplit("/", 1)[-1], model.id.partition("@")[0].rstrip("/").rsplit("/", 1)[-1]}
         paper = next((m for m in self.spec.models if names & {hub.rsplit("/", 1)[-1] for hub in m.hub}), None)
         quick = self.spec.settings.get("quick", {}).get("tuning", {}) if self.quick else {}
         own = {*quick, *(name.removeprefix("tuning.") for name in self.changes or ())}

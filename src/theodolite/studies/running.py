@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from theodolite.core.engines import chosen_engine
 from theodolite.core.files import UNFINISHED, Lock, read_json, reading, write_json
+from theodolite.core.numbers import duration_text
 from theodolite.core.options import ON_COMMAND_LINE, command_line, option
 from theodolite.core.pictures import Picture
 from theodolite.core.result import ABOUT, Result, require_result_folder, table_of
@@ -36,6 +37,10 @@ from theodolite.studies.runner import Outcome, StepReport, Watcher, run_steps
 from theodolite.studies.spec import Claim, StudySpec, load_spec
 from theodolite.studies.steps import Step, Store, in_order
 from theodolite.verbs.inputs import Paths, Reading
+
+if TYPE_CHECKING:
+    from theodolite.models.estimates import Download
+    from theodolite.studies.estimating import KindEstimate
 
 # Where runs are kept, relative to the working directory, unless a folder is given; and the folder of the steps inside of it.
 FOLDER = "theodolite-studies"
@@ -79,21 +84,42 @@ class PlannedStep:
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """The steps of a run in the order they are done; prints as one line per step."""
+    """The steps of a run in the order they are done; prints as one line per step, and what the missing ones take.
+
+    Parameters
+    ----------
+    steps
+        The steps.
+    estimates
+        What the missing steps take, by kind; empty if it was not asked for.
+    downloads
+        What the Hub would send for each model.
+    """
 
     steps: tuple[PlannedStep, ...]
+    estimates: tuple[KindEstimate, ...] = ()
+    downloads: tuple[Download, ...] = ()
 
     @property
     def missing(self) -> int:
         """How many steps are still to do."""
         return sum(not step.done for step in self.steps)
 
+    @property
+    def seconds(self) -> float:
+        """What the missing steps take one after the other, as far as it is known."""
+        return sum(estimate.seconds for estimate in self.estimates)
+
     def __len__(self) -> int:
         return len(self.steps)
 
     def __repr__(self) -> str:
         lines = [f"{'done   ' if step.done else 'missing'}  {step.title}" for step in self.steps]
-        return "\n".join([*lines, f"{len(self)} steps, {self.missing} missing"])
+        lines += [f"{len(self)} steps, {self.missing} missing", *map(str, self.downloads)]
+        if self.estimates:
+            kinds = "; ".join(map(str, self.estimates))
+            lines.append(f"about {duration_text(self.seconds)} left, one step after the other: {kinds}")
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, repr=False)
@@ -164,7 +190,8 @@ class Study:
         Parameters
         ----------
         models
-            Encoders to run with: Hub ids, folders, or "demo".
+            Encoders to run with: Hub ids (`ID@REVISION` for another revision than the study's, or than the newest), folders, or
+            "demo".
         data
             The folder with the tasks' own files; None reads them from the Hub.
         tasks
@@ -202,7 +229,7 @@ class Study:
             with what was measured in them).
         """
         own_files = Reading(own=own, kind=kind, column=column, score_range=score_range, encoding=encoding)
-        request = Request(self.spec, identify_models(models), data, tasks, seeds, layers, quick, settings, own_files)
+        request = Request(self.spec, identify_models(models, self.spec), data, tasks, seeds, layers, quick, settings, own_files)
         folder, steps = self.folder(to), _ordered_steps(request)
         # Earlier runs with other settings share the store; a key says which of its steps this run may use.
         store = Store(folder / STEPS)
@@ -236,6 +263,7 @@ class Study:
         column: Mapping[str, str] | None = None,
         score_range: tuple[float, float] | None = None,
         encoding: str | None = None,
+        estimate: bool = False,
     ) -> Plan:
         """The steps of a run, and which of them are done; nothing is run.
 
@@ -243,11 +271,19 @@ class Study:
         ----------
         models, data, tasks, seeds, layers, quick, settings, to, own, kind, column, score_range, encoding
             As for `run`.
+        estimate
+            Whether to say how long the missing steps take and what is downloaded: as finished steps of the same kind took, or
+            measured on a few batches.
         """
         own_files = Reading(own=own, kind=kind, column=column, score_range=score_range, encoding=encoding)
-        request = Request(self.spec, identify_models(models), data, tasks, seeds, layers, quick, settings, own_files)
-        store = Store(self.folder(to) / STEPS)
-        return Plan(tuple(PlannedStep(step.title, step.action.kind, store.has(step)) for step in _ordered_steps(request)))
+        request = Request(self.spec, identify_models(models, self.spec), data, tasks, seeds, layers, quick, settings, own_files)
+        store, steps = Store(self.folder(to) / STEPS), _ordered_steps(request)
+        planned = tuple(PlannedStep(step.title, step.action.kind, store.has(step)) for step in steps)
+        if not estimate or all(step.done for step in planned):
+            return Plan(planned)
+        from theodolite.studies.estimating import downloads, estimate_steps
+
+        return Plan(planned, estimate_steps(steps, store, request.sources), tuple(downloads(request.sources)))
 
     def check(self, to: str | os.PathLike[str] | None = None) -> Check:
         """Compare a run's numbers with the printed ones, side by side, and judge the claims again.

@@ -41,10 +41,13 @@ class PaperModel:
         Its family, and its dimension (0 if not known).
     tuning
         Settings of a fine-tuning that the paper has for this model alone.
+    revisions
+        The commit of a Hub id that a run takes unless it names another, by id.
     """
 
     name: str
     hub: tuple[str, ...] = ()
+    revisions: Mapping[str, str] = field(default_factory=dict)
     family: str = ""
     d: int = 0
     tuning: Mapping[str, Any] = field(default_factory=dict)

@@ -61,11 +61,14 @@ class Sources:
         The folder with the releases of the tasks; None reads them from the Hub.
     tasks
         Tasks by name that the run was given: the user's own, or declared ones that the study does not have.
+    revisions
+        The commit of each model of the Hub, by the model's name: what was planned is what is loaded, even if the Hub moves on.
     """
 
     models: Mapping[str, str] = field(default_factory=dict)
     data: str | None = None
     tasks: Mapping[str, Task] = field(default_factory=dict)
+    revisions: Mapping[str, str] = field(default_factory=dict)
 
     def task(self, name: str) -> Task:
         """The task of a name: the user's own, or one that comes with the package."""

@@ -249,7 +249,7 @@ class Run:
             Another process is making this run.
         """
         # Of several processes that train together, the first writes; one that begins twice has the lock already.
-        if os.environ.get("RANK", "0") != "0" or (self._unlock is not None and self._unlock.alive):
+        if not is_first_process() or (self._unlock is not None and self._unlock.alive):
             return
         self.target.parent.mkdir(parents=True, exist_ok=True)
         self._unlock = weakref.finalize(self, Lock(self.target).release)
@@ -307,6 +307,11 @@ class Run:
     def tuned(self) -> Tuned:
         """The finished run, read from its folder."""
         return Tuned(self.target, Result.load(self.target))
+
+
+def is_first_process() -> bool:
+    """Whether this process writes and prints: of several that train together, only the first does."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def require_replaceable(settings: TuneSettings, *sources: str | os.PathLike[str] | None) -> None:

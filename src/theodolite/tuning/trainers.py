@@ -262,6 +262,9 @@ def train_or_resume(trainer: Any, folder: Path) -> None:
         best = folder / f"checkpoint-{trainer.state.best_global_step}"
         trainer._load_from_checkpoint(str(best if trainer.args.load_best_model_at_end and best.is_dir() else checkpoint))
         return
+    # Scoring marks a model as prepared, and Accelerate would leave it as it is: processes would not share their gradients.
+    trainer.accelerator._models.clear()
+    vars(trainer.model).pop("_is_accelerate_prepared", None)
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
 
 

@@ -20,7 +20,7 @@ from theodolite.tuning.classifier import ClassifierJob
 from theodolite.tuning.isolayer.run import train_run_layer
 from theodolite.tuning.planning import PlannedRun
 from theodolite.tuning.results import loss_rows, over_seeds, row_fields, run_result, shape_rows, write_card
-from theodolite.tuning.runs import MARKER, Run, Splits, Tuned, load_splits, require_replaceable
+from theodolite.tuning.runs import MARKER, Run, Splits, Tuned, is_first_process, load_splits, require_replaceable
 from theodolite.tuning.settings import TuneSettings
 from theodolite.tuning.tracked_sample import preserved_random_state
 from theodolite.tuning.tracker import TEXTS, GeometryCallback, GeometryTracker, read_complete_lines
@@ -132,7 +132,8 @@ def tune_runs(
     }
     rows, notes = (*over_seeds(joined.rows), *joined.rows), tuple(dict.fromkeys(joined.notes))
     summary = replace(joined, rows=rows, notes=notes, provenance=provenance)
-    summary.save(to)
+    if is_first_process():
+        summary.save(to)
     return summary
 
 

@@ -4,16 +4,50 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from theodolite.core.engines import chosen_engine
 from theodolite.verbs.inputs import EncoderInput, Reading, ReadingOptions, reads_input
 from theodolite.verbs.progress import Progress, progress_bars
 
 if TYPE_CHECKING:
+    from theodolite.core.result import Result
     from theodolite.spaces.space import Space
 
 
+@overload
+def extract(
+    model: Any,
+    texts: str | os.PathLike[str] | Sequence[str] | None = None,
+    /,
+    *,
+    to: str | os.PathLike[str] | None = None,
+    frequencies: bool = False,
+    store_dtype: str = "float32",
+    workers: int | None = None,
+    engine: str | None = None,
+    dry_run: Literal[False] = False,
+    overwrite: bool = False,
+    progress: bool | Progress | None = None,
+    **reading: Unpack[ReadingOptions],
+) -> Space: ...
+@overload
+def extract(
+    model: Any,
+    texts: str | os.PathLike[str] | Sequence[str] | None = None,
+    /,
+    *,
+    to: str | os.PathLike[str] | None = None,
+    frequencies: bool = False,
+    store_dtype: str = "float32",
+    workers: int | None = None,
+    engine: str | None = None,
+    dry_run: bool,
+    overwrite: bool = False,
+    progress: bool | Progress | None = None,
+    **reading: Unpack[ReadingOptions],
+) -> Space | Result: ...
 @reads_input("key", "columns")
 def extract(
     model: Any,
@@ -25,10 +59,11 @@ def extract(
     store_dtype: str = "float32",
     workers: int | None = None,
     engine: str | None = None,
+    dry_run: bool = False,
     overwrite: bool = False,
     progress: bool | Progress | None = None,
     **reading: Unpack[ReadingOptions],
-) -> Space:
+) -> Space | Result:
     """The vectors of every layer of an encoder, from one pass over the texts.
 
     With `to`, they are written to a folder part by part, and a run that was cut off continues when it is called again.
@@ -48,6 +83,8 @@ def extract(
     workers, engine
         Where the work runs: a number of workers on this machine, or the address of a Dask scheduler, such as
         `tcp://10.0.0.1:8786`. What `joblib.parallel_config` says, or this process, by default.
+    dry_run
+        Whether to encode a few batches only, and return a `Result` with the time, memory, disk and download that all would take.
     overwrite
         Whether a space that is in the folder may be replaced.
     progress
@@ -58,7 +95,7 @@ def extract(
     Returns
     -------
     Space
-        One (n, d) array per layer, with what is known of each row.
+        One (n, d) array per layer, with what is known of each row. With `dry_run`, the estimates as a `Result`.
     """
     from theodolite.core.files import require_free_folder
     from theodolite.models.extraction import extract_space
@@ -69,6 +106,8 @@ def extract(
     if to is not None and not is_space(to):
         require_free_folder(to, overwrite=overwrite, marker=MARKER)
     source = EncoderInput(model, options)
+    if dry_run:
+        return _dry_run(source, in_memory=to is None, store_dtype=store_dtype)
     with chosen_engine(workers, engine), progress_bars(progress) as bars:
         texts_read = source.texts.texts
         return extract_space(
@@ -80,3 +119,28 @@ def extract(
             overwrite=overwrite,
             **source.encoding_options(bars),
         )
+
+
+def _dry_run(source: EncoderInput, *, in_memory: bool, store_dtype: str) -> Result:
+    from dataclasses import replace
+    from tempfile import TemporaryDirectory
+
+    from theodolite.models.estimates import download_of, dry_run_result, encoding_cost, measurable
+
+    options, model, texts = source.reading, source.model, source.texts
+    with TemporaryDirectory() as folder:
+        download = None
+        if isinstance(model, (str, os.PathLike)):
+            download = download_of(model, revision=options.revision)
+            model = measurable(model, download, Path(folder), trust_remote_code=options.trust_remote_code)
+            options = replace(options, revision=options.revision if download.weights_are_here else None)
+        encoder = options.load_encoder(model)
+        taken = source.encoding_options(Progress())
+        taken = {name: taken[name] for name in ("unit", "layers", "specials", "batch_size", "allow_unknown")}
+        if taken["unit"] == "text" and encoder.pipeline is None:  # random weights come without the sentence model around them
+            taken["unit"] = "mean"
+        size = 2 if store_dtype == "float16" else 4
+        cost = encoding_cost(encoder, texts.texts, **taken, item_bytes=size, in_memory=in_memory)
+    name = download.name if download else encoder.name
+    where = f"computed on {encoder.device} in {encoder.dtype}, stored as {store_dtype}"
+    return dry_run_result(f"encoding {texts.name} with {name}", cost, download, [where], model=name, setting=texts.unit)

@@ -60,6 +60,7 @@ def tune(
     revision: str | None = None,
     trust_remote_code: bool = False,
     allow_unknown: bool = False,
+    dry_run: bool = False,
     overwrite: bool = False,
     progress: bool | Progress | None = None,
 ) -> Result:
@@ -126,6 +127,8 @@ def tune(
         Whether to run code that comes with the model.
     allow_unknown
         Whether any share of tokens may be unknown to the tokenizer; a fifth is an error otherwise.
+    dry_run
+        Whether to train a few steps only, keep nothing, and return the time, memory, disk and download that all would take.
     overwrite
         Whether another run in the folder may be replaced.
     progress
@@ -134,7 +137,8 @@ def tune(
     Returns
     -------
     Result
-        Scores before and after, the geometry over the training steps, and the shape of the vectors that the head reads.
+        Scores before and after, the geometry over the training steps, and the shape of the vectors that the head reads. With
+        `dry_run`, the estimates.
     """
     from theodolite.models.location import find_encoder
 
@@ -192,6 +196,10 @@ def tune(
         preset_name=preset,
         **options,
     )
+    if dry_run:
+        from theodolite.tuning.estimating import estimate_runs
+
+        return estimate_runs(runs, data=data)
     with progress_bars(progress) as bars:
         return tune_runs(runs, to=folder, data=data, resume=resume, overwrite=overwrite, progress=bars.steps("training"))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from theodolite.core.states import FINE_TUNED, ISOLAYER, PRE_TRAINED, base_state
 from theodolite.metrics.registry import METRICS
 from theodolite.spaces.space import Origin, Space
 from theodolite.studies.measures.item_records import DRAWS, Draws, Recorder, jackknife_draws, resampled_items
-from theodolite.studies.steps import Action, Work
+from theodolite.studies.steps import Action, Sources, Work
 from theodolite.tasks.examples import Examples
 from theodolite.tasks.scores import score
 
@@ -33,24 +35,10 @@ def _fine_tune(work: Work) -> list[Row]:
     The input `plain` is the run that an Isotropy Layer is put into. With the setting `keep_vectors`, the tracked vectors of every
     measured training step stay in the folder.
     """
-    from theodolite.tuning import LayerSettings, fine_tune, preset
+    from theodolite.tuning import fine_tune
 
     settings, name, task, method = work.settings, work.settings["model"]["name"], work.settings["task"], work.settings["method"]
-    # Settings of steps are plain values, which know lists and tables only.
-    changes: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in settings["changes"].items()
-    }
-    if "layer" in changes:
-        changes["layer"] = LayerSettings(**changes["layer"])
-    tuning = preset(
-        settings["preset"],
-        task=work.sources.tasks.get(task, task),
-        model=work.sources.models[name],
-        output=work.folder / RUN,
-        seed=settings["seed"],
-        method=base_state(method),
-        **changes,
-    )
+    tuning = tuning_settings(settings, work.sources, work.folder / RUN)
     options: dict[str, Any] = {"data": work.sources.data_for(task), "progress": work.progress}
     options["plain"] = work.inputs["plain"] / RUN if "plain" in work.inputs else None
     options["vectors"] = work.folder / TRACKED if settings["keep_vectors"] else None
@@ -60,6 +48,40 @@ def _fine_tune(work: Work) -> list[Row]:
         run = fine_tune(tuning, **options, overwrite=True)
     rows = [_renamed(row, method, name) for row in run.rows if _belongs(row, method)]
     return rows if tuning.is_siamese or tuning.declared.on_words else _with_records(work, tuning, rows)
+
+
+def tuning_settings(settings: Mapping[str, Any], sources: Sources, output: Path) -> TuneSettings:
+    """The settings of a fine-tuning, from those of its step.
+
+    Parameters
+    ----------
+    settings
+        Settings of a step of the kind `tune`.
+    sources
+        Where models and data are.
+    output
+        The folder of the run.
+    """
+    from theodolite.tuning import LayerSettings, preset
+
+    name, task = settings["model"]["name"], settings["task"]
+    # Settings of steps are plain values, which know lists and tables only.
+    changes: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in settings["changes"].items()
+    }
+    if "layer" in changes:
+        changes["layer"] = LayerSettings(**changes["layer"])
+    if name in sources.revisions:
+        changes["revision"] = sources.revisions[name]
+    return preset(
+        settings["preset"],
+        task=sources.tasks.get(task, task),
+        model=sources.models[name],
+        output=output,
+        seed=settings["seed"],
+        method=base_state(settings["method"]),
+        **changes,
+    )
 
 
 def _with_records(work: Work, tuning: TuneSettings, rows: list[Row]) -> list[Row]:
@@ -113,7 +135,7 @@ def _extract_vectors(work: Work) -> list[Row]:
     location = work.sources.models[name] if tuned is None else str(tuned / RUN / "model")
     state = PRE_TRAINED if tuned is None else FINE_TUNED
     extract_space(
-        Encoder.load(location, name=name),
+        Encoder.load(location, name=name, revision=work.sources.revisions.get(name) if tuned is None else None),
         read_examples(work),
         unit=settings["unit"],
         layers=settings["layers"] or "all",
@@ -127,7 +149,20 @@ def _extract_vectors(work: Work) -> list[Row]:
 
 def read_examples(work: Work) -> Examples:
     """The examples of the split, or the first of them if the settings cap their number."""
-    examples, most = work.sources.examples(work.settings["task"], work.settings["split"]), work.settings["examples"]
+    return limited_examples(work.settings, work.sources)
+
+
+def limited_examples(settings: Mapping[str, Any], sources: Sources) -> Examples:
+    """The same, of a step that is not being done.
+
+    Parameters
+    ----------
+    settings
+        Settings with `task`, `split` and `examples`.
+    sources
+        Where data are.
+    """
+    examples, most = sources.examples(settings["task"], settings["split"]), settings["examples"]
     return examples if most is None or most >= len(examples) else examples.take(range(most))
 
 

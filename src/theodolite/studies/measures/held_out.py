@@ -56,7 +56,8 @@ def _held_out_gains(work: Work) -> list[Row]:
     from theodolite.models.extraction import extract_space
 
     settings, tuned, name = work.settings, work.inputs.get("tuned"), work.settings["model"]["name"]
-    encoder = Encoder.load(work.sources.models[name] if tuned is None else str(tuned / RUN / "model"), name=name)
+    place = work.sources.models[name] if tuned is None else str(tuned / RUN / "model")
+    encoder = Encoder.load(place, name=name, revision=None if tuned else work.sources.revisions.get(name))
 
     def encode(texts: Sequence[str]) -> Floats:
         return extract_space(encoder, list(texts), unit="mean", layers="last", progress=work.progress)[-1]
