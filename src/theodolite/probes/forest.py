@@ -34,8 +34,11 @@ class Forest(NamedTuple):
     parent: Ints
     alive: Flags  # whether the node is a cluster now, and not a part of a larger one
     lone: Flags  # points that carry two labels: anything with them overlaps the other label, so they never merge
-    partner: Ints  # the closest cluster of the same label with which a merge is not refused
-    square: Floats  # squared distance to it, or a lower bound of it if stale
+    mergeable: Ints  # the label of a cluster that may merge; -1 for points that never do and for parts of larger clusters
+    partner: (
+        Ints  # of the later clusters of the same label with which a merge is not refused, the closest: each pair is stored once
+    )
+    square: Floats  # squared distance to it, or a lower bound of it if stale; infinite if there is none
     stale: Flags
     refused: Ints  # (room, 2): clusters of one label that must not merge
     used: Ints  # nodes in use, pairs refused
@@ -58,8 +61,8 @@ def new_forest(X: Floats, y: Ints, label_overlaps: Flags) -> Forest:
     # Squared distances are sums of products of this size: differences below 1e-14 of it are rounding.
     grain = 1e-14 * max(float(np.einsum("ij,ij->i", X, X).max()), 1e-300)
     lone = _with_two_labels(X, y)
-    # A lone point gets a negative label of its own, so that it has no partner.
-    partner, square = _first_partners(X, np.where(lone, -1 - np.arange(n), y), grain)
+    mergeable = np.where(lone, -1, y)
+    partner, square = _first_partners(X, mergeable, grain)
     return Forest(
         points=X,
         label=np.concatenate([y, np.full(n, -1, dtype=np.int64)]),
@@ -72,6 +75,7 @@ def new_forest(X: Floats, y: Ints, label_overlaps: Flags) -> Forest:
         parent=np.full(nodes, -1),
         alive=is_point.copy(),
         lone=np.concatenate([lone, np.zeros(n, dtype=np.bool_)]),
+        mergeable=np.concatenate([mergeable, np.full(n, -1, dtype=np.int64)]),
         partner=np.concatenate([partner, np.full(n, -1, dtype=np.int64)]),
         square=np.concatenate([square, np.full(n, np.inf)]),
         stale=np.zeros(nodes, dtype=np.bool_),
@@ -91,20 +95,20 @@ def _with_two_labels(X: Floats, y: Ints) -> Flags:
 
 
 def _first_partners(X: Floats, y: Ints, grain: float) -> tuple[Ints, Floats]:
-    """The closest other point of the same label for each point, and the squared distance; by matrix products, block by block."""
+    """The closest later point of the same label for each point, and the squared distance; by matrix products, block by block."""
     partner, square = np.full(len(X), -1, dtype=np.int64), np.full(len(X), np.inf)
     norms = np.einsum("ij,ij->i", X, X)
-    for label in np.unique(y[y >= 0]):  # points that never merge have negative ones
+    for label in np.unique(y[y >= 0]):  # points that never merge have -1
         rows = np.flatnonzero(y == label)
-        if len(rows) < 2:
-            continue
-        own = X[rows]
-        for start in range(0, len(rows), _BLOCK):
-            part = rows[start : start + _BLOCK]
-            table = norms[part][:, None] + norms[rows] - 2.0 * (X[part] @ own.T)
-            table = np.rint(table / grain) * grain  # so that equal distances are equal
-            table[np.arange(len(part)), start + np.arange(len(part))] = np.inf
-            partner[part] = rows[table.argmin(axis=1)]
+        for start in range(0, len(rows) - 1, _BLOCK):
+            later = rows[start:]
+            part = later[:_BLOCK]
+            table = norms[part][:, None] + norms[later] - 2.0 * (X[part] @ X[later].T)
+            table[np.tril_indices(len(part), m=len(later))] = np.inf
+            part, table = part[: len(later) - 1], table[: len(later) - 1]  # the last point of all has none after it
+            # The first of those that round to the shortest: equal distances are equal, whatever their last digits are.
+            shortest = (np.rint(table.min(axis=1) / grain) + 0.5) * grain
+            partner[part] = later[(table <= shortest[:, None]).argmax(axis=1)]
             # The distance itself again from the differences, which lose no digits.
             apart = X[part] - X[partner[part]]
             square[part] = np.rint(np.einsum("ij,ij->i", apart, apart) / grain) * grain
@@ -198,31 +202,27 @@ def _squares(table: Floats, rows: Ints, point: Floats) -> Floats:
 
 
 @jit
-def _others_of_label(forest: Forest, node: int) -> Ints:
-    """The other clusters with the label of a cluster."""
-    used = forest.used[0]
-    same = forest.alive[:used] & ~forest.lone[:used] & (forest.label[:used] == forest.label[node])
-    same[node] = False
-    return np.flatnonzero(same)
-
-
-@jit
-def _find_partner(forest: Forest, node: int, others: Ints) -> Floats:
-    """Store the closest of the others that a cluster may merge with; returns the squared distances, infinite if refused."""
-    forest.stale[node] = False
-    forest.square[node] = np.inf
-    if len(others) == 0:
-        return np.empty(0)
-    distances = np.rint(_squares(forest.centre, others, forest.centre[node]) / forest.grain) * forest.grain
+def _squares_to(forest: Forest, node: int, others: Ints) -> Floats:
+    """The squared distances of a cluster to others, infinite if a merge is refused."""
+    squares = np.rint(_squares(forest.centre, others, forest.centre[node]) / forest.grain) * forest.grain
     refused = np.zeros(forest.used[0], dtype=np.bool_)
     for side in range(2):
         is_own = forest.refused[: forest.used[1], side] == node
         refused[forest.refused[: forest.used[1], 1 - side][is_own]] = True
-    distances = np.where(refused[others], np.inf, distances)
-    best = np.argmin(distances)
-    forest.partner[node] = others[best]
-    forest.square[node] = distances[best]
-    return distances
+    return np.where(refused[others], np.inf, squares)
+
+
+@jit
+def _find_partner(forest: Forest, node: int) -> None:
+    """Store the closest of the later clusters that a cluster may merge with."""
+    forest.stale[node] = False
+    forest.square[node] = np.inf
+    others = node + 1 + np.flatnonzero(forest.mergeable[node + 1 : forest.used[0]] == forest.label[node])
+    if len(others) > 0:
+        squares = _squares_to(forest, node, others)
+        best = np.argmin(squares)
+        forest.partner[node] = others[best]
+        forest.square[node] = squares[best]
 
 
 @jit
@@ -235,7 +235,7 @@ def closest_cluster(forest: Forest) -> int:
         # A stale distance is a lower bound: it must be computed only if it is the smallest.
         if not forest.stale[node]:
             return int(node)
-        _find_partner(forest, int(node), _others_of_label(forest, int(node)))
+        _find_partner(forest, int(node))
 
 
 @jit
@@ -261,6 +261,7 @@ def merge(forest: Forest, first: int, second: int) -> int:
     for child in (first, second):
         forest.parent[child] = node
         forest.alive[child] = False
+        forest.mergeable[child] = -1
         forest.square[child] = np.inf
     forest.alive[node] = True
     # A sphere around both spheres: never too small, and no pass over the points.
@@ -272,13 +273,14 @@ def merge(forest: Forest, first: int, second: int) -> int:
     for side in range(2):
         column = forest.refused[: forest.used[1], side]
         forest.refused[: forest.used[1], side] = np.where((column == first) | (column == second), node, column)
-    others = _others_of_label(forest, node)
-    distances = _find_partner(forest, node, others)
+    others = np.flatnonzero(forest.mergeable[:node] == forest.label[node])
+    forest.mergeable[node] = forest.label[node]
+    squares = _squares_to(forest, node, others)
     lost = (forest.partner[others] == first) | (forest.partner[others] == second)
     forest.stale[others[lost]] = True  # those that are left are no closer than the one that is gone
-    closer = distances < forest.square[others]
+    closer = squares < forest.square[others]  # no cluster is later than the new one
     forest.partner[others[closer]] = node
-    forest.square[others[closer]] = distances[closer]
+    forest.square[others[closer]] = squares[closer]
     forest.stale[others[closer]] = False
     return int(node)
 

@@ -12,8 +12,8 @@ from itertools import combinations, pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from theodolite.core.parallel import one_blas_thread
 from theodolite.probes.forest import (
     CHUNK,
     Forest,
@@ -33,7 +33,7 @@ from theodolite.probes.forest import (
 )
 from theodolite.probes.hulls.active_set import Floats, Ints, needs_compiling
 from theodolite.probes.hulls.gap import pair_bounds, solve_gap
-from theodolite.probes.hulls.working_set import MAX_COMPILED_DIMENSION, grow_working_set_compiled
+from theodolite.probes.hulls.working_set import grow_working_set_compiled, is_compiled
 from theodolite.probes.shared_planes import PlaneMerger
 
 # Progress of several stages: called with (stage, done, total); may raise to cancel.
@@ -44,7 +44,8 @@ COMPILING = "compiling, once on this machine (about a minute)"
 
 # Up to this dimension merges are tested pair by pair in compiled code; above it, against planes that many pairs share.
 _MAX_PAIRWISE_DIMENSION = 64
-_CHANGING = ("parent", "alive", "partner", "square", "stale", "used", "refused")  # what merges change in old nodes of a Forest
+# What merges change in old nodes of a Forest.
+_CHANGING = ("parent", "alive", "mergeable", "partner", "square", "stale", "used", "refused")
 
 
 class Clusters(NamedTuple):
@@ -99,7 +100,8 @@ def find_clusters(
     """
     from scipy.sparse.csgraph import connected_components
 
-    if progress is not None and X.shape[1] <= MAX_COMPILED_DIMENSION and needs_compiling(grow_working_set_compiled):
+    smallest = int(np.sort(np.bincount(codes))[:2].sum())
+    if progress is not None and is_compiled(smallest, X.shape[1]) and needs_compiling(grow_working_set_compiled):
         progress(COMPILING, 0, 1)
     start = time.perf_counter()
     labels = int(codes.max()) + 1
@@ -122,7 +124,7 @@ def find_clusters(
             fewest += 1
             continue
         rows = np.flatnonzero(np.isin(codes, group))
-        with threadpool_limits(1, user_api="blas"):  # the systems are small: a second thread would mostly wait
+        with one_blas_thread():  # the systems are small: a second thread would mostly wait
             labels_of_rows = np.searchsorted(group, codes[rows]).astype(np.int64)
             forest = new_forest(
                 np.ascontiguousarray(X[rows]), labels_of_rows, np.ascontiguousarray(overlaps[np.ix_(group, group)])

@@ -78,10 +78,10 @@ def test_the_race_finds_the_best_cell_with_a_tenth_of_the_networks(ladder: tuple
     complete, raced = (search_grid(*ladder, cells, train, seed=0, race=train is short) for train in (full, short))
     assert complete.best == raced.best == int(np.argmax(quality))
     assert full.trained == 128 * 5
-    assert short.trained <= race_size(cells, 5) == 60
+    assert short.trained <= race_size(cells, 5) == 44
     ran = ~np.isnan(raced.scores)
     assert raced.scores[ran] == pytest.approx(complete.scores[ran])
-    assert np.count_nonzero(ran.all(axis=1)) == 4
+    assert np.count_nonzero(ran.all(axis=1)) == 2
 
 
 def test_the_race_chooses_as_well_as_the_full_grid_if_scores_are_noisy(ladder: tuple[Any, Any]) -> None:
@@ -101,11 +101,12 @@ def test_the_race_chooses_as_well_as_the_full_grid_if_scores_are_noisy(ladder: t
 def test_a_race_meets_every_value_of_the_grid_on_every_fold(ladder: tuple[Any, Any]) -> None:
     cells = grid(HIDDEN, ALPHAS)
     sample = _balanced_sample(cells, 5)
-    assert len(set(sample)) == len(sample) == 40
+    assert len(set(sample)) == len(sample) == 30
     assert set(Counter((cells[i].alpha, fold) for i, fold in sample).values()) == {1}
+    assert set(Counter(cells[i].alpha for i, _ in sample).values()) <= {3, 4}
     for layer in (0, 1):
         met = Counter((cells[i].hidden[layer], fold) for i, fold in sample)
-        assert set(met.values()) <= {1, 2, 3} and len(met) == 20
+        assert set(met.values()) <= {1, 2} and len(met) == 20
 
 
 def test_a_small_grid_and_networks_of_other_depths_are_searched_too(ladder: tuple[Any, Any]) -> None:

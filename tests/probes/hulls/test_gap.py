@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from theodolite.probes.hulls.fallback_solvers import mend_plane
 from theodolite.probes.hulls.gap import TOUCHING, HullGap, hull_distances, hull_gap, nearest_hulls
 
 EPSILON = float(np.finfo(np.float64).eps)
@@ -119,6 +120,24 @@ def test_near_the_limit_of_what_a_plane_can_separate(d: int, share: float) -> No
         assert gap.overlap == share_a_point(A, B)
         if share != 2.0:
             assert gap.overlap == (share > 2)
+
+
+def test_a_plane_is_mended_by_a_small_change_and_never_if_the_hulls_overlap() -> None:
+    """Points on both sides of a plane, and a start that has up to a tenth of them on the wrong side."""
+    X, direction = normal(120, 40, 0), normal(1, 40, 1)[0]
+    X = X[np.abs(X @ direction) > 0.1]
+    A, B = X[X @ direction > 0], X[X @ direction < 0]
+    for seed in range(20):
+        start = direction + 0.5 * normal(1, 40, 100 + seed)[0]
+        assert (A @ start).min() < (B @ start).max()
+        mended = mend_plane(A, B, touching=1e-7, start=start)
+        assert mended is not None and (A @ mended).min() - (B @ mended).max() > 1e-7 * np.linalg.norm(mended)
+        cosine = mended @ start / (np.linalg.norm(mended) * np.linalg.norm(start))
+        assert cosine > 0.8
+        inside = np.vstack([A, B.mean(axis=0)])
+        assert mend_plane(inside, B, touching=1e-7, start=start) is None
+    assert mend_plane(A, B, touching=1e-7, start=np.zeros(40)) is None
+    assert mend_plane(A, B, touching=1e-7, start=-direction) is None
 
 
 def test_more_dimensions_than_points_leaves_a_gap() -> None:

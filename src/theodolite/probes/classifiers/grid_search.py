@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,7 +22,7 @@ from theodolite.probes.labels import Labelled
 HIDDEN = tuple((first, second) for first in (32, 64, 128, 256) for second in (32, 64, 128, 256))
 ALPHAS = tuple(10.0**power for power in range(-7, 1))
 
-_FINALISTS = 4  # cells of a race that run on all folds
+_FINALISTS = 4  # cells of a race that run on two folds; half of them on all
 
 # Trains networks on the rows of one data set.
 Train: TypeAlias = Callable[[Sequence[Job]], list[Network]]
@@ -126,10 +128,10 @@ def grid(hidden: Sequence[Sequence[int]], alphas: Sequence[float]) -> tuple[Cell
 def search_grid(data: Labelled, folds: Folds, cells: tuple[Cell, ...], train: Train, *, seed: int, race: bool = True) -> Search:
     """Cells on held-out folds: all of them, or, in a race, only those that a balanced sample of the grid shows to be good.
 
-    A race first runs a few cells on one fold each, chosen so that every size of a layer, every L2 weight and every fold meet
-    equally often. The effects of sizes, weight and fold, added up, then predict the score of every cell, and the best of them run
-    on all folds. One fold for all cells would be cheaper still, but the best of 128 cells on a fifth of the rows is mostly the
-    luckiest one: an effect is the mean of many networks on all rows.
+    A race first runs a few cells on one fold each, chosen so that every size of a layer, every L2 weight and every fold
+    meet about equally often. The effects of sizes, weight and fold, added up, predict the score of every cell; the best four run
+    on two folds, and the better two of these on all. The best of 128 cells on one fold would mostly be the luckiest one: an
+    effect is the mean of many networks on all rows.
 
     Parameters
     ----------
@@ -144,17 +146,17 @@ def search_grid(data: Labelled, folds: Folds, cells: tuple[Cell, ...], train: Tr
     """
     n_folds = len(folds.parts)
     search = Search(cells, *(np.full((len(cells), n_folds), np.nan) for _ in range(2)))
+    run = partial(_run, search, data, folds, train, seed)
     finalists = list(range(len(cells)))
     if race and race_size(cells, n_folds) < len(cells) * n_folds:
         sample = _balanced_sample(cells, n_folds)
-        _run(search, data, folds, sample, train, seed=seed)
-        predicted = _predicted_scores(search, sample)
-        finalists = sorted(sorted(finalists, key=lambda i: -predicted[i])[:_FINALISTS])
+        run(sample)
+        finalists = _best(finalists, _predicted_scores(search, sample), _FINALISTS)
+        run([(i, fold) for i in finalists for fold in range(2)])
+        finalists = _best(finalists, search.scores[:, :2].mean(axis=1), _FINALISTS // 2)
     # One architecture at a time trains as one model, and the networks of the whole grid need not be in memory.
     for hidden in dict.fromkeys(cells[i].hidden for i in finalists):
-        same = [i for i in finalists if cells[i].hidden == hidden]
-        left = [(i, fold) for fold in range(n_folds) for i in same if np.isnan(search.scores[i, fold])]
-        _run(search, data, folds, left, train, seed=seed)
+        run([(i, fold) for i in finalists for fold in range(n_folds) if cells[i].hidden == hidden])
     return search
 
 
@@ -168,12 +170,17 @@ def race_size(cells: Sequence[Cell], n_folds: int) -> int:
     n_folds
         Size of the cross-validation.
     """
-    return n_folds * (_sample_size(cells) + _FINALISTS)
+    return n_folds * _sample_size(cells) + 2 * _FINALISTS + (n_folds - 2) * (_FINALISTS // 2)
+
+
+def _best(cells: Sequence[int], scores: NDArray[np.float64], at_most: int) -> list[int]:
+    """The cells with the highest scores, in the order of the grid; the first of equals."""
+    return sorted(sorted(cells, key=lambda i: -scores[i])[:at_most])
 
 
 def _sample_size(cells: Sequence[Cell]) -> int:
-    """Cells per fold: as many as the most varied setting has values, so that each value can meet each fold."""
-    return max(len(set(column)) for column in itertools.zip_longest(*map(_settings, cells)))
+    """Cells per fold: three for every four values of the most varied setting, so that each value meets most folds."""
+    return math.ceil(0.75 * max(len(set(column)) for column in itertools.zip_longest(*map(_settings, cells))))
 
 
 def _settings(cell: Cell) -> tuple[float, ...]:
@@ -214,8 +221,9 @@ def _predicted_scores(search: Search, sample: Sequence[tuple[int, int]]) -> NDAr
     return np.asarray(indicators @ effects[: indicators.shape[1]])
 
 
-def _run(search: Search, data: Labelled, folds: Folds, runs: Sequence[tuple[int, int]], train: Train, *, seed: int) -> None:
-    """Train each (cell, fold) and store its results in the search."""
+def _run(search: Search, data: Labelled, folds: Folds, train: Train, seed: int, runs: Sequence[tuple[int, int]]) -> None:
+    """Train each (cell, fold) that has not run yet, and store its results in the search."""
+    runs = [run for run in runs if np.isnan(search.scores[run])]
     jobs = [Job(search.cells[i].hidden, search.cells[i].alpha, seed, folds.parts[fold][0]) for i, fold in runs]
     for (i, fold), network in zip(runs, train(jobs), strict=True):
         held_out = folds.parts[fold][1]

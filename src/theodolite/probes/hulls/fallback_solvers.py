@@ -24,6 +24,9 @@ _WARM_RIDGES = _COLD_RIDGES[3:]
 _DECIDING_RIDGES = tuple(10.0**-k for k in (3, 12, 13, 14, 15))
 _FINE_RIDGE = 1e-12
 
+# `mend_plane` moves points this share of the usual distance beyond the plane, in at most so many rounds.
+_MENDED_SHARE, _MENDING_ROUNDS = 0.1, 12
+
 # Points that may enter the set of `solve_by_least_squares`: by itself, and between two ridges.
 _MAX_ENTERING, _FEW_ENTERING = 400, 8
 
@@ -221,6 +224,52 @@ def solve_by_newton(A: Floats, B: Floats, *, touching: float, start: Floats, tol
             if is_decided(best.lower, best.upper, touching, tolerance):
                 break
     return best
+
+
+def mend_plane(A: Floats, B: Floats, *, touching: float, start: Floats) -> Floats | None:
+    """The normal of a plane that separates two sets, close to one that nearly does; None if it is not found quickly.
+
+    The smallest change that puts the points on the wrong side of the plane on the right one is a least-norm problem in these
+    points alone. They are few, so a round costs much less than a Newton step over all points and dimensions. Each round takes in
+    the points that the change has moved to the wrong side, and drops those that need not be held.
+
+    Parameters
+    ----------
+    A, B, touching
+        As in `solve_by_newton`.
+    start
+        The normal of a plane that nearly separates them.
+    """
+    length = float(np.linalg.norm(start))
+    if length == 0:
+        return None
+    normal = start / length
+    signed = np.concatenate([A, -B])
+    side = np.where(np.arange(len(signed)) < len(A), 1.0, -1.0)
+    along = signed @ normal
+    offset = 0.5 * float(np.median(along[: len(A)]) - np.median(along[len(A) :]))
+    margin = along - offset * side
+    goal = _MENDED_SHARE * float(np.median(margin))
+    if goal <= 0:
+        return None
+    # The offset is one more coordinate, of the size of the points.
+    square = float(np.einsum("ij,ij->i", signed, signed).mean())
+    held = margin < goal
+    for _ in range(_MENDING_ROUNDS):
+        places = np.flatnonzero(held)
+        if len(places) > A.shape[1]:
+            return None
+        points = signed[places]
+        gram = points @ points.T + square * np.outer(side[places], side[places])
+        gram[np.diag_indices(len(places))] *= 1.0 + 1e-9  # repeated points would make it singular
+        pull = _solve(gram, goal - margin[places])
+        change = pull @ points
+        moved = margin + signed @ change + square * float(pull @ side[places]) * side
+        if moved[: len(A)].min() + moved[len(A) :].min() > 2.0 * touching * float(np.linalg.norm(normal + change)):
+            return np.asarray(normal + change)
+        held = moved < 0.5 * goal
+        held[places] = pull > 0
+    return None
 
 
 class _SquaredHinge:

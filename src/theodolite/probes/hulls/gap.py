@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from theodolite.core.engines import in_parallel
 from theodolite.core.vectors import array
 from theodolite.probes.hulls.active_set import Floats, Ints
-from theodolite.probes.hulls.fallback_solvers import Proof, is_decided, solve_by_least_squares, solve_by_newton
+from theodolite.probes.hulls.fallback_solvers import Proof, is_decided, mend_plane, solve_by_least_squares, solve_by_newton
 from theodolite.probes.hulls.working_set import OVERLAPPING, UNDECIDED, nearest_points
 
 Pair: TypeAlias = tuple[int, int]
@@ -200,9 +200,12 @@ def separating_plane(A: Floats, B: Floats, touching: float, start: Floats | None
     start
         The normal of a plane that nearly separates them, if one is known.
     """
-    # Newton steps are fastest, unless there are fewer points than dimensions.
+    # Newton steps are fastest, unless there are fewer points than dimensions; but often a small change of the plane is enough.
     if len(A) + len(B) > A.shape[1]:
         direction = A.mean(axis=0) - B.mean(axis=0) if start is None else start
+        mended = mend_plane(A, B, touching=touching, start=direction)
+        if mended is not None:
+            return mended
         proof = solve_by_newton(A, B, touching=touching, start=direction)
         if proof.lower > touching or proof.upper <= touching:
             return proof.normal if proof.lower > touching else None

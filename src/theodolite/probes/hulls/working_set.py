@@ -14,8 +14,10 @@ from theodolite.probes.hulls.active_set import Flags, Floats, Ints, inverse_on_s
 
 SEPARATED, OVERLAPPING, UNDECIDED = 1, -1, 0
 
-# Up to this dimension two hulls are solved in compiled code; above it, products of whole arrays take most of the time anyway.
-MAX_COMPILED_DIMENSION = 256
+# Two hulls are solved in compiled code up to this dimension, and above it if all their points have no more numbers than this:
+# beyond, products of whole arrays take most of the time anyway, and exchanging many points at a time is faster.
+_MAX_COMPILED_DIMENSION = 256
+_MAX_COMPILED_NUMBERS = 200_000
 
 # Points of each hull that may enter the working set in a round; in high dimensions, in the first round.
 _POINTS_PER_ROUND = 4
@@ -64,9 +66,21 @@ def nearest_points(
     max_rounds
         After how many rounds to give up; at most 60 in high dimensions.
     """
-    if A.shape[1] <= MAX_COMPILED_DIMENSION:
+    if is_compiled(len(A) + len(B), A.shape[1]):
         return NearestPoints(*grow_working_set_compiled(A, B, direction, touching, tolerance, enough, max_rounds, None))
     return NearestPoints(*_grow_working_set(A, B, direction, touching, tolerance, enough, min(max_rounds, 60), True))
+
+
+def is_compiled(n: int, d: int) -> bool:
+    """Whether two hulls of n points together are solved in compiled code; if numba is missing, that code runs as it is.
+
+    Parameters
+    ----------
+    n, d
+        Points of both hulls, and their dimension.
+    """
+    has_numba = grow_working_set_compiled is not _grow_working_set
+    return d <= _MAX_COMPILED_DIMENSION or (has_numba and n * d <= _MAX_COMPILED_NUMBERS)
 
 
 def _grow_working_set(
