@@ -233,7 +233,9 @@ def train_batched(
         install = 'pip install "theodolite[models]"'
         raise ImportError(f"probes trained as a batch need torch ({error}); get it with: {install}") from None
 
-    X, y = torch.as_tensor(data.X, dtype=torch.float32, device=device), torch.as_tensor(data.codes, device=device)
+    # torch warns of arrays that cannot be written to, such as those of a file: these are copied.
+    rows = np.require(data.X, requirements="W")
+    X, y = torch.as_tensor(rows, dtype=torch.float32, device=device), torch.as_tensor(data.codes, device=device)
     networks: dict[int, Network] = {}
     with torch.no_grad():
         for members in _models(jobs, X.shape[1]):
