@@ -83,6 +83,7 @@ def survey_parts(results: Mapping[str, Sequence[Result]]) -> str:
 def scaling(results: Mapping[str, Sequence[Result]]) -> str:
     """Curves as tables: what grows with what."""
     sections = []
+    rows: list[tuple[str, ...]]
     shards = [result.measures for result in results.get("shards", ()) if "cpu" in result.measures]
     if shards:
         names = ("cpu", "per_million", "anonymous", "file")

@@ -79,7 +79,7 @@ def measured(tables: list[str], scale: Scale, folder: Path, kept: dict[str, Any]
                 results = []
                 for result in import_module(module).measure(part, folder):
                     print(f"{result.verdict:8}{result.case}: {result.value:.3g} {result.unit}", file=sys.stderr, flush=True)
-                    results.append(result.to_dict())
+                    results.append({**result.to_dict(), "table": table})
                 kept[key] = results
                 replace_text(path, json.dumps(kept, indent=1) + "\n")
             yield from map(Result.from_dict, kept[key])

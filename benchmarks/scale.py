@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +32,7 @@ class Scale:
         def cap(sizes: tuple[int, ...]) -> tuple[int, ...]:
             return tuple(sorted({min(size, rows) for size in sizes}))
 
-        capped = {name: cap(sizes) for name, sizes in vars(self).items() if isinstance(sizes, tuple)}
+        capped: dict[str, Any] = {name: cap(sizes) for name, sizes in vars(self).items() if isinstance(sizes, tuple)}
         return replace(self, **capped, most_rows=rows)
 
     def parts(self, names: tuple[str, ...]) -> list[Scale]:

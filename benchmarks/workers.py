@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import theodolite
 from scale import Scale
@@ -20,7 +21,8 @@ def measure(scale: Scale, folder: Path) -> Iterator[Result]:
         shards = str(shard_folder(folder, n, scale.d, size=max(1, n // 4)))
 
         def survey(count: int, shards: str = shards) -> object:
-            return theodolite.survey(shards, workers=count, cache=False, findings=False, progress=False)
+            options: dict[str, Any] = {"workers": count, "cache": False, "findings": False, "progress": False}
+            return theodolite.survey(shards, **options)
 
         two, one = best_in_turns(lambda: survey(2), lambda: survey(1), repeats=scale.repeats)
         yield Result(
