@@ -56,7 +56,7 @@ $(BENCH)/.installed: pyproject.toml constraints.txt benchmarks/peers.txt
 		--editable '.[demo,fast,models]' --requirement benchmarks/peers.txt
 	@touch $@
 
-bench: $(BENCH)/.installed  ## measure against peers; ARGS="--quick" for a try, ARGS="--write" to keep the table
+bench: $(BENCH)/.installed  ## measure against peers and write docs/performance.md; ARGS="--quick" for a try
 	$(BENCH)/bin/python benchmarks/run.py $(ARGS)
 
 build: setup  ## wheel and sdist in dist/

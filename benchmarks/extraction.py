@@ -9,6 +9,7 @@ import json
 import math
 import random
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +23,7 @@ WORDS = (
     "doctor village child mountain paper question answer winter train story of in on under near with without before after walks "
     "writes finds sells paints carries opens remembers measures follows and but because while"
 )
-FEW, MANY = 4_000, 16_000
+FEW = 4_000
 MEASURES = ("iso_score", "log_partition_isotropy", "ev_1", "mean_cosine")
 
 
@@ -34,9 +35,10 @@ def texts(count: int) -> list[str]:
 
 def measure(scale: Scale, folder: Path) -> Iterator[Result]:
     del folder
-    few, many = (min(count, max(scale.survey)) for count in (FEW, MANY))
-    yield speed(few, scale.repeats)
-    yield flat(many, peak(many), few, peak(few))
+    yield speed(min(FEW, max(scale.texts)), scale.repeats)
+    fewest = cost_of(scale.texts[0])
+    for count in scale.texts[1:]:
+        yield flat(count, cost_of(count), scale.texts[0], fewest)
 
 
 def speed(count: int, repeats: int) -> Result:
@@ -61,25 +63,29 @@ def speed(count: int, repeats: int) -> Result:
     )
 
 
-def peak(count: int) -> float:
-    """Megabytes that a survey of all layers took in a process of its own."""
-    return float(json.loads(run([sys.executable, __file__, str(count)]).splitlines()[-1])) if STATUS.exists() else math.nan
+def cost_of(count: int) -> dict[str, float]:
+    """Megabytes and seconds that a survey of all layers took in a process of its own."""
+    if not STATUS.exists():
+        return {"megabytes": math.nan, "cpu": math.nan}
+    cost: dict[str, float] = json.loads(run([sys.executable, __file__, str(count)]).splitlines()[-1])
+    return cost
 
 
-def flat(count: int, found: float, small: int, before: float) -> Result:
+def flat(count: int, cost: dict[str, float], small: int, before: dict[str, float]) -> Result:
     return Result(
         table="extraction",
         case=f"memory of a survey of all layers of {count:,} texts, nothing stored",
-        value=found / before,
+        value=cost["megabytes"] / before["megabytes"],
         sense="at most",
         goal=1.25,
-        ours=f"{found:.0f} MB",
-        theirs=f"the same of {small:,} texts, {before:.0f} MB",
+        ours=f"{cost['megabytes']:.0f} MB, {shown(cost['cpu'])} of processor time",
+        theirs=f"the same of {small:,} texts, {before['megabytes']:.0f} MB, {shown(before['cpu'])}",
         note="" if STATUS.exists() else "needs /proc",
+        measures={"texts": count, "few": small, "few_megabytes": before["megabytes"], "few_cpu": before["cpu"], **cost},
     )
 
 
-def child(count: int) -> float:
+def child(count: int) -> dict[str, float]:
     """What a survey of the tokens of all layers took above the texts and the loaded encoder."""
     from theodolite.models import Encoder, survey_layers
 
@@ -88,8 +94,9 @@ def child(count: int) -> float:
     survey_layers(encoder, lines[:8], MEASURES, unit="tokens")  # loads every module
     watch = Watch()
     watch.start()
+    busy = time.process_time()
     survey_layers(encoder, lines, MEASURES, unit="tokens")
-    return watch.end()[0]
+    return {"megabytes": watch.end()[0], "cpu": time.process_time() - busy}
 
 
 if __name__ == "__main__":

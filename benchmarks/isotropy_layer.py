@@ -37,7 +37,7 @@ def measure(scale: Scale, folder: Path) -> Iterator[Result]:
     )
 
 
-def result(what: str, ratio: float, rows: int, width: int, *, goal: float = math.nan, **about: str) -> Result:
+def result(what: str, ratio: float, rows: int, width: int, *, goal: float = math.nan, **about: Any) -> Result:
     return Result(
         table="isotropy layer",
         case=f"Isotropy Layer on {rows:,} texts, 6 layers of d = {width}: {what} through the frozen encoder",

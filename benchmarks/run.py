@@ -1,4 +1,8 @@
-"""Run the benchmarks and print one table of ratios: `python benchmarks/run.py [table ...] [--quick] [--write]`."""
+"""Run the benchmarks: `python benchmarks/run.py [table ...] [--quick]` measures, keeps the records and writes the page.
+
+Every record is kept in `results.json` as soon as it is measured, so a run that was interrupted continues where it stopped. A run
+that ends puts its tables into `records.json`, which is committed, and writes `docs/performance.md` from all records there.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +11,37 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
+from performance_page import page
 from scale import QUICK, Scale
 from table import Result, machine, markdown
 
-TABLES = {
-    "survey": "survey_speed",
-    "peers": "peers",
-    "eig": "eig_loop",
-    "memory": "memory",
-    "repair": "cluster_repair",
-    "kmeans": "kmeans",
-    "extraction": "extraction",
-    "tracking": "tracking",
-    "direct": "direct_probe",
-    "grid": "probe_grid",
-    "loss": "isoscore_loss",
-    "layer": "isotropy_layer",
+# The module of each table, and the sizes in `Scale` that it can be measured by one at a time.
+TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "survey": ("survey_speed", ("survey", "all_metrics")),
+    "peers": ("peers", ("isoscore", "audit")),
+    "eig": ("eig_loop", ("eig",)),
+    "memory": ("memory", ("memory",)),
+    "repair": ("cluster_repair", ("repair",)),
+    "kmeans": ("kmeans", ("kmeans",)),
+    "shards": ("shard_survey", ("shards",)),
+    "workers": ("workers", ("workers",)),
+    "extraction": ("extraction", ()),
+    "tracking": ("tracking", ()),
+    "direct": ("direct_probe", ()),
+    "direct-scaling": ("direct_scaling", ("direct_rows", "direct_width", "direct_labels")),
+    "grid": ("probe_grid", ()),
+    "loss": ("isoscore_loss", ()),
+    "layer": ("isotropy_layer", ()),
 }
 HERE = Path(__file__).parent
+KEPT = HERE / "results.json"
+RECORDS = HERE / "records.json"
+PAGE = HERE.parent / "docs" / "performance.md"
 
 
 def arguments() -> argparse.Namespace:
@@ -36,15 +50,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that everything runs, measures nothing")
     parser.add_argument("--rows", type=int, help="no case larger than this many rows")
     parser.add_argument("--repeats", type=int, help="times each side is run; the best one counts")
-    parser.add_argument("--output", type=Path, help="write the results as JSON")
-    parser.add_argument("--write", action="store_true", help="write benchmarks/RESULTS.md")
+    parser.add_argument("--fresh", action="store_true", help="measure everything again, also what an interrupted run has kept")
+    parser.add_argument("--page", action="store_true", help="measure nothing: write docs/performance.md from records.json")
     parser.add_argument("--folder", type=Path, help="where the clouds are made and kept; by default they are removed again")
     asked = parser.parse_args()
     unknown = [name for name in asked.tables if name not in TABLES]
     if unknown:
         parser.error(f"there is no table {unknown[0]!r}; known: {', '.join(TABLES)}")
-    if asked.write and asked.quick:
-        parser.error("--quick measures nothing worth writing; leave out --write")
     return asked
 
 
@@ -57,43 +69,57 @@ def scale_of(asked: argparse.Namespace) -> Scale:
     return scale
 
 
-def measured(tables: list[str], scale: Scale, folder: Path) -> list[Result]:
-    """The results of the asked tables; each is told as soon as it is there."""
-    results = []
+def measured(tables: list[str], scale: Scale, folder: Path, kept: dict[str, Any], path: Path) -> Iterator[Result]:
+    """The results of the asked tables, part by part; what `kept` has is not measured again, and the rest is written there."""
     for table in tables:
-        for result in import_module(TABLES[table]).measure(scale, folder):
-            print(f"{result.verdict:8}{result.case}: {result.value:.3g} {result.unit}", file=sys.stderr, flush=True)
-            results.append(result)
-    return results
+        module, sizes = TABLES[table]
+        for part in scale.parts(sizes):
+            key = json.dumps([table, {name: value for name, value in vars(part).items() if name in (*sizes, "d", "repeats")}])
+            if key not in kept:
+                results = []
+                for result in import_module(module).measure(part, folder):
+                    print(f"{result.verdict:8}{result.case}: {result.value:.3g} {result.unit}", file=sys.stderr, flush=True)
+                    results.append({**result.to_dict(), "table": table})
+                kept[key] = results
+                replace_text(path, json.dumps(kept, indent=1) + "\n")
+            yield from map(Result.from_dict, kept[key])
 
 
-def page(results: list[Result], about: dict[str, str], *, quick: bool) -> str:
-    missed = sum(result.verdict == "MISSED" for result in results)
-    warning = "**A try at tiny sizes: these verdicts mean nothing.**\n\n" if quick else ""
-    facts = "\n".join(f"- {name}: {value}" for name, value in about.items())
-    return (
-        "# Benchmark results\n\n"
-        f"{len(results)} comparisons, {missed} missed. Ratios of times measured in one run on one machine; "
-        "each time is the best of a few.\n\n"
-        f"{warning}{markdown(results)}\n\n{facts}\n"
-    )
+def replace_text(path: Path, text: str) -> None:
+    """Write a file at once: an interrupted run leaves the old one."""
+    path.with_suffix(".part").write_text(text, encoding="utf-8")
+    path.with_suffix(".part").replace(path)
+
+
+def records_with(tables: list[str], results: list[Result]) -> dict[str, Any]:
+    """The committed records with these tables in place of their earlier ones."""
+    records: dict[str, Any] = json.loads(RECORDS.read_text(encoding="utf-8")) if RECORDS.exists() else {}
+    about = {**machine(), "date": time.strftime("%Y-%m-%d")}
+    for table in tables:
+        records[table] = {"machine": about, "results": [each.to_dict() for each in results if each.table == table]}
+    return records
 
 
 def main() -> None:
     asked = arguments()
-    scale = scale_of(asked)
+    if asked.page:
+        replace_text(PAGE, page(json.loads(RECORDS.read_text(encoding="utf-8"))))
+        return
     tables = asked.tables or list(TABLES)
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        results = measured(tables, scale, folder)
-    about = {**machine(), "date": time.strftime("%Y-%m-%d")}
-    text = page(results, about, quick=asked.quick)
-    print(text)
-    if asked.output:
-        asked.output.write_text(json.dumps({"machine": about, "results": [each.to_dict() for each in results]}, indent=1) + "\n")
-    if asked.write:
-        (HERE / "RESULTS.md").write_text(text, encoding="utf-8")
+        path = Path(temporary) / "results.json" if asked.quick else KEPT
+        kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() and not asked.fresh else {}
+        results = list(measured(tables, scale_of(asked), folder, kept, path))
+    print(markdown(results))
+    if asked.quick or asked.rows:
+        print("A try at smaller sizes: these verdicts mean nothing, and no record is kept.")
+        return
+    records = records_with(tables, results)
+    replace_text(RECORDS, json.dumps(records, indent=1, ensure_ascii=False) + "\n")
+    replace_text(PAGE, page(records))
+    KEPT.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,6 +16,14 @@ class Scale:
     memory: tuple[int, ...] = (20_000, 1_000_000)
     repair: tuple[int, ...] = (43_605,)
     kmeans: tuple[int, ...] = (1_000_000,)
+    all_metrics: tuple[int, ...] = (200_000,)
+    shards: tuple[int, ...] = (100_000, 1_000_000, 10_000_000)
+    texts: tuple[int, ...] = (4_000, 8_000)
+    workers: tuple[int, ...] = (1_000_000,)
+    direct_rows: tuple[int, ...] = (1_000, 5_000, 20_000)
+    direct_width: tuple[int, ...] = (128, 384, 768)
+    direct_labels: tuple[int, ...] = (5, 17, 50)
+    most_rows: int = 10**9
     repeats: int = 3
 
     def capped(self, rows: int) -> Scale:
@@ -23,16 +32,15 @@ class Scale:
         def cap(sizes: tuple[int, ...]) -> tuple[int, ...]:
             return tuple(sorted({min(size, rows) for size in sizes}))
 
-        return replace(
-            self,
-            survey=cap(self.survey),
-            isoscore=cap(self.isoscore),
-            audit=cap(self.audit),
-            eig=cap(self.eig),
-            memory=cap(self.memory),
-            repair=cap(self.repair),
-            kmeans=cap(self.kmeans),
-        )
+        capped: dict[str, Any] = {name: cap(sizes) for name, sizes in vars(self).items() if isinstance(sizes, tuple)}
+        return replace(self, **capped, most_rows=rows)
+
+    def parts(self, names: tuple[str, ...]) -> list[Scale]:
+        """The same, once for each size of the named cases, so that each can be measured and kept by itself."""
+        one_each = [(name, size) for name in names for size in getattr(self, name)]
+        return [replace(self, **{other: (size,) if other == name else () for other in names}) for name, size in one_each] or [
+            self
+        ]
 
 
 QUICK = Scale(d=128, repeats=1).capped(3_000)

@@ -6,7 +6,7 @@ import math
 import os
 import platform
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
@@ -27,7 +27,11 @@ class Result:
     unit: str = "×"
     ours: str = ""
     theirs: str = ""
+    floor: str = ""
+    """What no program could beat on the same machine, such as the one product that the answer needs."""
     note: str = ""
+    measures: dict[str, float] = field(default_factory=dict)
+    """Numbers that the page computes with: sizes, seconds, megabytes."""
 
     @property
     def verdict(self) -> str:
@@ -43,16 +47,24 @@ class Result:
         goal = None if math.isnan(self.goal) else self.goal
         return {**asdict(self), "value": value, "goal": goal, "verdict": self.verdict}
 
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Result:
+        """What `to_dict` came from; fields of other versions are left out."""
+        known = {name: values[name] for name in (each.name for each in fields(cls)) if name in values}
+        for name in ("value", "goal"):
+            known[name] = math.nan if known.get(name) is None else known[name]
+        return cls(**known)
+
 
 def markdown(results: Iterable[Result]) -> str:
     """The results as one Markdown table."""
-    head = ["case", "ours", "compared with", "value", "goal", "", "note"]
+    head = ["case", "ours", "compared with", "floor", "value", "goal", "", "note"]
     rows = [head, ["---"] * len(head)]
     for result in results:
         bound = "≤" if result.sense == "at most" else "≥"
         value = "—" if math.isnan(result.value) else f"{result.value:.3g} {result.unit}"
         goal = "—" if math.isnan(result.goal) else f"{bound} {result.goal:g} {result.unit}"
-        rows.append([result.case, result.ours, result.theirs, value, goal, result.verdict, result.note])
+        rows.append([result.case, result.ours, result.theirs, result.floor, value, goal, result.verdict, result.note])
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 

@@ -37,7 +37,7 @@ def measure(scale: Scale, folder: Path) -> Iterator[Result]:
     yield result(ratio, pairs, width, ours=f"tracked {shown(with_it)}", theirs=f"untracked {shown(without)}")
 
 
-def result(ratio: float, pairs: int, width: int, **about: str) -> Result:
+def result(ratio: float, pairs: int, width: int, **about: Any) -> Result:
     return Result(
         table="tracking",
         case=f"Siamese training on {pairs:,} pairs, 3 epochs, 6 layers of d = {width}, tracked as by default",
