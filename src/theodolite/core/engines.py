@@ -91,7 +91,8 @@ def in_parallel(
     if not rest:
         return
     hints = {"prefer": prefer, "require": "sharedmem" if shared_memory else None}
-    is_local = getattr(get_active_backend(**hints)[0], "supports_sharedmem", False)
+    backend = get_active_backend(**hints)[0]
+    is_local = getattr(backend, "supports_sharedmem", False)
     # Batches large enough that handing them out costs little, small enough that no worker waits long for the last one.
     batch = max(1, min(64, len(rest) // 32)) if prefer == "threads" else 1
     call = function if is_local else partial(_on_worker, function)
@@ -102,6 +103,8 @@ def in_parallel(
     quiet = nullcontext() if is_local else warnings.catch_warnings(action="ignore", category=UserWarning)
     with one_blas_thread() if is_local else quiet:
         way = "generator" if ordered else "generator_unordered"
+        if not getattr(backend, "supports_return_generator", False):  # Ray hands all results over at the end
+            way = "list"
         outputs = Parallel(n_jobs=jobs, batch_size=batch, return_as=way, **hints)(calls)
         try:
             for output in outputs:
@@ -109,7 +112,8 @@ def in_parallel(
         except BaseException as error:
             # joblib warns that tasks were cancelled, which is intended.
             with warnings.catch_warnings(action="ignore", category=UserWarning):
-                outputs.close()
+                if way != "list":
+                    outputs.close()
             if type(error).__name__ in DEATHS:
                 raise RuntimeError(DEATHS[type(error).__name__]) from error
             raise
