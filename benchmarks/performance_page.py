@@ -86,14 +86,14 @@ def scaling(results: Mapping[str, Sequence[Result]]) -> str:
     rows: list[tuple[str, ...]]
     shards = [result.measures for result in results.get("shards", ()) if "cpu" in result.measures]
     if shards:
-        names = ("cpu", "per_million", "anonymous", "file")
+        names: tuple[str, ...] = ("cpu", "per_million", "anonymous", "file")
         costs = [{**m, "per_million": m["cpu"] / m["n"] * 1e6} for m in shards]
         rows = [(f"{m['n']:,.0f} × {m['d']:.0f}", *(f"{m[name]:,.1f}" for name in names)) for m in costs]
         head = ("rows", "CPU s", "CPU s per million rows", "memory of the process, MB", "mapped pages, MB")
         sections.append(f"**Survey of memory-mapped shards, all metrics.**\n\n{grid(head, rows)}")
     texts = [result.measures for result in results.get("extraction", ()) if "texts" in result.measures]
     if texts:
-        first = (f"{texts[0]['few']:,.0f}", f"{texts[0]['few_cpu']:,.1f}", f"{texts[0]['few_megabytes']:,.0f}")
+        first: tuple[str, ...] = (f"{texts[0]['few']:,.0f}", f"{texts[0]['few_cpu']:,.1f}", f"{texts[0]['few_megabytes']:,.0f}")
         rows = [first, *((f"{m['texts']:,.0f}", f"{m['cpu']:,.1f}", f"{m['megabytes']:,.0f}") for m in texts)]
         sections.append(f"**Extraction and survey of all layers, nothing stored.**\n\n{grid(('texts', 'CPU s', 'MB'), rows)}")
     direct = [result.measures for result in results.get("direct-scaling", ())]
