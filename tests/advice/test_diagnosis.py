@@ -46,8 +46,9 @@ def test_a_sound_cloud_has_no_bad_findings() -> None:
 def test_a_cone_is_described_with_the_effect_of_centring() -> None:
     X = sound() + np.eye(1, 24, 5) * 8
     cone = judged(X)["cone"]
-    assert 0.9 < cone.value < 0.95 and cone.verdict == "watch"  # it costs thresholds, and not the order of search results
-    assert judged(X + np.eye(1, 24, 5) * 20)["cone"].verdict == "bad"
+    assert cone.value > 0.95 and cone.verdict == "bad"
+    milder = judged(sound() + np.eye(1, 24, 5) * 2)["cone"]
+    assert 0.4 < milder.value < 0.95 and milder.verdict == "watch"  # it costs thresholds, and not the order of search results
     assert "100% of random pairs have cosine above 0.8" in cone.meaning
     assert "dimensions 5," in cone.meaning
     assert "centring alone brings it to" in cone.meaning
