@@ -37,10 +37,10 @@ class Scale:
 
     def parts(self, names: tuple[str, ...]) -> list[Scale]:
         """The same, once for each size of the named cases, so that each can be measured and kept by itself."""
-        one_each = [(name, size) for name in names for size in getattr(self, name)]
-        return [replace(self, **{other: (size,) if other == name else () for other in names}) for name, size in one_each] or [
-            self
-        ]
+        sizes = [(name, size) for name in names for size in getattr(self, name)]
+        none: dict[str, Any] = dict.fromkeys(names, ())
+        chosen: list[dict[str, Any]] = [none | {name: (size,)} for name, size in sizes]
+        return [replace(self, **choice) for choice in chosen] or [self]
 
 
 QUICK = Scale(d=128, repeats=1).capped(3_000)
