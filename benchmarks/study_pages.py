@@ -37,13 +37,15 @@ LEFT = {
     "state of TREC-50 and several times that for POS and DEP. minilm-mlm: an estimated 6 hours without that grid.",
     "do-no-harm": "",
 }
+CAVEAT = (
+    "The encoders are none of the paper's: nothing here reproduces a printed number, and a claim that needs the paper's models is "
+    "*not measured*. The same command with Hub ids runs them. "
+)
 HEAD = """# {title}
 
 {citation}. [The paper]({link}); [what a study is](studies.md).
 
-The encoders are none of the paper's: nothing here reproduces a printed number, and a claim that needs the paper's models is *not
-measured*. The same command with Hub ids runs them. `$THEODOLITE_DATA` is a folder with the tasks' releases, `$THEODOLITE_MODELS`
-one with the encoders.
+{caveat}`$THEODOLITE_DATA` is a folder with the tasks' releases, `$THEODOLITE_MODELS` one with the encoders.
 Written by `benchmarks/study_pages.py` from the rows and item-level records in `docs/studies/records`.
 
 {encoders}
@@ -60,7 +62,8 @@ def pages() -> Iterator[tuple[Path, str]]:
         encoders = sorted({row.model for folder in folders for row in Result.load(folder).rows})
         lines = "\n".join(f"- **{encoder}**: {ENCODERS[encoder]}." for encoder in encoders)
         left = f"\nNot run yet: {LEFT[name]}\n" if LEFT[name] else ""
-        parts = [HEAD.format(title=spec.title, citation=spec.citation, link=spec.link, encoders=lines, left=left)]
+        about = {"title": spec.title, "citation": spec.citation, "link": spec.link, "caveat": CAVEAT if spec.claims else ""}
+        parts = [HEAD.format(**about, encoders=lines, left=left)]
         parts += [_run(name, folder, single=len(folders) == 1) for folder in folders]
         yield DOCS / f"study-{name}.md", "\n".join(parts)
 
