@@ -18,7 +18,7 @@ class Scale:
     kmeans: tuple[int, ...] = (1_000_000,)
     all_metrics: tuple[int, ...] = (200_000,)
     shards: tuple[int, ...] = (100_000, 1_000_000, 10_000_000)
-    texts: tuple[int, ...] = (4_000, 8_000)
+    texts: tuple[int, ...] = (2_000, 8_000)
     workers: tuple[int, ...] = (1_000_000,)
     direct_rows: tuple[int, ...] = (1_000, 5_000, 20_000)
     direct_width: tuple[int, ...] = (128, 384, 768)

@@ -11,6 +11,7 @@ from dataclasses import asdict
 
 import pytest
 
+from theodolite.advice.changes import CODES
 from theodolite.core.result import OUTCOMES, Verdict
 from theodolite.core.rows import Row
 from theodolite.metrics import METRICS
@@ -70,7 +71,9 @@ def test_what_a_run_is_set_to_exists(name: str) -> None:
     for metrics in study.settings.get("metrics", {}).values():
         assert set(metrics) <= set(METRICS)
     repairs = study.settings.get("repairs", {})
-    assert all(not options or options["repair"] in REPAIRS for options in repairs.values())
+    assert all(options["repair"] in REPAIRS for options in repairs.values() if "repair" in options)
+    assert all(options["code"] in CODES for options in repairs.values() if "code" in options)
+    assert all(not options or {"repair", "code"} & set(options) for options in repairs.values())
     assert all(name in repairs for pair in study.settings.get("gains", {}).values() for name in pair)
     assert {task: TASKS[task].score for task in study.score} == study.score
 

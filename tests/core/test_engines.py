@@ -6,6 +6,10 @@ import functools
 import itertools
 import operator
 import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import fsspec
@@ -198,3 +202,28 @@ def test_a_worker_process_that_dies_is_one_sentence(shards: Path) -> None:
 
     with chosen_engine(workers=2), pytest.raises(RuntimeError, match="a worker process was killed"):
         list(map_shards(die, read(shards)))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_an_interrupted_command_leaves_no_worker_and_no_file(tmp_path: Path) -> None:
+    for number in range(4):
+        np.save(tmp_path / f"shard-{number}.npy", np.random.default_rng(number).standard_normal((150_000, 256), dtype=np.float32))
+    call = [sys.executable, "-m", "theodolite", "survey", "shard-*.npy", "--workers", "2", "--report", "page.html"]
+    command = subprocess.Popen(
+        call, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    workers: list[int] = []
+    while len(workers) < 2 and command.poll() is None:
+        children = Path(f"/proc/{command.pid}/task/{command.pid}/children")
+        found = [int(child) for child in children.read_text().split()] if children.exists() else []
+        workers = [child for child in found if "loky" in Path(f"/proc/{child}/cmdline").read_text()]
+        time.sleep(0.05)
+    command.send_signal(signal.SIGINT)
+    _, told = command.communicate(timeout=120)
+    assert command.returncode == 130 and "interrupted" in told and "Traceback" not in told
+    assert {path.suffix for path in tmp_path.iterdir()} == {".npy"}
+    end = time.monotonic() + 60
+    while any(Path(f"/proc/{worker}").exists() for worker in workers) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert workers and not any(Path(f"/proc/{worker}").exists() for worker in workers)

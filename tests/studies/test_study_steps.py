@@ -91,3 +91,11 @@ def test_a_step_keeps_a_picture_and_records(tmp_path):
     assert picture is not None and picture.about == {"layer": 3} and list(picture.columns["token"]) == list("abcd")
     assert store.records(with_all)["paths"].to_pylist() == [{"label": "a", "x": 1.0}]
     assert store.picture(without) is None and store.records(without) == {}
+
+
+def test_workers_find_models_and_data_from_any_folder(tmp_path, monkeypatch):
+    (tmp_path / "encoder").mkdir()
+    monkeypatch.chdir(tmp_path)
+    found = Sources({"mine": "encoder", "theirs": "bert-base-uncased"}, "data").from_anywhere()
+    assert found.models == {"mine": str(tmp_path / "encoder"), "theirs": "bert-base-uncased"}
+    assert found.data == str(tmp_path / "data") and Sources().from_anywhere().data is None

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from theodolite.core.numbers import duration_text
+from theodolite.core.states import ISOLAYER
 from theodolite.studies.measures.encoders import TUNE, VECTORS, limited_examples, tuning_settings
 from theodolite.studies.steps import Sources, Step, Store
 
@@ -113,7 +114,7 @@ def _tuning_seconds(step: Step, sources: Sources) -> float:
         if not download.weights_are_here:
             settings = replace(settings, model=place, revision=None)
         data = sources.data_for(step.settings["task"])
-        return training_cost(settings, data, only_layer=settings.method == "isolayer").seconds
+        return training_cost(settings, data, only_layer=settings.method == ISOLAYER).seconds
 
 
 def _encoding_seconds(step: Step, sources: Sources) -> float:

@@ -177,10 +177,11 @@ def _do_here(steps: Sequence[Step], store: Store, sources: Sources, watcher: Wat
 
 def _do_on_workers(steps: Sequence[Step], store: Store, sources: Sources) -> Results:
     """Do steps that do not need each other, several at a time."""
-    elsewhere = Store(store.folder.absolute())  # a worker has a working directory of its own
+    # A worker has a working directory of its own.
+    elsewhere, found = Store(store.folder.absolute()), sources.from_anywhere()
 
     def do(number: int) -> tuple[int, float | str]:
-        return _do_apart(number, steps[number], elsewhere, sources)
+        return _do_apart(number, steps[number], elsewhere, found)
 
     for number, result in in_parallel(do, range(len(steps)), prefer="processes", ordered=False):
         yield steps[number], RuntimeError(result) if isinstance(result, str) else result

@@ -9,7 +9,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -69,6 +69,11 @@ class Sources:
     data: str | None = None
     tasks: Mapping[str, Task] = field(default_factory=dict)
     revisions: Mapping[str, str] = field(default_factory=dict)
+
+    def from_anywhere(self) -> Sources:
+        """The same with whole paths, for workers that have a working directory of their own."""
+        models = {name: str(Path(place).absolute()) if Path(place).exists() else place for name, place in self.models.items()}
+        return replace(self, models=models, data=None if self.data is None else str(Path(self.data).absolute()))
 
     def task(self, name: str) -> Task:
         """The task of a name: the user's own, or one that comes with the package."""
