@@ -265,6 +265,7 @@ def figure_rows(
                 add("spearman", layer=layer, setting=setting, interval=True, **place)
         for setting in ("zero-mean", "global", "least global 700"):
             add("spearman_change", layer=2, setting=setting, interval=True, **place)
+            add("gain", layer=2, setting=setting, interval=True, **place)
             add("iso_score", layer=2, setting=setting, **place)
         for d in (0, 1, 12):
             for metric in ("spearman", "log_partition_isotropy", "iso_score"):

@@ -24,6 +24,7 @@ SHOWN: dict[str, Callable[[Row], bool]] = {
     "isotropy-by-layer": lambda row: row.metric == "iso_score" and row.setting in ("tokens", "cls"),
     "ev-curves": lambda row: row.metric.startswith("ev_"),
     "repair-scores": lambda row: row.metric.startswith("spearman") and row.setting in REPAIRS and row.layer == 2,
+    "repair-gains": lambda row: row.metric == "gain",
     "score-by-layer": lambda row: row.metric == "spearman" and row.setting in REPAIRS,
     "sweep": lambda row: row.setting == "sweep global",
     "scores-by-seed": lambda row: row.seed is not None and row.metric in ("accuracy", "iso_score", "ev_1"),

@@ -131,3 +131,16 @@ def test_figures_that_say_the_same_of_themselves_say_it_once() -> None:
     (section,) = opening([result], page_content([result], text=True).context)["figures"]
     assert section["note"].startswith("Layer 0 is the embeddings") and not any(figure["note"] for figure in section["figures"])
     assert section["side_by_side"] and len({figure["height"] for figure in section["figures"]}) == 1
+
+
+def test_a_study_of_repairs_without_claims_opens_with_what_they_gain() -> None:
+    rows = [
+        Row(metric="gain", value=value, low=value - 0.1, high=value + 0.1, model="m", task=task, state="tuned", setting=name)
+        for task in ("stsb", "cisi")
+        for name, value in (("zero-mean", 0.2), ("global", -0.3), ("cluster-based", -0.05))
+    ]
+    result = Result(verb="study", rows=tuple(rows))
+    text = "Of 6 gains, 2 are above 0 and 2 below by their 95 % intervals; the other intervals include 0."
+    assert conclusion_of(result) == text
+    (figure,) = opening([result], page_content([result], text=True).context)["carrying"]
+    assert figure["section"] == "figures-repair-gains"

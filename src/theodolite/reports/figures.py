@@ -318,6 +318,13 @@ FIGURES: tuple[FigureSpec, ...] = (
         metrics=("spearman", "spearman_change"), select=_repairs_of_last_layer,
         category="setting", category_title="repair", dodge=0.28, row_height=34, zero="spearman_change",
     ),
+    DotSpec(
+        name="repair-gains", heading="What each repair gains",
+        note="The score with each repair minus the score without, on data that it was not fitted on. Bars are 95 % intervals; if "
+        "one crosses 0, the gain may be chance.",
+        metrics=("gain",), split=("model",), select=lambda rows: of_last_layer(rows) if len(rows) > 1 else (),
+        category="setting", category_title="repair", facet="task", dodge=0.28, row_height=30, zero="gain",
+    ),
     LineSpec(
         name="score-by-layer", heading="Scores by layer after each repair",
         note="Each layer is repaired and scored by itself. Bars are intervals of a bootstrap over sentence pairs.",
@@ -356,7 +363,7 @@ FIGURES: tuple[FigureSpec, ...] = (
     ),
     HeatMapSpec(
         name="label-distances", heading="Distances between labels",
-        note="Brighter is further apart, by one colour scale for all maps. Labels that are close in the first map are side by side.",
+        note="Brighter is further apart, on one colour scale. Labels that are close in the first map are side by side.",
         metrics=("label_distance", "minimum_distance", "label_min_distance", "centroid_movement"), select=_label_pairs,
     ),
     LineSpec(

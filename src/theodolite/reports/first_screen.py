@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CARRYING: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "survey": (("figures-ranges", "figures-similarities"), ("figures-similarities",), ("figures-isotropy-by-layer",)),
     "compare": (("figures-isotropy-by-layer", "figures-changes"), ("figures-similarities",)),
-    "study": (("figures-claims",), ("figures-centroid-movement",), ("figures-isotropy-by-layer",)),
+    "study": tuple((f"figures-{name}",) for name in ("claims", "repair-gains", "centroid-movement", "isotropy-by-layer")),
     "tune": (("figures-training",),),
     "probe": (("figures-label-distances",),),
     "advise": (("figures-gains",),),
@@ -84,6 +84,8 @@ def conclusion_of(result: Result) -> str:
         return _of_claims(result)
     if result.verb == "survey":
         return _of_findings(result)
+    if result.verb == "study":
+        return _of_gains(result.rows)
     if result.verb == "compare":
         return _of_changes(result.rows)
     if result.verb == "tune":
@@ -100,6 +102,14 @@ def _of_claims(result: Result) -> str:
     models = len({verdict.model for verdict in result.verdicts})
     of = f" on {models} models" if models > 1 else ""
     return f"Of {counts.total()} claims{of}: {_and(parts)}."
+
+
+def _of_gains(rows: Sequence[Row]) -> str:
+    """What repairs gain in a study that judges no claim."""
+    bounds = [(row.low, row.high) for row in rows if row.metric == "gain" and row.low is not None and row.high is not None]
+    up, down = sum(low > 0 for low, _ in bounds), sum(high < 0 for _, high in bounds)
+    text = f"Of {len(bounds)} gains, {up} are above 0 and {down} below by their 95 % intervals; the other intervals include 0."
+    return text if bounds else ""
 
 
 def _of_findings(result: Result) -> str:

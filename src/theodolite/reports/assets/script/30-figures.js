@@ -1,6 +1,6 @@
 // Plotly's figures, each drawn when it comes near the window, and in the colours of the theme.
 
-const PANEL = 250; // pixels that a panel needs to be legible; if there is less room, the figure scrolls sideways
+const PANEL = 225; // pixels that a panel needs to be legible; if there is less room, the figure scrolls sideways
 // Plotly's own button to share a chart would upload it; a page of ours sends nothing.
 const CONFIG = {
   responsive: true, displaylogo: false, showTips: false, showSendToCloud: false, plotlyServerURL: "",
