@@ -19,7 +19,9 @@ from theodolite.cli.output import guarded, show
 )
 def extract_command(
     context: typer.Context,
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Hub id or folder of an encoder; demo for the one of [demo].")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="Hub id or folder of an encoder; demo for the one of the extra [demo].")
+    ],
     to: Annotated[str, typer.Option("--to", metavar="FOLDER", help="Folder that gets the space.")],
     frequencies: Annotated[bool, typer.Option("--frequencies", help="Keep each token's or word's frequency in English.")] = False,
     store_dtype: Annotated[
@@ -33,7 +35,7 @@ def extract_command(
 ) -> None:
     """Write the vectors of every layer of an encoder to a folder, from one pass over the texts.
 
-    A run that was cut off continues where it stopped when it is called again.
+    An interrupted run continues where it stopped when the command is repeated.
 
     \b
     Examples:

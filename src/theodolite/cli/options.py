@@ -31,7 +31,7 @@ Engine = Annotated[
 DryRun = Annotated[
     bool,
     typer.Option(
-        "--dry-run", help="Run a few batches only, and print the time, memory, disk and download that all of it would take."
+        "--dry-run", help="Run a few batches only, and print the time, memory, disk and download that the whole run would take."
     ),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what exists already.")]
@@ -53,11 +53,11 @@ READING: dict[str, Any] = {
         "LIST",
         "Vector columns of a table, separated by commas: names, first:last, patterns (dim_*), or one list column.",
     ),
-    "delimiter": _option(str | None, "TEXT", "What separates the cells of a .csv, .tsv or .txt table; found by default."),
+    "delimiter": _option(str | None, "TEXT", "What separates the cells of a .csv, .tsv or .txt table; detected by default."),
     "header": _option(
         bool | None,
         "",
-        "Whether its first line names the columns; without, they are 0, 1, 2, ...",
+        "Whether the table's first line names the columns; if not, they are 0, 1, 2, ...",
         "--header/--no-header",
         show_default=False,
     ),
@@ -85,12 +85,12 @@ READING: dict[str, Any] = {
     "specials": _option(bool, "", "Count special tokens among the tokens.", "--specials"),
     "batch_size": _option(int | None, "N", "Texts per batch; chosen by length by default.", min=1),
     "device": _option(str, "NAME", "auto, cpu, cuda, cuda:1, mps."),
-    "dtype": _option(str, "NAME", "What the encoder computes in: float32, bfloat16 or float16."),
+    "dtype": _option(str, "NAME", "Precision of the encoder: float32, bfloat16 or float16."),
     "max_length": _option(int | None, "N", "Number of tokens that a text is cut to.", min=1),
     "revision": _option(str | None, "NAME", "Revision of the model on the Hub."),
     "trust_remote_code": _option(bool, "", "Run code that comes with the model.", "--trust-remote-code"),
     "allow_unknown": _option(
-        bool, "", "Go on even if a fifth of the tokens or more is unknown to the tokenizer.", "--allow-unknown"
+        bool, "", "Continue even if a fifth of the tokens or more is unknown to the tokenizer.", "--allow-unknown"
     ),
 }
 

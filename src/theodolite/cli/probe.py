@@ -71,7 +71,10 @@ def probe_command(
     ] = None,
     overwrite: opt.Overwrite = False,
     budget: Annotated[
-        float | None, typer.Option(help="Time per layer; then clusters are counted between bounds.", min=0.0, metavar="SECONDS")
+        float | None,
+        typer.Option(
+            help="Time limit per layer; after it, bounds on the number of clusters are reported.", min=0.0, metavar="SECONDS"
+        ),
     ] = None,
     workers: opt.Workers = None,
     engine: opt.Engine = None,

@@ -30,7 +30,9 @@ def tune_command(
     context: typer.Context,
     model: Annotated[
         str | None,
-        typer.Argument(metavar="MODEL", help="Hub id or folder of an encoder; demo for the one of [demo]. Not with --from-run."),
+        typer.Argument(
+            metavar="MODEL", help="Hub id or folder of an encoder; demo for the one of the extra [demo]. Not with --from-run."
+        ),
     ] = None,
     to: Annotated[
         str | None,
@@ -99,7 +101,7 @@ def tune_command(
         bool, typer.Option("--track-hulls", help="Also measure the distances between the labels' convex hulls.")
     ] = False,
     stop_on_collapse: Annotated[bool, typer.Option("--stop-on-collapse", help="Stop when the space collapses.")] = False,
-    resume: Annotated[bool, typer.Option("--resume/--no-resume", help="Continue a run that was cut off.")] = True,
+    resume: Annotated[bool, typer.Option("--resume/--no-resume", help="Continue an interrupted run.")] = True,
     report_to: Annotated[str | None, typer.Option(help="Dashboards: tensorboard, wandb.", metavar="LIST")] = None,
     device: Annotated[str, typer.Option(help="auto or cpu.", metavar="NAME")] = "auto",
     dry_run: opt.DryRun = False,
@@ -109,7 +111,7 @@ def tune_command(
 ) -> None:
     """Fine-tune an encoder on a task, and measure what that does to its space.
 
-    A run that was cut off continues from its last whole checkpoint, to the very weights it would have had. Methods against
+    An interrupted run continues from its last complete checkpoint, and ends with the same weights. Methods against
     anisotropy also print the score, IsoScore and EV 1 to 3 of the vectors that the head reads, before and after.
 
     \b

@@ -66,7 +66,7 @@ def extract(
 ) -> Space | Result:
     """The vectors of every layer of an encoder, from one pass over the texts.
 
-    With `to`, they are written to a folder part by part, and a run that was cut off continues when it is called again.
+    With `to`, they are written to a folder part by part, and an interrupted run continues when it is called again.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ def tune(
 ) -> Result:
     """Fine-tune an encoder on a task, and measure what that does to its space.
 
-    A run that was cut off continues from its last whole checkpoint, to the very weights it would have had. Methods against
+    An interrupted run continues from its last complete checkpoint, and ends with the same weights. Methods against
     anisotropy also give the score, IsoScore and EV 1 to 3 of the vectors that the head reads, before and after.
 
     Parameters
@@ -116,7 +116,7 @@ def tune(
     stop_on_collapse
         Whether to stop when the space collapses.
     resume
-        Whether to continue a run that was cut off.
+        Whether to continue an interrupted run.
     report_to
         Dashboards: tensorboard, wandb.
     device

@@ -69,7 +69,7 @@ class Reading:
         Vector columns of a table or frame: names, `first:last`, patterns such as `dim_*`, or one list column. By default the only
         list column, or the columns of numbers.
     delimiter
-        What separates the cells of a `.csv`, `.tsv` or `.txt` table of vectors or of the own files; found by default.
+        What separates the cells of a `.csv`, `.tsv` or `.txt` table of vectors or of the own files; detected by default.
     header
         Whether the first line of such a table names the columns; decided by its cells by default. Without one they are called
         0, 1, 2, …

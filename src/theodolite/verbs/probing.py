@@ -113,7 +113,7 @@ def probe(
     overwrite
         Whether those text files may be replaced.
     budget
-        Seconds for each layer: clusters that are not merged by then are counted between bounds instead.
+        Seconds for each layer: after them, bounds on the number of clusters are returned instead.
     workers, engine
         Where the work runs: a number of workers on this machine, or the address of a Dask scheduler, such as
         `tcp://10.0.0.1:8786`. What `joblib.parallel_config` says, or all cores of this process, by default.
