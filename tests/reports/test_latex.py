@@ -23,6 +23,12 @@ def test_every_number_is_in_a_cell_of_a_table_with_as_many_columns() -> None:
     assert r"\begin{tabular}{lr}" in text
 
 
+def test_minus_signs_are_set_as_such_and_no_line_begins_with_a_bracket() -> None:
+    rows = [Row(metric=metric, value=-0.25, low=-0.5, high=1e-05) for metric in ("[CLS]", "a-1")]
+    text = latex_of(Result(verb="survey", title="t", rows=tuple(rows)))
+    assert r"{}[CLS] & $-$0.25 [$-$0.5, 1.00e-05] \\" in text and r"a-1 & $-$0.25" in text
+
+
 def test_columns_agree_with_their_declaration_and_heads_span_them() -> None:
     for table in latex_of(study()).split(r"\begin{table}")[1:]:
         columns = re.search(r"\\begin\{tabular\}\{([lr]+)\}", table)

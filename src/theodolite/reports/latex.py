@@ -46,8 +46,10 @@ def _table(table: Table) -> Iterator[str]:
     yield r"\toprule"
     yield from _heads(table.columns)
     yield r"\midrule"
-    cells = [[_text(cell) for cell in column.texts()[:LINES]] for column in table.columns]
-    yield from (rf"{' & '.join(line)} \\" for line in zip(*cells, strict=True))
+    cells = [[_cell(cell, column) for cell in column.texts()[:LINES]] for column in table.columns]
+    # After a line's end, LaTeX reads what is in brackets as a distance: a first cell such as [CLS] must not begin with one.
+    lines = (" & ".join(line) for line in zip(*cells, strict=True))
+    yield from (rf"{'{}' if line.startswith('[') else ''}{line} \\" for line in lines)
     yield from (r"\bottomrule", r"\end{tabular}", r"\end{table}")
 
 
@@ -63,6 +65,11 @@ def _heads(columns: tuple[Column, ...]) -> Iterator[str]:
         yield rf"{' & '.join(heads)} \\"
         yield " ".join(rules)
     yield rf"{' & '.join(_text(column.name) for column in columns)} \\"
+
+
+def _cell(text: str, column: Column) -> str:
+    # A hyphen before a number is a minus sign; the one of an exponent (1e-05) stays.
+    return _text(re.sub(r"(?<![\w.])-(?=[\d.])", "−", text) if column.is_number else text)
 
 
 def _text(text: str) -> str:
