@@ -11,6 +11,7 @@ import pytest
 from report_samples import study
 
 from theodolite.core.result import Result
+from theodolite.core.rows import Row
 from theodolite.reports.drawing import report
 
 pytestmark = pytest.mark.slow
@@ -166,9 +167,27 @@ def test_paper_gets_all_figures_and_no_controls(visit: Any, study_page: Path, tm
     assert page.locator(".plot[data-drawn]").count() == page.locator(".plot").count()
     page.emulate_media(media="print")
     assert background(page) == "rgb(255, 255, 255)"
-    for control in (".bar", ".toc", ".table-tools", ".cloud-tools", ".copy-command"):
+    for control in (".bar", ".toc", ".table-tools button", ".cloud-tools", ".copy-command"):
         assert not page.locator(control).first.is_visible()
     assert (tmp_path / "page.pdf").stat().st_size > 50_000
+
+
+def test_a_table_of_many_columns_fits_on_paper_and_folded_ones_are_filled(visit: Any, tmp_path: Path) -> None:
+    metrics = ("iso_score", "mean_cosine", "effective_rank", "ev_1", "log_partition_isotropy", "condition_number")
+    rows = tuple(
+        Row(metric=metric, value=-1.2345, model="m", state=state, layer=layer)
+        for metric in metrics
+        for state in ("before", "after", "difference")
+        for layer in range(3)
+    )
+    report([Result(verb="compare", rows=rows)], tmp_path / "wide.html")
+    page = visit(tmp_path / "wide.html", width=1025, height=700)  # A4 across, without its margins
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("#section-table-0 tbody tr").first.locator("td").count() == 1 + 3 * len(metrics)
+    assert page.evaluate("[...document.querySelectorAll('.data')].every((table) => table.offsetWidth <= innerWidth)")
+    assert page.locator("#section-table-all tbody tr").count() == 40
+    assert page.locator("#section-table-all .line-count").inner_text() == "40 of 54 lines"
 
 
 def test_a_study_is_short_when_folded_and_links_open_what_they_lead_to(visit: Any, study_page: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from report_samples import study
 
 import theodolite as th
-from theodolite.core.result import Finding, Result
+from theodolite.core.result import Finding, Judged, Result
 from theodolite.core.rows import Row
 from theodolite.reports.first_screen import conclusion_of, opening
 from theodolite.reports.sections import page_content
@@ -72,6 +73,14 @@ def test_a_study_opens_with_its_claims_and_folds_the_rest() -> None:
     result = study(points=5)
     first = opening([result], page_content([result], text=True).context)
     assert [figure["section"] for figure in first["carrying"]] == ["figures-claims"] and first["folded"]
+
+
+def test_a_study_that_decides_nothing_opens_with_what_it_measured() -> None:
+    result = study(points=5)
+    judged = Judged(source="", outcome="not measured", why="", effects=())
+    result = replace(result, verdicts=tuple(replace(verdict, measured=judged) for verdict in result.verdicts))
+    first = opening([result], page_content([result], text=True).context)
+    assert [figure["section"] for figure in first["carrying"]] == ["figures-isotropy-by-layer"]
 
 
 def test_several_results_have_a_conclusion_each_and_no_figure_of_one() -> None:

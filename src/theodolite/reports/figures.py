@@ -356,7 +356,7 @@ FIGURES: tuple[FigureSpec, ...] = (
     ),
     HeatMapSpec(
         name="label-distances", heading="Distances between labels",
-        note="All maps have one colour scale: brighter is further apart. Labels that are close before are side by side.",
+        note="Brighter is further apart, by one colour scale for all maps. Labels that are close in the first map are side by side.",
         metrics=("label_distance", "minimum_distance", "label_min_distance", "centroid_movement"), select=_label_pairs,
     ),
     LineSpec(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CARRYING: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "survey": (("figures-ranges", "figures-similarities"), ("figures-similarities",), ("figures-isotropy-by-layer",)),
     "compare": (("figures-isotropy-by-layer", "figures-changes"), ("figures-similarities",)),
-    "study": (("figures-claims",),),
+    "study": (("figures-claims",), ("figures-centroid-movement",), ("figures-isotropy-by-layer",)),
     "tune": (("figures-training",),),
     "probe": (("figures-label-distances",),),
     "advise": (("figures-gains",),),

@@ -57,7 +57,7 @@ class HeatMapSpec(FigureSpec):
         squares = [_square([row for row in rows if row.state == state], labels) for state in states]
         order = _similar_together(squares[0])  # of the first state in all maps, so that what moved stands out
         height = max(320, min(640, 14 * len(labels) + 120))
-        titles = [state_title(state) or "all" for state in states]
+        titles = [state_title(state) for state in states]
         figure = panel_grid(titles, columns=2, height=height, horizontal_spacing=0.03)
         for i, square in enumerate(squares):
             place = panel_position(i, 2)

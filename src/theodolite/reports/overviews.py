@@ -49,7 +49,7 @@ def overview_displays(result: Result) -> Iterator[Display]:
             several = len({finding.model for finding in result.findings}) > 1
             titles = titles_of("ranges", "Where this space lies", (about if several else "",))
             yield RangesDisplay(findings=tuple(findings), note=note, **titles)
-    if any(effect for verdict in result.verdicts for effect in verdict.measured.effects):
+    if any(effect.primary for verdict in result.verdicts for effect in verdict.measured.effects):
         note = (
             "One line per effect that decides a claim: its distance from the bound of the claim, to the right if it is as "
             "claimed, over half the width of its interval, so that effects of different units share an axis. Beyond a dotted "

@@ -115,8 +115,8 @@ class DataTable {
     const hidden = this.lines.length - lines.length;
     this.more.hidden = hidden === 0;
     this.more.textContent = `Show all ${this.lines.length.toLocaleString("en")} lines`;
-    const part = this.lines.length === this.count ? "" : ` of ${this.count.toLocaleString("en")}`;
-    this.counter.textContent = `${this.lines.length.toLocaleString("en")}${part} ${this.count === 1 ? "line" : "lines"}`;
+    const part = lines.length === this.count ? "" : ` of ${this.count.toLocaleString("en")}`;
+    this.counter.textContent = `${lines.length.toLocaleString("en")}${part} ${this.count === 1 ? "line" : "lines"}`;
   }
 
   cell(column, at, line) {
@@ -129,12 +129,13 @@ class DataTable {
 
 function startTables() {
   for (const place of document.querySelectorAll(".table-place[data-table]")) new DataTable(place, dataOf(place.dataset.table));
-  for (const box of document.querySelectorAll("details.table-box")) {
-    box.addEventListener("toggle", () => {
-      const place = box.querySelector(".table-place");
-      if (box.open && !place.hasChildNodes()) new DataTable(place, dataOf(box.dataset.table));
-    });
-  }
+  const boxes = [...document.querySelectorAll("details.table-box")];
+  const fill = (box) => {
+    const place = box.querySelector(".table-place");
+    if (box.open && !place.hasChildNodes()) new DataTable(place, dataOf(box.dataset.table));
+  };
+  boxes.forEach((box) => box.addEventListener("toggle", () => fill(box)));
+  addEventListener("beforeprint", () => boxes.forEach(fill)); // the event of a box that opens for paper comes too late
 }
 
 // Tables as text for other programs.

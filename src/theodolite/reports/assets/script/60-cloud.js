@@ -15,7 +15,7 @@ class Cloud {
     this.show(0);
     this.drawNow();
     performance.mark("clouds drawn");
-    new ResizeObserver(() => { this.panels.forEach((panel) => panel.fit()); this.draw(); }).observe(this.holder);
+    new ResizeObserver(() => { this.panels.forEach((panel) => panel.fit()); this.drawNow(); }).observe(this.holder);
     themeListeners.push(() => this.drawNow());
   }
 
