@@ -38,8 +38,8 @@ LEFT = {
     "do-no-harm": "",
 }
 CAVEAT = (
-    "The encoders are none of the paper's: nothing here reproduces a printed number, and a claim that needs the paper's models is "
-    "*not measured*. The same command with Hub ids runs them. "
+    "The encoders are none of the paper's: nothing here reproduces a printed number, and a claim that needs the paper's models "
+    "is *not measured*. The same command with Hub ids runs them. "
 )
 HEAD = """# {title}
 
