@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from theodolite.probes.hulls.active_set import Flags, Floats
+from theodolite.probes.hulls.active_set import Flags, Floats, solve_positive
 
 # Ridges, as shares of the number of points: each solution starts the next, and a plane from before replaces the first ones.
 _COLD_RIDGES = tuple(10.0**-k for k in (2, 4, 6, 8, 9, 10, 11, 12, 13, 14, 15))
@@ -342,12 +342,9 @@ class _SquaredHinge:
 
 def _solve(system: Floats, right: Floats) -> Floats:
     """The solution of a symmetric positive definite system; the shortest one if rounding has made it singular."""
-    from scipy.linalg import LinAlgError, cho_factor, cho_solve
-
-    try:
-        return np.asarray(cho_solve(cho_factor(system, lower=True, check_finite=False), right, check_finite=False))
-    except LinAlgError:  # the ridge is below the rounding of the products
-        return np.asarray(np.linalg.lstsq(system, right, rcond=None)[0])
+    solution = solve_positive(system, right)
+    # If there is none, the ridge is below the rounding of the products.
+    return np.asarray(np.linalg.lstsq(system, right, rcond=None)[0]) if solution is None else solution
 
 
 def _line_minimum(margin: Floats, along: Floats, solution: Floats, step: Floats, penalty: Floats) -> float:
