@@ -249,7 +249,7 @@ def separating_plane(A: Floats, B: Floats, touching: float, start: Floats | None
         mended = mend_plane(A, B, touching=touching, start=direction)
         if mended is not None:
             return mended
-        proof = solve_by_newton(A, B, touching=touching, start=direction)
+        proof = solve_by_newton(A, B, touching=touching, start=direction, is_close=start is not None)
         if proof.lower > touching or proof.upper <= touching:
             return proof.normal if proof.lower > touching else None
     gap = solve_gap(A, B, touching=touching, decide=True, start=start)
