@@ -5,11 +5,12 @@ This is the algorithm of DirectProbe (Zhou & Srikumar 2021). Only labels whose w
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from itertools import combinations, pairwise
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -101,8 +102,8 @@ def find_clusters(
     from scipy.sparse.csgraph import connected_components
 
     smallest = int(np.sort(np.bincount(codes))[:2].sum())
-    if progress is not None and is_compiled(smallest, X.shape[1]) and needs_compiling(grow_working_set_compiled):
-        progress(COMPILING, 0, 1)
+    if is_compiled(smallest, X.shape[1]):
+        _announce_compiling(grow_working_set_compiled, progress)
     start = time.perf_counter()
     labels = int(codes.max()) + 1
     hulls = [X[start:end] for start, end in pairwise(np.searchsorted(codes, np.arange(labels + 1)))]
@@ -116,8 +117,9 @@ def find_clusters(
     total = int(np.isin(codes, np.flatnonzero(overlaps.any(axis=1))).sum())
     rows_done = fewest = 0
     unfinished: list[int] = []
-    if progress is not None and total and needs_compiling(merge_unchecked):
-        progress(COMPILING, 0, 1)
+    is_pairwise = X.shape[1] <= _MAX_PAIRWISE_DIMENSION
+    if total:
+        _announce_compiling(merge_unchecked if is_pairwise else merge, progress)
     count, group_of = connected_components(overlaps, directed=False)
     for group in (np.flatnonzero(group_of == number) for number in range(count)):
         if len(group) == 1:
@@ -129,7 +131,7 @@ def find_clusters(
             forest = new_forest(
                 np.ascontiguousarray(X[rows]), labels_of_rows, np.ascontiguousarray(overlaps[np.ix_(group, group)])
             )
-            merger = (_Merger if X.shape[1] <= _MAX_PAIRWISE_DIMENSION else PlaneMerger)(forest, touching)
+            merger = (_Merger if is_pairwise else PlaneMerger)(forest, touching)
             while is_left := merger.go_on():
                 if budget is not None and time.perf_counter() - start > budget:
                     break
@@ -144,6 +146,21 @@ def find_clusters(
         fewest += at_least
         rows_done += len(rows)
     return Clusters(clusters, bounds, fewest, np.array(unfinished, dtype=np.int64))
+
+
+def _announce_compiling(kernel: Callable[..., Any], progress: Stage | None) -> None:
+    """Say so if a kernel is about to be compiled: a program that is silent for a minute looks as if it hung."""
+    if not needs_compiling(kernel):
+        return
+    if progress is None:
+        _say_compiling()
+    else:
+        progress(COMPILING, 0, 1)
+
+
+@cache  # once in a process
+def _say_compiling() -> None:
+    print(f"theodolite: {COMPILING}", file=sys.stderr)  # noqa: T201  # there is nobody else to say it
 
 
 class _Merger:

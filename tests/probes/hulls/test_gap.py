@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hull_oracles import distance_by_faces, distance_by_program, share_a_point
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from theodolite.probes.hulls.fallback_solvers import mend_plane
-from theodolite.probes.hulls.gap import TOUCHING, HullGap, hull_distances, hull_gap, nearest_hulls
+from theodolite.probes.hulls.gap import TOUCHING, HullGap, hull_distances, hull_gap, nearest_hulls, pair_bounds, solve_gap
 
 EPSILON = float(np.finfo(np.float64).eps)
 
@@ -339,3 +341,22 @@ def test_the_nearest_hull_is_that_of_all_distances(d: int) -> None:
 
 def test_the_first_of_equally_near_hulls_is_taken() -> None:
     assert nearest_hulls(np.array([[1.0, 1.0]]), [SQUARE + 9, SQUARE, SQUARE], 1e-7).tolist() == [1]
+
+
+def test_bounds_from_products_that_all_pairs_share_are_those_of_each_pair_alone() -> None:
+    """Among sets that are stretched, with copies and points inside, in a plane, with a thin gap, and with a point in common."""
+    d = 300
+    stretched = [normal(40, d, seed) * np.r_[np.full(3, 30.0), np.ones(d - 3)] + 2 * normal(1, d, seed + 10) for seed in range(3)]
+    repeated = np.concatenate([stretched[0], stretched[0][:5], stretched[0].mean(axis=0, keepdims=True)]) + 1.0
+    flat = normal(30, 2, 4) @ normal(2, d, 5) + 3.0
+    thin = stretched[1] + 1e-5 * normal(1, d, 6)
+    sharing = np.concatenate([normal(20, d, 7), stretched[2][:1]])
+    hulls = [np.ascontiguousarray(points) for points in (*stretched, repeated, flat, thin, sharing)]
+    pairs = list(combinations(range(len(hulls)), 2))
+    touching = TOUCHING * max(float(np.linalg.norm(points, axis=1).max()) for points in hulls)
+    for (i, j), (lower, upper) in zip(pairs, pair_bounds(hulls, pairs, touching, 1e-6, 1, None), strict=True):
+        alone = solve_gap(hulls[i], hulls[j], touching=touching)
+        assert (lower <= 0) == alone.overlap
+        assert lower <= alone.upper * (1 + 1e-9) + touching and alone.lower <= upper * (1 + 1e-9) + touching
+        assert alone.overlap or upper - lower <= 1e-6 * upper
+    assert solve_gap(hulls[2], hulls[6], touching=touching).overlap

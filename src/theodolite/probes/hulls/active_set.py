@@ -294,7 +294,10 @@ def solve_by_blocks(K: Floats, first: Floats, second: Floats, weights: Floats, f
     for _ in range(60):
         places = np.flatnonzero(free)
         sides = np.stack([first[places], second[places]], axis=1)
-        pulls = np.linalg.solve(_block(K, places), sides)
+        block = _block(K, places)
+        pulls = solve_positive(block, sides)
+        if pulls is None:
+            pulls = np.linalg.solve(block, sides)
         sums = sides.T @ pulls
         det = sums[0, 0] * sums[1, 1] - sums[0, 1] * sums[1, 0]
         level_first, level_second = (sums[1, 1] - sums[0, 1]) / det, (sums[0, 0] - sums[1, 0]) / det
@@ -320,6 +323,21 @@ def solve_by_blocks(K: Floats, first: Floats, second: Floats, weights: Floats, f
     return False
 
 
+def solve_positive(system: Floats, right: Floats) -> Floats | None:
+    """The solution of a symmetric positive definite system; None if rounding has made it indefinite.
+
+    Parameters
+    ----------
+    system, right
+        The matrix, (m, m), and the right-hand side, (m,) or (m, k).
+    """
+    from scipy.linalg.lapack import dposv
+
+    # LAPACK stores columns, and the transpose of a symmetric matrix is a view that needs no rearranging.
+    _, solution, failure = dposv(system.T, right, lower=1)
+    return None if failure else np.asarray(solution).reshape(right.shape)
+
+
 def inverse_on_support(K: Floats, weights: Floats) -> Floats:
     """The inverse of the Gram matrix on the points with weight, zero elsewhere.
 
@@ -337,5 +355,5 @@ def inverse_on_support(K: Floats, weights: Floats) -> Floats:
 def _block(K: Floats, places: Ints) -> Floats:
     """The Gram matrix of some points, with its diagonal slightly raised."""
     block = K[np.ix_(places, places)]
-    block[np.diag_indices(len(places))] *= 1.0 + _JITTER
+    block.flat[:: len(places) + 1] *= 1.0 + _JITTER
     return block

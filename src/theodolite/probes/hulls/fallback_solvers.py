@@ -15,12 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from theodolite.probes.hulls.active_set import Flags, Floats
+from theodolite.probes.hulls.active_set import Flags, Floats, solve_positive
 
 # Ridges, as shares of the number of points: each solution starts the next, and a plane from before replaces the first ones.
 _COLD_RIDGES = tuple(10.0**-k for k in (2, 4, 6, 8, 9, 10, 11, 12, 13, 14, 15))
 _WARM_RIDGES = _COLD_RIDGES[3:]
-# The same if any plane or any common point will do: one ridge to find the points that matter, then nearly none.
+# The same if any plane or any common point will do: one ridge to find the points that matter, unless a plane between nearly the
+# same points has found them, then nearly none.
 _DECIDING_RIDGES = tuple(10.0**-k for k in (3, 12, 13, 14, 15))
 _FINE_RIDGE = 1e-12
 
@@ -173,7 +174,9 @@ def _flat_minimum(points: Floats, in_a: Flags, weights: Floats) -> Floats:
     return target
 
 
-def solve_by_newton(A: Floats, B: Floats, *, touching: float, start: Floats, tolerance: float = np.inf) -> Proof:
+def solve_by_newton(
+    A: Floats, B: Floats, *, touching: float, start: Floats, tolerance: float = np.inf, is_close: bool = False
+) -> Proof:
     """Bounds of the distance between two hulls by a separator of all points.
 
     Parameters
@@ -184,6 +187,8 @@ def solve_by_newton(A: Floats, B: Floats, *, touching: float, start: Floats, tol
         As in `is_decided`, which ends the search.
     start
         The normal of a plane that nearly separates them: the closer, the fewer steps.
+    is_close
+        Whether `start` separates nearly the same points.
     """
     origin = 0.5 * (A.mean(axis=0) + B.mean(axis=0))
     rows = np.empty((len(A) + len(B), A.shape[1] + 1))
@@ -196,7 +201,10 @@ def solve_by_newton(A: Floats, B: Floats, *, touching: float, start: Floats, tol
     X /= scale
     hinge = _SquaredHinge(rows)
     is_warm = hinge.start_from(start, len(A))
-    ridges = _DECIDING_RIDGES if tolerance == np.inf else _WARM_RIDGES if is_warm else _COLD_RIDGES
+    if tolerance == np.inf:
+        ridges = _DECIDING_RIDGES[1:] if is_warm and is_close else _DECIDING_RIDGES
+    else:
+        ridges = _WARM_RIDGES if is_warm else _COLD_RIDGES
     best = Proof(-np.inf, np.inf, np.zeros(A.shape[1]), np.full(len(A), 1 / len(A)), np.full(len(B), 1 / len(B)))
     for ridge in ridges:
         slack = hinge.minimise(ridge * len(X), None if tolerance < np.inf else (len(A), touching / scale))
@@ -342,12 +350,9 @@ class _SquaredHinge:
 
 def _solve(system: Floats, right: Floats) -> Floats:
     """The solution of a symmetric positive definite system; the shortest one if rounding has made it singular."""
-    from scipy.linalg import LinAlgError, cho_factor, cho_solve
-
-    try:
-        return np.asarray(cho_solve(cho_factor(system, lower=True, check_finite=False), right, check_finite=False))
-    except LinAlgError:  # the ridge is below the rounding of the products
-        return np.asarray(np.linalg.lstsq(system, right, rcond=None)[0])
+    solution = solve_positive(system, right)
+    # If there is none, the ridge is below the rounding of the products.
+    return np.asarray(np.linalg.lstsq(system, right, rcond=None)[0]) if solution is None else solution
 
 
 def _line_minimum(margin: Floats, along: Floats, solution: Floats, step: Floats, penalty: Floats) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -16,11 +17,12 @@ from numpy.typing import ArrayLike
 
 from theodolite.core.engines import in_parallel
 from theodolite.core.vectors import array
-from theodolite.probes.hulls.active_set import Floats, Ints
+from theodolite.probes.hulls.active_set import Floats, Ints, solve_by_blocks
 from theodolite.probes.hulls.fallback_solvers import Proof, is_decided, mend_plane, solve_by_least_squares, solve_by_newton
 from theodolite.probes.hulls.working_set import OVERLAPPING, UNDECIDED, nearest_points
 
 Pair: TypeAlias = tuple[int, int]
+_Products: TypeAlias = tuple[Floats, Floats, Floats]  # of A with A, of A with B, of B with B
 Progress: TypeAlias = Callable[[int, int], None]  # called with (done, total); may raise to cancel
 
 # Hulls closer than this share of the scale (the largest distance of a point from the middle) touch, which counts as overlap.
@@ -28,6 +30,10 @@ TOUCHING = 1e-7
 
 # Up to this many points with weight, least squares is quick; with the hundreds that high dimensions need, it is slow.
 _FEW_POINTS = 100
+
+# Up to this many points, the table of the products of all points with all is computed once for all pairs of hulls; up to this
+# dimension, products cost so little that compiled code is faster without it.
+_MAX_SHARED_POINTS, _MIN_SHARED_DIMENSION = 2_000, 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,13 +176,50 @@ def pair_bounds(
         As in `theodolite.core.engines.in_parallel`.
     """
 
-    def bounds(pair: tuple[Floats, Floats]) -> tuple[float, float]:
-        gap = solve_gap(*pair, touching=touching, tolerance=tolerance)
+    def bounds(task: tuple[Floats, Floats, _Products | None]) -> tuple[float, float]:
+        A, B, products = task
+        if products is not None:
+            gap = _gap_by_products(A, B, products, touching)
+            if gap is not None and gap.upper - gap.lower <= tolerance * gap.upper:
+                return gap.lower, gap.upper
+        gap = solve_gap(A, B, touching=touching, tolerance=tolerance)
         return gap.lower, gap.upper
 
-    # A task is its two hulls, so that no more than those travel to a worker.
-    tasks = [(hulls[i], hulls[j]) for i, j in pairs]
+    # A task is its two hulls and their products, so that no more than those travel to a worker.
+    products = _products_of_pairs(hulls, pairs)
+    tasks = [(hulls[i], hulls[j], of_pair) for (i, j), of_pair in zip(pairs, products, strict=True)]
     return list(in_parallel(bounds, tasks, n_jobs=n_jobs, progress=progress))
+
+
+def _products_of_pairs(hulls: Sequence[Floats], pairs: Sequence[Pair]) -> list[_Products | None]:
+    """The products of the points of each pair, computed once for all pairs; None where it is better to do without."""
+    dimension, ends = hulls[0].shape[1], np.cumsum([0, *map(len, hulls)])
+    is_small = [dimension > _MIN_SHARED_DIMENSION and len(hulls[i]) + len(hulls[j]) <= dimension for i, j in pairs]
+    if not any(is_small) or ends[-1] > _MAX_SHARED_POINTS:
+        return [None] * len(pairs)
+    points = np.concatenate(hulls)
+    table = points @ points.T
+    parts = [slice(start, end) for start, end in pairwise(ends)]
+    return [
+        (table[parts[i], parts[i]], table[parts[i], parts[j]], table[parts[j], parts[j]]) if small else None
+        for (i, j), small in zip(pairs, is_small, strict=True)
+    ]
+
+
+def _gap_by_products(A: Floats, B: Floats, products: _Products, touching: float) -> HullGap | None:
+    """The gap between two sets of no more points than dimensions, from the products of all their points; None if not found."""
+    n = len(A)
+    K = np.empty((n + len(B), n + len(B)))
+    # A constant of the size of the products inside each set, as in `active_set`; never 0, so that K can be inverted.
+    ridge = float(np.trace(products[0]) + np.trace(products[2])) / len(K) + touching * touching
+    K[:n, :n], K[:n, n:], K[n:, n:] = products[0] + ridge, -products[1], products[2] + ridge
+    K[n:, :n] = K[:n, n:].T
+    first = (np.arange(len(K)) < n).astype(np.float64)
+    weights = np.zeros(len(K))
+    if not solve_by_blocks(K, first, 1.0 - first, weights, np.ones(len(K), dtype=np.bool_)):
+        return None
+    weights_a, weights_b = weights[:n] / weights[:n].sum(), weights[n:] / weights[n:].sum()
+    return _certified_gap(A, B, weights_a @ A - weights_b @ B, weights_a, weights_b, touching)
 
 
 def largest_norm(rows: Floats) -> float:
@@ -206,7 +249,7 @@ def separating_plane(A: Floats, B: Floats, touching: float, start: Floats | None
         mended = mend_plane(A, B, touching=touching, start=direction)
         if mended is not None:
             return mended
-        proof = solve_by_newton(A, B, touching=touching, start=direction)
+        proof = solve_by_newton(A, B, touching=touching, start=direction, is_close=start is not None)
         if proof.lower > touching or proof.upper <= touching:
             return proof.normal if proof.lower > touching else None
     gap = solve_gap(A, B, touching=touching, decide=True, start=start)
