@@ -295,9 +295,8 @@ def solve_by_blocks(K: Floats, first: Floats, second: Floats, weights: Floats, f
         places = np.flatnonzero(free)
         sides = np.stack([first[places], second[places]], axis=1)
         block = _block(K, places)
-        pulls = solve_positive(block, sides)
-        if pulls is None:
-            pulls = np.linalg.solve(block, sides)
+        quick = solve_positive(block, sides)
+        pulls = np.asarray(np.linalg.solve(block, sides) if quick is None else quick, dtype=np.float64)
         sums = sides.T @ pulls
         det = sums[0, 0] * sums[1, 1] - sums[0, 1] * sums[1, 0]
         level_first, level_second = (sums[1, 1] - sums[0, 1]) / det, (sums[0, 0] - sums[1, 0]) / det
