@@ -83,7 +83,7 @@ def test_streaming_gives_the_rows_of_stored_vectors(tiny: Any, vector_texts: lis
 def test_the_result_shows_itself_and_is_saved(tmp_path: Path) -> None:
     result = th.survey(X)
     text = repr(result)
-    assert "400 × 8, float32" in text and "iso_score" in text and "✗ cone" in text
+    assert "400 × 8, float32" in text and "iso_score" in text and "! cone" in text
     assert "<table" in result._repr_html_()
     again = th.Result.load(result.save(tmp_path / "saved"))
     assert again.rows == result.rows and again.findings == result.findings
