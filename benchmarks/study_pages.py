@@ -62,7 +62,12 @@ def pages() -> Iterator[tuple[Path, str]]:
         encoders = sorted({row.model for folder in folders for row in Result.load(folder).rows})
         lines = "\n".join(f"- **{encoder}**: {ENCODERS[encoder]}." for encoder in encoders)
         left = f"\nNot run yet: {LEFT[name]}\n" if LEFT[name] else ""
-        about = {"title": spec.title, "citation": spec.citation, "link": spec.link, "caveat": CAVEAT if spec.claims else ""}
+        about = {
+            "title": spec.title,
+            "citation": spec.citation[0].upper() + spec.citation[1:],
+            "link": spec.link,
+            "caveat": CAVEAT if spec.claims else "",
+        }
         parts = [HEAD.format(**about, encoders=lines, left=left)]
         parts += [_run(name, folder, single=len(folders) == 1) for folder in folders]
         yield DOCS / f"study-{name}.md", "\n".join(parts)

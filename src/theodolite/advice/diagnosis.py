@@ -78,9 +78,9 @@ RULES: tuple[Rule, ...] = (
     Rule("cone", "mean_cosine", watch=0.2, bad=0.95,
          source="0 is isotropic; all-MiniLM-L6-v2 sentences show 0.02, the same encoder as a masked language model 0.47; search "
                 "was unharmed up to 0.88 (study do-no-harm), and nothing above that was measured",
-         meaning="{similar_pairs:.0%} of random pairs have cosine above 0.8, so a threshold of another encoder does not hold; "
-                 "the order of search results need not suffer (study do-no-harm){cone}",
-         action="set thresholds with theodolite calibrate; before codes of one bit, subtract the mean: {fit:zero-mean}"),
+         meaning="{similar_pairs:.0%} of random pairs have cosine above 0.8, so a threshold taken from another encoder does "
+                 "not hold; ranking need not suffer (study do-no-harm){cone}",
+         action="set thresholds with theodolite calibrate; before binary codes, subtract the mean: {fit:zero-mean}"),
     Rule("isotropy", "iso_score", watch=0.1, bad=0.01,
          source="1 is isotropic; all-MiniLM-L6-v2 sentences show 0.24, the masked language model 0.05, fine-tuned BERT 0.003",
          meaning="the variance fills about {participation_ratio:.0f} of {d} dimensions evenly",
