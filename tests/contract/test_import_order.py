@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,13 @@ class Import:
         return self.module.partition(".")[0]
 
 
-def imports_of(file: Path) -> Iterator[Import]:
+@cache
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+@cache
+def imports_of(file: Path) -> tuple[Import, ...]:
     """Every import of a file, those inside functions too; relative ones with their full name."""
     package = file.relative_to(SOURCE).parent.parts
 
@@ -86,7 +93,7 @@ def imports_of(file: Path) -> Iterator[Import]:
                 inside = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
                 yield from visit(child, lazy or inside or is_for_types_only(child))
 
-    yield from visit(ast.parse(file.read_text(encoding="utf-8")), lazy=False)
+    return tuple(visit(tree_of(file), lazy=False))
 
 
 def is_for_types_only(node: ast.AST) -> bool:
@@ -144,7 +151,7 @@ def test_heavy_libraries_wait_for_their_use(file: Path) -> None:
 def test_only_a_result_binds_late() -> None:
     calls = {}
     for file in FILES:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(file)):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module") and layer_of(file):
                 target = ast.unparse(node.args[0]).strip("f'")
                 if target.startswith("theodolite.") and not target.startswith(f"theodolite.{layer_of(file)}"):
@@ -162,8 +169,8 @@ def test_there_are_no_import_cycles_lazy_ones_included() -> None:
     graph: dict[str, set[str]] = {}
     for name, file in modules.items():
         found = set()
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.module and not _in_type_checking(file, node.lineno):
+        for node in nodes_that_run(tree_of(file)):
+            if isinstance(node, ast.ImportFrom) and node.module:
                 for alias in node.names:
                     target = f"{node.module}.{alias.name}"
                     found.add(target if target in modules else node.module)
@@ -171,9 +178,12 @@ def test_there_are_no_import_cycles_lazy_ones_included() -> None:
     assert list(cycles(graph)) == []
 
 
-def _in_type_checking(file: Path, line: int) -> bool:
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    return any(is_for_types_only(node) and node.lineno <= line <= (node.end_lineno or 0) for node in ast.walk(tree))
+def nodes_that_run(node: ast.AST) -> Iterator[ast.AST]:
+    """Every node below, but those that only a type checker reads."""
+    for child in ast.iter_child_nodes(node):
+        if not is_for_types_only(child):
+            yield child
+            yield from nodes_that_run(child)
 
 
 def cycles(graph: dict[str, set[str]]) -> Iterator[list[str]]:
