@@ -6,8 +6,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 BENCH := .venv-bench
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+# In the order that tests/conftest.py gives: by default, files with few tests, which are often long ones, would come last.
+SIDE_BY_SIDE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup check format test test-quick demo docs linkcheck bench build clean
+.PHONY: help setup check format test test-quick records demo docs linkcheck bench build clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,10 +34,13 @@ format: setup  ## rewrite the files the way `check` wants them
 	$(BIN)/ruff format .
 
 test: check  ## check, then every test
-	$(PYTEST) -n $(WORKERS) --dist loadfile
+	$(PYTEST) $(SIDE_BY_SIDE)
 
 test-quick: setup  ## every test that takes no more than a few seconds
-	$(PYTEST) -n $(WORKERS) --dist loadfile -m "not slow"
+	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow"
+
+records: setup  ## run one committed slice of a study again from nothing: several minutes
+	THEODOLITE_WHOLE_SLICE=1 $(PYTEST) -q tests/studies/test_committed_records.py
 
 demo: setup  ## survey and repair real vectors
 	$(BIN)/theodolite demo

@@ -12,6 +12,12 @@ from tiny_encoders import build
 Tiny = Callable[[str], Path]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files with slow tests first, so that no worker is left alone with a long one at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The folder of real data sets named by THEODOLITE_DATA."""

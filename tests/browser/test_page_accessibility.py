@@ -58,8 +58,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory, study_page: Path) -> dict[st
     return {"study": study_page, "survey": folder / "survey.html", "compare": folder / "compare.html"}
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("kind", ["study", "survey", "compare"])
+@pytest.mark.parametrize(("kind", "scheme"), [("study", "light"), ("study", "dark"), ("survey", "light"), ("compare", "dark")])
 def test_there_is_no_serious_violation(
     visit: Any, pages: dict[str, Path], axe: str, draw_all: Callable[[Any], None], kind: str, scheme: str
 ) -> None:

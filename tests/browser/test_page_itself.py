@@ -152,7 +152,7 @@ def test_rules_and_printed_rows_open(visit: Any, study_page: Path) -> None:
     assert rule.locator("p").first.is_visible()
 
 
-@pytest.mark.parametrize("width", [360, 390, 768])
+@pytest.mark.parametrize("width", [360, 768])
 def test_a_phone_needs_no_scrolling_sideways(visit: Any, study_page: Path, draw_all: Callable[[Any], None], width: int) -> None:
     page = visit(study_page, width=width, height=800)
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")

@@ -432,8 +432,8 @@ def both_at_once(writer: Writer, folder: Path, versions: tuple[int, int]) -> tup
 
 
 def main() -> None:
-    """Arguments: name of the writer, mode (or `both`), folder to work in, and 5 for every 5th point (or 5 repetitions)."""
-    name, mode, home, every = sys.argv[1], sys.argv[2], Path(sys.argv[3]).resolve(), int(sys.argv[4])
+    """Arguments: name of the writer, mode, folder to work in, and 5 2 for every 5th point from the 2nd; or 5 times `both`."""
+    name, mode, home, every, *first = sys.argv[1], sys.argv[2], Path(sys.argv[3]).resolve(), *map(int, sys.argv[4:])
     (home / "shared").mkdir(parents=True)
     writer = WRITERS[name](home / "shared")
     # Imported once, before the forks; nothing of it is used here, so that no thread is running when the process forks.
@@ -458,7 +458,7 @@ def main() -> None:
             faults += wrong
             sentences += said
     else:
-        at, reached = 1, True
+        at, reached = first[0], True
         while reached:
             reached, wrong = crash(writer, home / str(at), mode, at)
             faults += wrong

@@ -123,7 +123,7 @@ def test_intervals_cover_the_truth_about_as_often_as_they_should(n: int, sample:
 @pytest.mark.parametrize("paired", [True, False])
 def test_intervals_of_differences_cover_as_often_as_they_say(paired: bool) -> None:
     names = ["iso_score", "ev_1_centered", "effective_rank", "mean_cosine", "pair_cosine_median", "uniformity", "mean_norm"]
-    repeats = 200
+    repeats = 100
 
     def pair(seed: int) -> tuple[np.ndarray, np.ndarray]:
         random = np.random.default_rng(seed)
@@ -138,9 +138,9 @@ def test_intervals_of_differences_cover_as_often_as_they_say(paired: bool) -> No
         A, B = pair(seed)
         comparisons = compare_clouds(Cloud(A, seed=seed), Cloud(B, seed=seed), names, paired=paired)
         covered += [each.low <= value <= each.high for each, value in zip(comparisons, truth, strict=True)]  # type: ignore[operator]
-    # 95 % of 200 is 190 with a deviation of 3.1, for each of seven metrics.
-    assert (covered >= 177).all(), dict(zip(names, covered, strict=True))
-    assert covered.mean() <= 198
+    # 95 % of 100 is 95 with a deviation of 2.2, for each of seven metrics.
+    assert (covered >= 87).all(), dict(zip(names, covered, strict=True))
+    assert covered.mean() < 99.5
 
 
 def test_more_rows_give_narrower_intervals() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -64,19 +65,31 @@ def test_the_interval_of_a_repair_on_tuned_spaces_is_that_of_a_plain_loop() -> N
 
 
 @pytest.mark.slow
-def test_a_slice_run_again_from_nothing_gives_the_committed_rows(data: Path, models: Path, tmp_path: Path) -> None:
-    """One seed of a whole study: every number of its states, whatever processor the records come from."""
+def test_a_slice_run_again_from_nothing_gives_the_committed_rows(
+    data: Path, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One seed of a whole study, whatever processor the records come from; `make records` fine-tunes too, which takes longer."""
+    pytest.importorskip("torch", reason="the extra models is not installed")
+    whole = "THEODOLITE_WHOLE_SLICE" in os.environ
+
+    def not_now(*_: Any, **__: Any) -> None:
+        raise RuntimeError("only `make records` fine-tunes")
+
+    if not whole:
+        monkeypatch.setattr("theodolite.tuning.fine_tune", not_now)
     committed = Result.load(RECORDS / "rp21-tiny-mlm")
     kept = {_place(row): row.value for row in committed.rows if row.seed in (None, 0)}
-    again = study("rp21").run([models / "tiny-mlm"], data=data, seeds=[0], to=tmp_path / "run", progress=False)
+    layers = None if whole else [2]
+    again = study("rp21").run([models / "tiny-mlm"], data=data, seeds=[0], layers=layers, to=tmp_path / "run", progress=False)
     measured = {_place(row): row.value for row in again.rows if not row.metric.endswith("seconds")}
     shared = measured.keys() & kept.keys()
-    assert len(shared) > 300
+    assert len(shared) > (300 if whole else 50)
     scores = [place for place in shared if "spearman" in place]
-    assert len(scores) > 30
+    assert len(scores) > (30 if whole else 10)
     for place in scores:
         assert measured[place] == pytest.approx(kept[place], abs=0.01, nan_ok=True), place
-    isotropy = [place for place in shared if "iso_score" in place and "fine-tuned" in place]
+    isotropy = [place for place in shared if "iso_score" in place]
+    assert isotropy
     for place in isotropy:
         assert measured[place] == pytest.approx(kept[place], rel=0.05, abs=0.002, nan_ok=True), place
 

@@ -155,16 +155,3 @@ def test_an_encoder_reads_a_task_and_a_collection(models: Path, data: Path, tmp_
     assert result.rows[0].metric == "mrr" and result.rows[0].task == "cisi test"
     with pytest.raises(ValueError, match="brings its own texts"):
         th.advise(encoder, retrieval=folder, task="stsb")
-
-
-@pytest.mark.slow
-def test_ten_thousand_vectors_with_pairs_take_under_a_minute_of_two_cores() -> None:
-    import time
-
-    generator = np.random.default_rng(0)
-    latent = generator.standard_normal((5000, 768)) * np.arange(1, 769) ** -0.5
-    noise = generator.uniform(0.1, 2, (5000, 1))
-    X, Y = ((latent + 0.1 * noise * generator.standard_normal(latent.shape)).astype(np.float32) for _ in range(2))
-    start = time.process_time()
-    th.advise(X, pairs=Y, scores=-noise[:, 0])
-    assert time.process_time() - start < 120  # CPU seconds of both: the clock on the wall depends on what else runs
