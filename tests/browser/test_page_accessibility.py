@@ -34,7 +34,7 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
             pytest.skip("axe-core comes by npm, which is not installed")
         folder = tmp_path_factory.mktemp("axe")
         done = subprocess.run(
-            [npm, "pack", f"axe-core@{VERSION}"], cwd=folder, capture_output=True, text=True, check=False, timeout=120
+            [npm, "pack", f"axe-core@{VERSION}"], cwd=folder, capture_output=True, text=True, check=False, timeout=600
         )
         if done.returncode:
             pytest.skip(f"axe-core could not be downloaded by npm: {done.stderr.strip()[-200:]}")

@@ -168,6 +168,6 @@ def test_the_command_itself_runs_offline_with_warnings_as_errors(tiny: Tiny, her
         "texts.txt",
         "--json",
     ]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert result.returncode == 0, result.stderr
     assert len(json.loads(result.stdout)["rows"]) == 4 * 6

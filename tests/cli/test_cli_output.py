@@ -115,7 +115,7 @@ def test_a_signal_ends_with_one_line_and_nothing_half_written(tmp_path: Path, se
         assert process.stdout is not None
         assert any(line == "writing\n" for line in process.stdout)
         process.send_signal(sent)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=600)
     assert process.returncode == code
     assert err.splitlines() == ["theodolite: interrupted; nothing half-written is left behind"]
     assert not list(tmp_path.glob("*rows*")) and not list(tmp_path.glob(".*"))
@@ -127,7 +127,7 @@ def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
         [sys.executable, "-m", "theodolite", "survey", str(tmp_path / "v.npy")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert (result.returncode, result.stdout) == (2, "")

@@ -317,7 +317,7 @@ def test_the_lock_of_a_process_that_died_is_free(tmp_path: Path) -> None:
     code = (
         "import os, sys; from pathlib import Path; from theodolite.core.files import Lock; Lock(Path(sys.argv[1])); os._exit(7)"
     )
-    process = subprocess.run([sys.executable, "-c", code, str(target)], check=False, timeout=60)
+    process = subprocess.run([sys.executable, "-c", code, str(target)], check=False, timeout=600)
     assert process.returncode == 7
     assert names(tmp_path) == [".space.lock"]
     with Lock(target):
@@ -341,7 +341,7 @@ def test_a_forked_child_does_not_release_the_lock_of_its_parent(tmp_path: Path) 
         "    print('busy')\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "space")]
-    process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert process.stdout.strip() == "busy", process.stderr
 
 

@@ -32,7 +32,7 @@ def test_a_block_works_as_written(commands: str, printed: str, tmp_path: Path) -
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "THEODOLITE_CACHE": str(tmp_path / "cache"), "PATH": path}
     done = subprocess.run(
-        ["sh", "-e", "-c", commands], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+        ["sh", "-e", "-c", commands], cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

@@ -57,7 +57,7 @@ extract_space(Encoder.load(sys.argv[1]), texts, unit="tokens", to=sys.argv[2], b
 def kill_halfway(model: Path, target: Path) -> None:
     run = [sys.executable, "-c", KILLED, str(model), str(target)]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(run, env=env, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(run, env=env, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 

@@ -169,6 +169,6 @@ def test_the_command_line_warns_in_one_line(tiny: Tiny, tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("the cat sat\n" + "a river bank " * 30 + "\n")
     command = [sys.executable, "-m", "theodolite", "extract", str(tiny("bert")), "--texts", "texts.txt", "--to", "space"]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, check=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, check=True, timeout=600)
     assert done.stderr == "theodolite: warning: 1 of 2 texts are longer than --max-length 64 and were cut\n"
     assert "1 of 2 texts cut" in done.stdout

@@ -212,10 +212,10 @@ def test_the_error_of_a_second_writer_names_the_first(tmp_path: Path) -> None:
 def test_another_process_is_refused_too(tmp_path: Path) -> None:
     code = f"from pathlib import Path; from theodolite.core.files import Lock; Lock(Path({str(tmp_path / 's')!r}))"
     lock = Lock(tmp_path / "s")
-    refused = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    refused = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=600)
     assert f"BusyError: process {os.getpid()} is writing" in refused.stderr
     lock.release()
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=600).returncode == 0
 
 
 def test_a_lock_file_without_a_living_holder_is_ignored(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ with SpaceWriter(folder, layers=layers, n=n, d=d, rows=rows, origin=origin, fing
 
 def run(folder: Path, parts: int, place: str) -> tuple[int, list[int]]:
     command = [sys.executable, "-c", SCRIPT, str(folder), str(parts), place]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode, [int(part) for part in done.stdout.split()]
 

@@ -35,7 +35,7 @@ configs:
 def offline(tmp_path: Path, *arguments: str, code: str = READ) -> str:
     env = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hub")}
     done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], env=env, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code, *arguments], env=env, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

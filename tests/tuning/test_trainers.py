@@ -143,7 +143,7 @@ def kill_at(settings: Any, step: int, folder: Path) -> None:
     """Run in a process of its own that ends by SIGKILL when a step is done, before that step's checkpoint."""
     path = folder / "settings.pickle"
     path.write_bytes(pickle.dumps((settings, step)))
-    done = subprocess.run([sys.executable, "-c", CHILD, str(path)], check=False, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", CHILD, str(path)], check=False, capture_output=True, text=True, timeout=600)
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
