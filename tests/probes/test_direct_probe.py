@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from theodolite.core import engines
-from theodolite.probes.direct_probe import LARGE, SMALL, DirectProbe, NoSpread, estimate_cost
+from theodolite.probes.direct_probe import FIRST_TRIAL, DirectProbe, NoSpread, estimate_cost
 from theodolite.probes.hulls.gap import hull_gap
 
 
@@ -293,7 +294,7 @@ def cross(n: int) -> tuple[np.ndarray, np.ndarray]:
     return X, (X[:, 0] * X[:, 1] > 0).astype(int)
 
 
-@pytest.mark.parametrize("n", [2, 3, 20, SMALL - 1, SMALL, SMALL + 1, LARGE + 50])
+@pytest.mark.parametrize("n", [2, 3, 20, FIRST_TRIAL - 1, FIRST_TRIAL, FIRST_TRIAL + 1, 2 * FIRST_TRIAL + 50])
 def test_the_cost_is_positive_with_fewer_rows_than_its_trials_and_with_more(n: int) -> None:
     cost = estimate_cost(*blobs(n, 8, 2))
     assert 0 < cost.seconds < np.inf and 0 < cost.megabytes < np.inf
@@ -316,26 +317,35 @@ def test_labels_that_cross_are_not_linear_and_take_long() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trial", "power"), [((1, 1), 2.0), ((1, 2**2.5), 2.5), ((1, 100), 3.0)], ids=["flat", "measured", "steep"]
+    ("trials", "power"),
+    [((0.9, 1.1), 1.5), ((0.5, 0.5 * 2**2.5), 2.5), ((0.1, 10), 3.0), ((0.1, 0.4, 1.6), 2.0), ((2.0,), 1.5)],
+    ids=["flat", "measured", "steep", "three", "one"],
 )
-def test_labels_that_cross_grow_with_the_square_to_the_cube(
-    trial: tuple[float, float], power: float, monkeypatch: pytest.MonkeyPatch
+def test_labels_that_cross_grow_by_what_the_trials_show(
+    trials: tuple[float, ...], power: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    X, y = cross(2 * LARGE)
-    clock(monkeypatch, trial)
-    assert estimate_cost(X, y).seconds == pytest.approx(trial[1] * 2**power)
+    X, y = cross(8 * FIRST_TRIAL)
+    clock(monkeypatch, trials)
+    rest = 8 / 2 ** (len(trials) - 1)
+    assert estimate_cost(X, y).seconds == pytest.approx(trials[-1] * rest**power)
 
 
 def test_separable_labels_grow_at_least_with_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y = blobs(3 * LARGE, 4, 2)
-    clock(monkeypatch, (5, 5))
-    assert estimate_cost(X, y).seconds == pytest.approx(15)
+    X, y = blobs(3 * FIRST_TRIAL, 4, 2)
+    clock(monkeypatch, (1.2,))
+    assert estimate_cost(X, y).seconds == pytest.approx(3.6)
 
 
-def clock(monkeypatch: pytest.MonkeyPatch, trial: tuple[float, ...]) -> None:
-    """A clock on which the trial runs take the given seconds."""
-    ticks = iter([0.0, trial[0], 0.0, trial[1]])
+def test_a_trial_of_all_rows_is_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock(monkeypatch, (0.1, 0.3))
+    assert estimate_cost(*cross(2 * FIRST_TRIAL)).seconds == pytest.approx(0.3)
+
+
+def clock(monkeypatch: pytest.MonkeyPatch, trials: tuple[float, ...]) -> None:
+    """A clock on which the trial runs take the given seconds; a run looks at it once, for its own limit, after the start."""
+    ticks = iter([tick for seconds in trials for tick in (0.0, 0.0, seconds)])
     monkeypatch.setattr("theodolite.probes.direct_probe.time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    monkeypatch.setattr("theodolite.probes.direct_probe.LONGEST_TRIAL", math.inf)
 
 
 def test_estimated_memory_goes_with_the_size_of_the_cloud() -> None:
@@ -345,7 +355,7 @@ def test_estimated_memory_goes_with_the_size_of_the_cloud() -> None:
 
 
 def test_every_label_is_in_the_trials() -> None:
-    X, y = blobs(5 * LARGE, 2, 2)
+    X, y = blobs(10 * FIRST_TRIAL, 2, 2)
     y[7], X[7] = 2, X[y == 0].mean(axis=0)  # a label of one row, inside another
     assert not estimate_cost(X, y).is_linear
 

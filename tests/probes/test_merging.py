@@ -95,6 +95,42 @@ def test_a_budget_of_zero_leaves_the_answer_to_linearity_exact() -> None:
     assert "between 5 and" in stopped.verdict() and "stopped after 0 s" in stopped.verdict()
 
 
+@pytest.mark.parametrize("d", [3, 70])
+def test_time_that_is_over_stops_before_the_next_solve(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = cloud(150, d, 2, apart=0.0, seed=1)
+    whole = DirectProbe(n_jobs=1).fit(X, y)
+    # A clock that goes one second further at every look: each budget ends somewhere else.
+    seen = set()
+    for budget in range(0, 200, 13):
+        ticks = itertools.count()
+        monkeypatch.setattr("theodolite.probes.direct_probe.time.perf_counter", lambda ticks=ticks: float(next(ticks)))
+        stopped = DirectProbe(budget=budget, n_jobs=1).fit(X, y)
+        assert stopped.fewest_clusters_ <= whole.n_clusters_ <= stopped.n_clusters_ and not stopped.is_linear_
+        seen.add((len(stopped.unfinished_), len(stopped.unmeasured_)))
+        if not len(stopped.unfinished_):
+            assert as_partition(stopped.clusters_) == as_partition(whole.clusters_)
+            # What was measured is what it is without a budget; of the rest nothing is said.
+            pairs = {(i, j): (lower, upper) for i, j, lower, upper in whole.cluster_distances_.tolist()}
+            assert all(pairs[i, j] == (lower, upper) for i, j, lower, upper in stopped.cluster_distances_.tolist())
+            assert np.isnan(stopped.minimum_distances_).all() == (len(stopped.cluster_distances_) < len(pairs))
+    assert {(2, 2), (0, 2), (0, 0)} <= seen  # stopped while merging, while measuring, and not at all
+
+
+def test_equal_points_of_two_labels_have_the_distances_of_each_pair() -> None:
+    rng = np.random.default_rng(0)
+    words = rng.standard_normal((9, 5))
+    at, y = rng.integers(9, size=60), rng.integers(3, size=60)
+    probe = DirectProbe().fit(words[at], y)
+    table = probe.cluster_distances_
+    rows = [np.flatnonzero(probe.clusters_ == cluster) for cluster in range(probe.n_clusters_)]
+    labels = probe.cluster_labels_
+    assert len(table) == sum(labels[i] != labels[j] for i, j in itertools.combinations(range(len(rows)), 2))
+    for i, j, lower, upper in table.tolist():
+        if len(rows[i]) == len(rows[j]) == 1:
+            assert lower == upper == pytest.approx(np.linalg.norm(words[at[rows[i][0]]] - words[at[rows[j][0]]]), abs=1e-12)
+    assert probe.n_overlaps_ == int((table["upper"] == 0).sum()) > 100
+
+
 def test_the_clouds_are_of_both_kinds() -> None:
     """Otherwise the tests above would cover only one half of the program."""
     linear = [DirectProbe().fit(*cloud(n, d, k, apart=apart, seed=seed)).is_linear_ for n, d, k, apart, seed in CLOUDS]

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 LabelDistance: TypeAlias = Literal["mean", "minimum"]
 
-# Rows of the two trial runs that an estimate of the cost is made from.
-SMALL, LARGE = 300, 600
+# An estimate of the cost is made from trial runs: the first has so many rows, and each has twice those of the one before, until
+# one takes longer than the first number of seconds. It is stopped after the second.
+FIRST_TRIAL, LONG_TRIAL, LONGEST_TRIAL = 300, 1.0, 5.0
 
 _PAIR = np.dtype([("i", np.int64), ("j", np.int64), ("lower", np.float64), ("upper", np.float64)])
 _BLOCK = 1024  # rows of a block of pairwise distances, the most that is in memory at a time
@@ -53,8 +54,9 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     progress
         Called with (stage, done, total); may raise to cancel.
     budget
-        Seconds after which the merging of labels that overlap stops; unlimited by default. Which labels overlap is decided in any
-        case, the number of clusters has bounds then, and the labels whose clusters might still merge have no distances.
+        Seconds after which the merging of labels that overlap and the measuring of clusters stop; unlimited by default. Which
+        labels overlap is decided in any case. If merging stops, the number of clusters has bounds, and the labels whose clusters
+        might still merge have no distances; if measuring does, the labels that are not measured yet have none.
 
     Attributes
     ----------
@@ -70,6 +72,8 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The same number; if the budget ran out, a certified lower bound of it.
     unfinished_
         The labels whose clusters might still merge: none, unless the budget ran out.
+    unmeasured_
+        The labels whose distance to another label is missing because the budget ran out.
     is_linear_
         Whether every label is one cluster.
     n_overlaps_
@@ -77,7 +81,8 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     cluster_distances_
         One record per pair of clusters with different labels: `i`, `j`, and the bounds `lower` and `upper` of the distance.
     label_distances_, label_lower_, label_upper_
-        (labels, labels) distances and their bounds, nan on the diagonal and if a label has no cluster that is large enough.
+        (labels, labels) distances and their bounds, nan on the diagonal, if a label has no cluster that is large enough, and if
+        the budget ran out before.
 
     Examples
     --------
@@ -131,6 +136,7 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"tolerance={self.tolerance} must be between 0 and 1: it is a share of each distance")
         if self.min_cluster_size < 1:
             raise ValueError(f"min_cluster_size={self.min_cluster_size} must be at least 1")
+        deadline = np.inf if self.budget is None else time.perf_counter() + self.budget
         vectors = np.asarray(array(X), dtype=np.float64)
         codes, self.classes_ = label_codes(vectors, y)
         self.n_features_in_ = vectors.shape[1]
@@ -143,16 +149,14 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if clusters is None:
             order = np.argsort(codes, kind="stable")  # the rows of a label are next to each other: its hull is one slice
             numbers = np.empty(len(codes), dtype=np.int64)
-            found = find_clusters(
-                rows[order], codes[order], self._touching, self.tolerance, self.n_jobs, self.progress, self.budget
-            )
+            found = find_clusters(rows[order], codes[order], self._touching, self.tolerance, self.n_jobs, self.progress, deadline)
             numbers[order], label_bounds, self.fewest_clusters_, unfinished = found
         else:
-            numbers, label_bounds = _require_clusters(clusters, codes, self.classes_), {}
+            numbers, label_bounds = _require_clusters(clusters, codes, self.classes_), None
             self.fewest_clusters_, unfinished = len(np.unique(numbers)), np.empty(0, dtype=np.int64)
         self.unfinished_ = self.classes_[unfinished]
         self._store_clusters(rows, codes, numbers)
-        self._measure_distances(label_bounds, unfinished)
+        self._measure_distances(label_bounds, unfinished, deadline)
         return self
 
     def _store_clusters(self, rows: Floats, codes: Ints, numbers: Ints) -> None:
@@ -169,48 +173,79 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.is_linear_ = self.n_clusters_ == len(self.classes_)
         self.__dict__.pop("_inside", None)  # of an earlier fit
 
-    def _measure_distances(self, label_bounds: dict[tuple[int, int], tuple[float, float]], unfinished: Ints) -> None:
+    def _measure_distances(self, label_bounds: Floats | None, unfinished: Ints, deadline: float) -> None:
         """Distances of all clusters with different labels; `label_bounds` are those of whole labels, which are solved already."""
+        included = np.flatnonzero((self.cluster_sizes_ >= self.min_cluster_size) & ~np.isin(self._codes, unfinished))
+        first, second = (included[side] for side in np.triu_indices(len(included), 1))
+        differ = self._codes[first] != self._codes[second]
+        first, second = first[differ], second[differ]
+        # Single points that are equal have equal distances: each is solved once.
+        twins = self._first_equal_points()
+        distinct, places = np.unique(twins[first] * self.n_clusters_ + twins[second], return_inverse=True)
+        bounds = self._bounds(np.stack(np.divmod(distinct, self.n_clusters_), axis=1), label_bounds, deadline)[places]
+        is_late = np.isnan(bounds[:, 0])
+        is_missing = np.full(len(self.classes_), len(unfinished) > 0)
+        is_missing[self._codes[first[is_late]]] = is_missing[self._codes[second[is_late]]] = True
+        self.unmeasured_ = self.classes_[is_missing]
+        self.label_lower_, self.label_upper_ = (self._by_label(first, second, bound) for bound in bounds.T)
+        self.label_distances_ = 0.5 * (self.label_lower_ + self.label_upper_)
+        self.cluster_distances_: NDArray[Any] = np.empty(int((~is_late).sum()), dtype=_PAIR)
+        for name, values in zip(("i", "j", "lower", "upper"), (first, second, *bounds.T), strict=True):
+            self.cluster_distances_[name] = values[~is_late]
+        self.n_overlaps_ = int((self.cluster_distances_["lower"] <= 0).sum())
+
+    def _first_equal_points(self) -> Ints:
+        """For each cluster of one point the first of its label that is the same point; for the others themselves."""
+        twins, single = np.arange(self.n_clusters_), np.flatnonzero(self.cluster_sizes_ == 1)
+        if len(single) > 1:
+            points = np.column_stack([self._codes[single], np.concatenate([self._hulls[cluster] for cluster in single])])
+            _, firsts, places = np.unique(points, axis=0, return_index=True, return_inverse=True)
+            twins[single] = single[firsts[places.ravel()]]
+        return twins
+
+    def _bounds(self, pairs: Ints, label_bounds: Floats | None, deadline: float) -> Floats:
+        """(pairs, 2): the bounds of the distance of each pair of clusters, nan if the time was over before."""
         from theodolite.probes.hulls.gap import pair_bounds
 
-        first, second = np.triu_indices(self.n_clusters_, 1)
-        is_large = (self.cluster_sizes_ >= self.min_cluster_size) & ~np.isin(self._codes, unfinished)
-        differ = (self._codes[first] != self._codes[second]) & is_large[first] & is_large[second]
-        first, second = first[differ], second[differ]
-        pairs = list(zip(first.tolist(), second.tolist(), strict=True))
-        # The hull of a label that is one cluster was solved while the clusters were found.
-        clusters_of = np.bincount(self._codes)
-        whole = {i: code for i, code in enumerate(self._codes.tolist()) if label_bounds and clusters_of[code] == 1}
-        bounds = {(i, j): label_bounds[whole[i], whole[j]] for i, j in pairs if i in whole and j in whole}
-        unsolved = [pair for pair in pairs if pair not in bounds]
+        bounds = np.full((len(pairs), 2), np.nan)
+        codes = self._codes[pairs]
+        if label_bounds is not None:  # the hull of a label that is one cluster was solved while the clusters were found
+            is_whole = (np.bincount(self._codes)[codes] == 1).all(axis=1)
+            bounds[is_whole] = label_bounds[codes[is_whole, 0], codes[is_whole, 1]]
+        unsolved = np.flatnonzero(np.isnan(bounds[:, 0]))
+        # Labels with few pairs of clusters first: if the time is over, as many labels as possible have distances.
+        counts = np.zeros((len(self.classes_), len(self.classes_)), dtype=np.int64)
+        np.add.at(counts, (codes[unsolved, 0], codes[unsolved, 1]), 1)
+        unsolved = unsolved[np.argsort(counts[codes[unsolved, 0], codes[unsolved, 1]], kind="stable")]
         report = None if self.progress is None else partial(self.progress, "distances between clusters")
-        solved = pair_bounds(self._hulls, unsolved, self._touching, self.tolerance, self.n_jobs, report)
-        bounds.update(zip(unsolved, solved, strict=True))
-        self.cluster_distances_: NDArray[Any] = np.array([(*pair, *bounds[pair]) for pair in pairs], dtype=_PAIR)
-        self.n_overlaps_ = int((self.cluster_distances_["lower"] <= 0).sum())
-        self.label_lower_, self.label_upper_ = self._by_label("lower"), self._by_label("upper")
-        self.label_distances_ = 0.5 * (self.label_lower_ + self.label_upper_)
+        bounds[unsolved] = pair_bounds(
+            self._hulls, pairs[unsolved], self._touching, self.tolerance, self.n_jobs, report, deadline
+        )
+        return bounds
 
-    def _by_label(self, bound: str) -> Floats:
+    def _by_label(self, clusters: Ints, others: Ints, bound: Floats) -> Floats:
         """(labels, labels): a bound of the distance of each pair of labels, from those of their clusters."""
-        labels, pairs = len(self.classes_), self.cluster_distances_
-        first, second = self._codes[pairs["i"]], self._codes[pairs["j"]]
+        labels = len(self.classes_)
+        first, second = self._codes[clusters], self._codes[others]
         if self.label_distance == "mean":
             values, count = np.zeros((labels, labels)), np.zeros((labels, labels))
-            np.add.at(values, (first, second), pairs[bound])
+            np.add.at(values, (first, second), bound)
             np.add.at(count, (first, second), 1)
             values /= np.maximum(count, 1)
         else:
             values = np.full((labels, labels), np.inf)
-            np.minimum.at(values, (first, second), pairs[bound])
+            np.minimum.at(values, (first, second), bound)
         table = np.full((labels, labels), np.nan)
         table[first, second] = table[second, first] = values[first, second]
         return table
 
     @property
     def minimum_distances_(self) -> Floats:
-        """The distance of each label to the nearest other label; nan if none of its clusters is large enough."""
-        return np.asarray(np.fmin.reduce(self.label_distances_, axis=1))
+        """The distance of each label to the nearest other label; nan if that is not known.
+
+        It is not if no cluster of the label is large enough, or if the budget ran out before one of its distances was measured.
+        """
+        return np.where(np.isin(self.classes_, self.unmeasured_), np.nan, np.fmin.reduce(self.label_distances_, axis=1))
 
     @cached_property
     def _inside(self) -> Floats:
@@ -259,7 +294,7 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.ascontiguousarray(rows - self._origin)
 
     def closest_pair(self) -> tuple[str, str, float] | None:
-        """The two closest labels, the first such pair in order, and their distance; None if there is no distance."""
+        """The two closest labels of those measured, the first such pair, and their distance; None if there is no distance."""
         table = self.label_distances_
         if np.isnan(table).all():
             return None
@@ -274,12 +309,12 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         stopped = (
             f"merging of {len(self.unfinished_)} labels was stopped after {self.budget:g} s" if len(self.unfinished_) else ""
         )
-        overlaps, closest = self.n_overlaps_, self.closest_pair()
+        overlaps, closest, of = self.n_overlaps_, self.closest_pair(), " of those measured" if len(self.unmeasured_) else ""
         parts = [
             self._separability(),
             stopped or (f"split: {pieces}" if pieces else ""),
             {0: "", 1: "1 pair of clusters overlaps"}.get(overlaps, f"{overlaps} pairs of clusters overlap"),
-            f"{closest[0]} and {closest[1]} are closest, {closest[2]:.2g}" if closest else "no distances",
+            f"{closest[0]} and {closest[1]} are closest{of}, {closest[2]:.2g}" if closest else "no distances",
         ]
         return f"{len(self.classes_)} labels, {self._cluster_count()} clusters: {'; '.join(filter(None, parts))}"
 
@@ -311,10 +346,10 @@ class Cost:
 
 
 def estimate_cost(X: ArrayLike, y: ArrayLike, *, seed: int = 0) -> Cost:
-    """About what `DirectProbe().fit(X, y)` will take, from two small runs on stratified samples, extrapolated by a power of n.
+    """About what `DirectProbe().fit(X, y)` will take, from runs on growing stratified samples, extrapolated by a power of n.
 
     Separable labels take time in proportion to n; labels that must be split, up to the cube. More rows can turn the first into
-    the second, so this is a guide and not a promise.
+    the second, so this is a guide and not a promise. It takes some seconds at most.
 
     Parameters
     ----------
@@ -326,18 +361,23 @@ def estimate_cost(X: ArrayLike, y: ArrayLike, *, seed: int = 0) -> Cost:
     rows = array(X)
     codes, classes = label_codes(rows, y)
     n, d = rows.shape
-    sizes = [size for size in (max(SMALL, 2 * len(classes)), max(LARGE, 4 * len(classes))) if size < n] or [n]  # small: run it
     DirectProbe().fit(np.eye(4, d), [0, 0, 1, 1])  # what is loaded or compiled on first use must not be timed
-    seconds, is_linear = [], True
-    for size in sizes:
-        sample = sample_by_label(codes, size, seed=seed)
+    size, seconds, power, is_stopped = max(FIRST_TRIAL, 2 * len(classes)), 0.0, 0.0, False
+    while True:
+        sample = sample_by_label(codes, size, seed=seed) if size < n else slice(None)
+        probe, before = DirectProbe(budget=LONGEST_TRIAL), seconds
         start = time.perf_counter()
-        is_linear = DirectProbe().fit(rows[sample], codes[sample]).is_linear_
-        seconds.append(time.perf_counter() - start)
-    power = 1.0 if len(seconds) < 2 else float(np.clip(np.log(seconds[1] / seconds[0]) / np.log(sizes[1] / sizes[0]), 1.0, 3.0))
-    if not is_linear:
-        power = max(power, 2.0)
-    return Cost(seconds[-1] * (n / sizes[-1]) ** power, 8 * n * d * (3 if is_linear else 5) / 2**20, is_linear)
+        probe.fit(rows[sample], codes[sample])
+        seconds = time.perf_counter() - start
+        if before:
+            power = float(np.log2(seconds / before))
+        is_stopped = len(probe.unmeasured_) > 0
+        if size >= n or seconds > LONG_TRIAL or is_stopped:
+            break
+        size *= 2
+    # A run that was stopped says only that it takes longer; splitting never became cheaper than the power of 1.5.
+    power = 3.0 if is_stopped else float(np.clip(power, 1.0 if probe.is_linear_ else 1.5, 3.0))
+    return Cost(seconds * max(n / size, 1.0) ** power, 8 * n * d * (3 if probe.is_linear_ else 5) / 2**20, probe.is_linear_)
 
 
 def _require_clusters(clusters: ArrayLike, codes: Ints, classes: NDArray[Any]) -> Ints:

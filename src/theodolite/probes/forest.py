@@ -104,7 +104,7 @@ def _first_partners(X: Floats, y: Ints, grain: float) -> tuple[Ints, Floats]:
             later = rows[start:]
             part = later[:_BLOCK]
             table = norms[part][:, None] + norms[later] - 2.0 * (X[part] @ X[later].T)
-            table[np.tril_indices(len(part), m=len(later))] = np.inf
+            table[np.arange(len(part))[:, None] >= np.arange(len(later))] = np.inf
             part, table = part[: len(later) - 1], table[: len(later) - 1]  # the last point of all has none after it
             # The first of those that round to the shortest: equal distances are equal, whatever their last digits are.
             shortest = (np.rint(table.min(axis=1) / grain) + 0.5) * grain
@@ -205,6 +205,8 @@ def _squares(table: Floats, rows: Ints, point: Floats) -> Floats:
 def _squares_to(forest: Forest, node: int, others: Ints) -> Floats:
     """The squared distances of a cluster to others, infinite if a merge is refused."""
     squares = np.rint(_squares(forest.centre, others, forest.centre[node]) / forest.grain) * forest.grain
+    if forest.used[1] == 0:
+        return squares
     refused = np.zeros(forest.used[0], dtype=np.bool_)
     for side in range(2):
         is_own = forest.refused[: forest.used[1], side] == node
@@ -249,6 +251,30 @@ def refuse(forest: Forest, first: int, second: int) -> None:
             forest.stale[node] = True
 
 
+def _offer_in_arrays(forest: Forest, node: int, others: Ints, squares: Floats) -> None:
+    first, second = forest.left_child[node], forest.right_child[node]
+    lost = (forest.partner[others] == first) | (forest.partner[others] == second)
+    forest.stale[others[lost]] = True
+    closer = squares < forest.square[others]
+    forest.partner[others[closer]] = node
+    forest.square[others[closer]] = squares[closer]
+    forest.stale[others[closer]] = False
+
+
+@jit_or(_offer_in_arrays)
+def _offer(forest: Forest, node: int, others: Ints, squares: Floats) -> None:
+    """Make a new node the partner of those others that have none as close; no cluster is later than it."""
+    first, second = forest.left_child[node], forest.right_child[node]
+    for place in range(len(others)):
+        other = others[place]
+        if forest.partner[other] == first or forest.partner[other] == second:
+            forest.stale[other] = True  # those that are left are no closer than the one that is gone
+        if squares[place] < forest.square[other]:
+            forest.partner[other] = node
+            forest.square[other] = squares[place]
+            forest.stale[other] = False
+
+
 @jit
 def merge(forest: Forest, first: int, second: int) -> int:
     """Merge two clusters of one label; returns the new node."""
@@ -275,13 +301,7 @@ def merge(forest: Forest, first: int, second: int) -> int:
         forest.refused[: forest.used[1], side] = np.where((column == first) | (column == second), node, column)
     others = np.flatnonzero(forest.mergeable[:node] == forest.label[node])
     forest.mergeable[node] = forest.label[node]
-    squares = _squares_to(forest, node, others)
-    lost = (forest.partner[others] == first) | (forest.partner[others] == second)
-    forest.stale[others[lost]] = True  # those that are left are no closer than the one that is gone
-    closer = squares < forest.square[others]  # no cluster is later than the new one
-    forest.partner[others[closer]] = node
-    forest.square[others[closer]] = squares[closer]
-    forest.stale[others[closer]] = False
+    _offer(forest, node, others, _squares_to(forest, node, others))
     return int(node)
 
 

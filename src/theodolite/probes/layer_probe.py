@@ -30,6 +30,7 @@ Classifier: TypeAlias = Literal["none", "linear", "mlp"]
 _ONE_LABEL = "there is no other label with a cluster"
 _ONE_POINT = "every cluster of the label is a single point"
 _STOPPED = "the budget ended before its clusters were merged"
+_UNMEASURED = "the budget ended before all distances were measured"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -194,8 +195,8 @@ def _layout_metrics(probe: DirectProbe, y: NDArray[Any]) -> Iterator[dict[str, A
     yield {"metric": "clusters", "value": float(probe.n_clusters_), **bounds}
     yield {"metric": "overlaps", "value": float(probe.n_overlaps_)}
     yield {"metric": "is_linear", "value": float(probe.is_linear_)}
-    mean = float(minimum.mean()) if len(minimum) else math.nan
-    yield {"metric": "mean_minimum_distance", "value": mean, "reason": _ONE_LABEL}
+    mean = float(minimum.mean()) if len(minimum) and not len(probe.unmeasured_) else math.nan
+    yield {"metric": "mean_minimum_distance", "value": mean, "reason": _UNMEASURED if len(probe.unmeasured_) else _ONE_LABEL}
     sizes = [int(np.count_nonzero(y == label)) for label in probe.classes_]
     for label, size, distance in zip(probe.classes_, sizes, probe.minimum_distances_, strict=True):
         own = np.flatnonzero(probe.cluster_labels_ == label)
@@ -206,7 +207,7 @@ def _layout_metrics(probe: DirectProbe, y: NDArray[Any]) -> Iterator[dict[str, A
             continue
         for metric, value, reason in (
             ("label_clusters", len(own), ""),
-            ("minimum_distance", distance, _ONE_LABEL),
+            ("minimum_distance", distance, _UNMEASURED if label in probe.unmeasured_ else _ONE_LABEL),
             ("inside_mean", np.mean(probe.inside_mean_[wide]) if len(wide) else math.nan, _ONE_POINT),
             ("inside_max", np.max(probe.inside_max_[wide]) if len(wide) else math.nan, _ONE_POINT),
         ):

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import cache, partial
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -57,7 +57,7 @@ class Clusters(NamedTuple):
     numbers
         The cluster of each row.
     bounds
-        The bounds of the distance of each pair of whole labels; a lower bound of 0 means that they overlap.
+        (labels, labels, 2) bounds of the distance of each pair of whole labels; a lower bound of 0 means that they overlap.
     fewest
         At least how many clusters there are; fewer than in `numbers` if the time was over before the merging.
     unfinished
@@ -65,7 +65,7 @@ class Clusters(NamedTuple):
     """
 
     numbers: Ints
-    bounds: dict[tuple[int, int], tuple[float, float]]
+    bounds: Floats
     fewest: int
     unfinished: Ints
 
@@ -77,7 +77,7 @@ def find_clusters(
     tolerance: float,
     n_jobs: int | None,
     progress: Stage | None,
-    budget: float | None = None,
+    deadline: float = np.inf,
 ) -> Clusters:
     """The clusters of labelled rows.
 
@@ -96,23 +96,21 @@ def find_clusters(
         Threads, as in `theodolite.core.engines.in_parallel`.
     progress
         Called with (stage, done, total); may raise to cancel.
-    budget
-        Seconds after which merging stops, with bounds of the number of clusters; whether labels overlap is decided in any case.
+    deadline
+        The value of `time.perf_counter` at which merging stops, with bounds of the number of clusters; whether labels overlap is
+        decided in any case.
     """
-    from scipy.sparse.csgraph import connected_components
-
     smallest = int(np.sort(np.bincount(codes))[:2].sum())
     if is_compiled(smallest, X.shape[1]):
         _announce_compiling(grow_working_set_compiled, progress)
-    start = time.perf_counter()
     labels = int(codes.max()) + 1
     hulls = [X[start:end] for start, end in pairwise(np.searchsorted(codes, np.arange(labels + 1)))]
-    pairs = list(combinations(range(labels), 2))
+    first, second = np.triu_indices(labels, 1)
     report = None if progress is None else partial(progress, "pairs of labels")
-    bounds = dict(zip(pairs, pair_bounds(hulls, pairs, touching, tolerance, n_jobs, report), strict=True))
-    overlaps = np.zeros((labels, labels), dtype=np.bool_)
-    for (first, second), (lower, _) in bounds.items():
-        overlaps[first, second] = overlaps[second, first] = lower <= 0
+    bounds = np.full((labels, labels, 2), np.nan)
+    bounds[first, second] = pair_bounds(hulls, np.stack([first, second], axis=1), touching, tolerance, n_jobs, report)
+    bounds[second, first] = bounds[first, second]
+    overlaps = bounds[:, :, 0] <= 0
     clusters = codes.astype(np.int64)
     total = int(np.isin(codes, np.flatnonzero(overlaps.any(axis=1))).sum())
     rows_done = fewest = 0
@@ -120,8 +118,11 @@ def find_clusters(
     is_pairwise = X.shape[1] <= _MAX_PAIRWISE_DIMENSION
     if total:
         _announce_compiling(merge_unchecked if is_pairwise else merge, progress)
-    count, group_of = connected_components(overlaps, directed=False)
-    for group in (np.flatnonzero(group_of == number) for number in range(count)):
+    # Labels that overlap directly or through others: paths of up to 1, 2, 4, ... steps, until there are no more.
+    linked = overlaps | np.eye(labels, dtype=np.bool_)
+    while (wider := linked @ linked).sum() > linked.sum():
+        linked = wider
+    for group in (np.flatnonzero(linked[label]) for label in range(labels) if linked[label].argmax() == label):
         if len(group) == 1:
             fewest += 1
             continue
@@ -132,9 +133,9 @@ def find_clusters(
                 np.ascontiguousarray(X[rows]), labels_of_rows, np.ascontiguousarray(overlaps[np.ix_(group, group)])
             )
             merger = (_Merger if is_pairwise else PlaneMerger)(forest, touching)
-            while is_left := merger.go_on():
-                if budget is not None and time.perf_counter() - start > budget:
-                    break
+            is_left = True
+            while is_left and time.perf_counter() < deadline:
+                is_left = merger.go_on(deadline)
                 if progress is not None:
                     progress("merging points", rows_done + n_merges(merger.forest), total)
         numbers = cluster_numbers(merger.forest)
@@ -176,7 +177,7 @@ class _Merger:
         self.stride = len(forest.points)  # how many merges to try without tests
         self.decided: dict[tuple[int, int], bool] = {}  # pairs of clusters whose overlap was undecided at first
 
-    def go_on(self) -> bool:
+    def go_on(self, deadline: float = np.inf) -> bool:  # noqa: ARG002  # steps are short
         """Merge some more; False if no pair is left."""
         self.forest = with_room(self.forest)
         return self._merge_many() if self.stride >= 4 else self._merge_by_pairs()

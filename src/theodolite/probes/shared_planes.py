@@ -8,14 +8,20 @@ that comes out is stored too.
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
 from theodolite.probes.forest import CHUNK, Forest, closest_cluster, merge, refuse, with_room
-from theodolite.probes.hulls.active_set import Flags, Floats, Ints
+from theodolite.probes.hulls.active_set import Flags, Floats, Ints, jit_or
 from theodolite.probes.hulls.fallback_solvers import solve_by_newton
 from theodolite.probes.hulls.gap import separating_plane
 
 _MAX_PLANES = 256  # of two labels; a new one then replaces the one that has been of no use for longest
+
+
+class _TimeOverError(Exception):
+    """The time was over before a pair of clusters was decided."""
 
 
 class PlaneMerger:
@@ -27,6 +33,7 @@ class PlaneMerger:
     def __init__(self, forest: Forest, touching: float) -> None:
         self.forest = forest
         self.touching = touching
+        self._deadline = np.inf
         n = len(forest.points)
         self._slot = np.arange(2 * n)  # of each node
         self._owner = np.arange(n)  # the slot of each point
@@ -35,10 +42,14 @@ class PlaneMerger:
         labels = forest.label[:n]
         self._rows = [np.flatnonzero(labels == label) for label in range(len(forest.label_overlaps))]
 
-    def go_on(self) -> bool:
-        """Merge or refuse some more pairs; False if none is left."""
+    def go_on(self, deadline: float = np.inf) -> bool:
+        """Merge or refuse some more pairs, until a time of `time.perf_counter`; False if none is left."""
         self.forest = with_room(self.forest)
-        return all(self._step() for _ in range(CHUNK))
+        self._deadline = deadline
+        try:
+            return all(self._step() for _ in range(CHUNK))
+        except _TimeOverError:
+            return True
 
     def _step(self) -> bool:
         """Merge or refuse the closest pair; False if none is left."""
@@ -77,7 +88,7 @@ class PlaneMerger:
                 unsolved.append((planes, close))
         if not unsolved:
             return False
-        own = self.forest.points[np.flatnonzero(np.isin(self._owner, slots))]
+        own = self.forest.points[(self._owner == slots[0]) | (self._owner == slots[1])]
         # The largest rivals first: if there is an overlap, it is nearly always with one of them.
         unsolved.sort(key=lambda entry: -int(self._size[entry[1]].max()))
         return not all(self._separate(own, slots, planes, close) for planes, close in unsolved)
@@ -85,6 +96,7 @@ class PlaneMerger:
     def _planes_between(self, label: int, rival: int) -> _Planes:
         pair = (min(label, rival), max(label, rival))
         if pair not in self._planes:
+            self._require_time()
             planes = _Planes(self.forest.points, [self._rows[label] for label in pair], pair, self.touching)
             self._planes[pair] = planes
             A, B = (self.forest.points[self._rows[label]] for label in pair)
@@ -109,6 +121,7 @@ class PlaneMerger:
             if len(rivals) > 1 and 2 * sizes[largest] > sizes.sum():
                 waiting += [np.delete(rivals, largest), rivals[largest : largest + 1]]
                 continue
+            self._require_time()
             rows = np.flatnonzero(np.isin(self._owner, rivals))
             normal = separating_plane(own, self.forest.points[rows], self.touching, planes.nearest(low, high, rivals))
             if normal is not None:
@@ -119,6 +132,11 @@ class PlaneMerger:
                 waiting += self._halves(rivals)
         return True
 
+    def _require_time(self) -> None:
+        """Called before every solve, of which one pair of clusters may need many: the pair then stays as it is."""
+        if time.perf_counter() > self._deadline:
+            raise _TimeOverError
+
     def _halves(self, rivals: Ints) -> list[Ints]:
         """Two halves of some clusters away from each other, cut across the line from the middle to the farthest point."""
         apart = self.forest.points[rivals] - self.forest.points[rivals].mean(axis=0)
@@ -126,6 +144,24 @@ class PlaneMerger:
         order = np.argsort(along, kind="stable")
         half = len(order) // 2
         return [rivals[order[:half]], rivals[order[half:]]]
+
+
+def _separate_in_arrays(low: Floats, high: Floats, lows: Floats, highs: Floats, rows: Ints, touching: float) -> Flags:
+    apart = (low > highs[rows, : len(low)] + touching) | (high < lows[rows, : len(low)] - touching)
+    return np.asarray(apart.any(axis=1))
+
+
+@jit_or(_separate_in_arrays)
+def _separate(low: Floats, high: Floats, lows: Floats, highs: Floats, rows: Ints, touching: float) -> Flags:
+    """For some rows of the tables `lows` and `highs`, whether one of the extents in it is apart from that in `low` and `high`."""
+    apart = np.zeros(len(rows), dtype=np.bool_)
+    for at in range(len(rows)):
+        row = rows[at]
+        for plane in range(len(low)):
+            if low[plane] > highs[row, plane] + touching or high[plane] < lows[row, plane] - touching:
+                apart[at] = True
+                break
+    return apart
 
 
 class _Planes:
@@ -140,7 +176,7 @@ class _Planes:
         self.place = np.full(len(points), -1)  # of each slot in the arrays below
         self.place[self.rows] = np.arange(len(self.rows))
         self.normals = np.empty((0, points.shape[1]))
-        self.low, self.high = np.empty((len(self.rows), 0)), np.empty((len(self.rows), 0))
+        self.low, self.high = np.empty((len(self.rows), 4)), np.empty((len(self.rows), 4))  # with room for more planes
         self.label_low, self.label_high = np.empty((2, 0)), np.empty((2, 0))
         self.last_use: Ints = np.empty(0, dtype=np.int64)
         self.clock = 0
@@ -155,9 +191,12 @@ class _Planes:
         np.maximum.at(high, clusters, along)
         ends = np.array([[along[side].min(), along[side].max()] for side in self.sides])
         self.clock += 1
-        if len(self.normals) < _MAX_PLANES:
+        count = len(self.normals)
+        if count < _MAX_PLANES:
+            if count == self.low.shape[1]:
+                self.low, self.high = (np.concatenate([table, table], axis=1) for table in (self.low, self.high))
             self.normals = np.concatenate([self.normals, unit[None]])
-            self.low, self.high = np.c_[self.low, low], np.c_[self.high, high]
+            self.low[:, count], self.high[:, count] = low, high
             self.label_low, self.label_high = np.c_[self.label_low, ends[:, 0]], np.c_[self.label_high, ends[:, 1]]
             self.last_use = np.append(self.last_use, self.clock)
             return
@@ -174,7 +213,8 @@ class _Planes:
     def extent(self, slots: tuple[int, int]) -> tuple[Floats, Floats]:
         """How far two clusters together extend along each normal."""
         first, second = self.place[slots[0]], self.place[slots[1]]
-        return np.minimum(self.low[first], self.low[second]), np.maximum(self.high[first], self.high[second])
+        low, high = np.minimum(self.low[first], self.low[second]), np.maximum(self.high[first], self.high[second])
+        return low[: len(self.normals)], high[: len(self.normals)]
 
     def separate_label(self, low: Floats, high: Floats, label: int) -> bool:
         """Whether a plane separates an extent from all points of a label."""
@@ -189,13 +229,11 @@ class _Planes:
 
     def separate(self, low: Floats, high: Floats, clusters: Ints) -> Flags:
         """Which clusters a plane separates from an extent."""
-        places = self.place[clusters]
-        apart = (low > self.high[places] + self.touching) | (high < self.low[places] - self.touching)
-        return np.asarray(apart.any(axis=1))
+        return _separate(low, high, self.low, self.high, self.place[clusters], self.touching)
 
     def nearest(self, low: Floats, high: Floats, clusters: Ints) -> Floats:
         """The normal that comes closest to separating an extent from some clusters, towards the extent."""
-        places = self.place[clusters]
-        above, below = low - self.high[places].max(axis=0), self.low[places].min(axis=0) - high
+        lows, highs = (table[self.place[clusters], : len(low)] for table in (self.low, self.high))
+        above, below = low - highs.max(axis=0), lows.min(axis=0) - high
         best = int(np.maximum(above, below).argmax())
         return np.asarray(self.normals[best] if above[best] >= below[best] else -self.normals[best])

@@ -354,7 +354,7 @@ def test_bounds_from_products_that_all_pairs_share_are_those_of_each_pair_alone(
     hulls = [np.ascontiguousarray(points) for points in (*stretched, repeated, flat, thin, sharing)]
     pairs = list(combinations(range(len(hulls)), 2))
     touching = TOUCHING * max(float(np.linalg.norm(points, axis=1).max()) for points in hulls)
-    for (i, j), (lower, upper) in zip(pairs, pair_bounds(hulls, pairs, touching, 1e-6, 1, None), strict=True):
+    for (i, j), (lower, upper) in zip(pairs, pair_bounds(hulls, np.array(pairs), touching, 1e-6, 1, None), strict=True):
         alone = solve_gap(hulls[i], hulls[j], touching=touching)
         assert (lower <= 0) == alone.overlap
         assert lower <= alone.upper * (1 + 1e-9) + touching and alone.lower <= upper * (1 + 1e-9) + touching

@@ -7,6 +7,7 @@ least this far) and what one point of each hull proves (at most this far).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -27,6 +28,8 @@ Progress: TypeAlias = Callable[[int, int], None]  # called with (done, total); m
 
 # Hulls closer than this share of the scale (the largest distance of a point from the middle) touch, which counts as overlap.
 TOUCHING = 1e-7
+
+_BLOCK = 16_384  # pairs of points whose differences are in memory at a time
 
 # Up to this many points with weight, least squares is quick; with the hundreds that high dimensions need, it is slow.
 _FEW_POINTS = 100
@@ -156,28 +159,33 @@ def solve_gap(
 
 def pair_bounds(
     hulls: Sequence[Floats],
-    pairs: Sequence[Pair],
+    pairs: Ints,
     touching: float,
     tolerance: float,
     n_jobs: int | None,
     progress: Progress | None,
-) -> list[tuple[float, float]]:
-    """Lower and upper bound of the distance of each pair of hulls; a lower bound of 0 means that they overlap.
+    deadline: float = np.inf,
+) -> Floats:
+    """(pairs, 2): lower and upper bound of the distance of each pair of hulls; a lower bound of 0 means that they overlap.
 
     Parameters
     ----------
     hulls
         The points of each hull, (n_i, d), near the origin.
     pairs
-        The numbers of the two hulls of each pair.
+        (pairs, 2) numbers of the hulls.
     touching, tolerance
         As in `solve_gap`.
     n_jobs, progress
         As in `theodolite.core.engines.in_parallel`.
+    deadline
+        The value of `time.perf_counter` from which on no pair is begun: the bounds of those that are left are nan.
     """
 
     def bounds(task: tuple[Floats, Floats, _Products | None]) -> tuple[float, float]:
         A, B, products = task
+        if time.perf_counter() > deadline:
+            return np.nan, np.nan
         if products is not None:
             gap = _gap_by_products(A, B, products, touching)
             if gap is not None and gap.upper - gap.lower <= tolerance * gap.upper:
@@ -185,10 +193,28 @@ def pair_bounds(
         gap = solve_gap(A, B, touching=touching, tolerance=tolerance)
         return gap.lower, gap.upper
 
+    sizes = np.array([len(hull) for hull in hulls])
+    is_single = (sizes[pairs] == 1).all(axis=1)
+    solved = np.empty((len(pairs), 2))
+    solved[is_single] = _distances_of_points(hulls, pairs[is_single], touching)
+    wide = [(int(i), int(j)) for i, j in pairs[~is_single]]
     # A task is its two hulls and their products, so that no more than those travel to a worker.
-    products = _products_of_pairs(hulls, pairs)
-    tasks = [(hulls[i], hulls[j], of_pair) for (i, j), of_pair in zip(pairs, products, strict=True)]
-    return list(in_parallel(bounds, tasks, n_jobs=n_jobs, progress=progress))
+    products = _products_of_pairs(hulls, wide)
+    tasks = [(hulls[i], hulls[j], of_pair) for (i, j), of_pair in zip(wide, products, strict=True)]
+    solved[~is_single] = list(in_parallel(bounds, tasks, n_jobs=n_jobs, progress=progress)) or np.empty((0, 2))
+    return solved
+
+
+def _distances_of_points(hulls: Sequence[Floats], pairs: Ints, touching: float) -> Floats:
+    """(pairs, 2): the bounds of the distance of each pair of hulls of one point, which is exact."""
+    points, places = np.unique(pairs, return_inverse=True)
+    table = np.concatenate([hulls[point] for point in points]) if len(points) else np.empty((0, 1))
+    places = places.reshape(pairs.shape)
+    upper = np.empty(len(pairs))
+    for start in range(0, len(pairs), _BLOCK):
+        apart = table[places[start : start + _BLOCK, 0]] - table[places[start : start + _BLOCK, 1]]
+        upper[start : start + _BLOCK] = np.sqrt(np.einsum("ij,ij->i", apart, apart))
+    return np.stack([np.where(upper <= touching, 0.0, upper), upper], axis=1)
 
 
 def _products_of_pairs(hulls: Sequence[Floats], pairs: Sequence[Pair]) -> list[_Products | None]:
