@@ -252,27 +252,26 @@ def mend_plane(A: Floats, B: Floats, *, touching: float, start: Floats) -> Float
     if length == 0:
         return None
     normal = start / length
-    signed = np.concatenate([A, -B])
-    side = np.where(np.arange(len(signed)) < len(A), 1.0, -1.0)
-    along = signed @ normal
+    side = np.repeat([1.0, -1.0], [len(A), len(B)])
+    along = np.concatenate([A @ normal, -(B @ normal)])
     offset = 0.5 * float(np.median(along[: len(A)]) - np.median(along[len(A) :]))
     margin = along - offset * side
     goal = _MENDED_SHARE * float(np.median(margin))
     if goal <= 0:
         return None
     # The offset is one more coordinate, of the size of the points.
-    square = float(np.einsum("ij,ij->i", signed, signed).mean())
+    square = float(np.einsum("ij,ij->", A, A) + np.einsum("ij,ij->", B, B)) / len(side)
     held = margin < goal
     for _ in range(_MENDING_ROUNDS):
         places = np.flatnonzero(held)
         if len(places) > A.shape[1]:
             return None
-        points = signed[places]
+        points = np.concatenate([A[places[places < len(A)]], -B[places[places >= len(A)] - len(A)]])
         gram = points @ points.T + square * np.outer(side[places], side[places])
         gram[np.diag_indices(len(places))] *= 1.0 + 1e-9  # repeated points would make it singular
         pull = _solve(gram, goal - margin[places])
         change = pull @ points
-        moved = margin + signed @ change + square * float(pull @ side[places]) * side
+        moved = margin + np.concatenate([A @ change, -(B @ change)]) + square * float(pull @ side[places]) * side
         if moved[: len(A)].min() + moved[len(A) :].min() > 2.0 * touching * float(np.linalg.norm(normal + change)):
             return np.asarray(normal + change)
         held = moved < 0.5 * goal
@@ -321,7 +320,7 @@ class _SquaredHinge:
             system = self.products.copy()
             system[np.diag_indices(len(penalty))] += penalty
             # The minimum of the quadratic piece itself, without a gradient in which digits would be lost.
-            step = _solve(system, self.rows[short].sum(axis=0)) - self.solution
+            step = _solve(system, short.astype(np.float64) @ self.rows) - self.solution
             along = self.rows @ step
             length = _line_minimum(margin, along, self.solution, step, penalty)
             self.solution = self.solution + length * step
