@@ -301,15 +301,6 @@ def test_the_cost_is_positive_with_fewer_rows_than_its_trials_and_with_more(n: i
     assert cost.is_linear
 
 
-def test_a_small_cloud_is_estimated_to_be_quick_and_is() -> None:
-    X, y = blobs(200, 16, 4)
-    cost = estimate_cost(X, y)
-    start = time.perf_counter()
-    DirectProbe().fit(X, y)
-    # Both are milliseconds; seconds would be a wrong order of magnitude, however busy the machine is.
-    assert cost.seconds < 2 and time.perf_counter() - start < 2
-
-
 def test_labels_that_cross_are_not_linear_and_take_long() -> None:
     crossed, apart = estimate_cost(*cross(40)), estimate_cost(*blobs(40, 2, 2))
     assert not crossed.is_linear and apart.is_linear
@@ -342,9 +333,9 @@ def test_a_trial_of_all_rows_is_the_estimate(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def clock(monkeypatch: pytest.MonkeyPatch, trials: tuple[float, ...]) -> None:
-    """A clock on which the trial runs take the given seconds; a run looks at it once, for its own limit, after the start."""
-    ticks = iter([tick for seconds in trials for tick in (0.0, 0.0, seconds)])
-    monkeypatch.setattr("theodolite.probes.direct_probe.time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    """A clock on which the trial runs take the given seconds."""
+    ticks = iter([tick for seconds in trials for tick in (0.0, seconds)])
+    monkeypatch.setattr("theodolite.probes.direct_probe.time", SimpleNamespace(perf_counter=lambda: next(ticks), time=time.time))
     monkeypatch.setattr("theodolite.probes.direct_probe.LONGEST_TRIAL", math.inf)
 
 

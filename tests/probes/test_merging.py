@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -98,13 +99,22 @@ def test_a_budget_of_zero_leaves_the_answer_to_linearity_exact() -> None:
 @pytest.mark.parametrize("d", [3, 70])
 def test_time_that_is_over_stops_before_the_next_solve(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = cloud(150, d, 2, apart=0.0, seed=1)
-    whole = DirectProbe(n_jobs=1).fit(X, y)
-    # A clock that goes one second further at every look: each budget ends somewhere else.
+    looks = itertools.count()
+
+    def fitted(budget: float) -> DirectProbe:
+        """With a clock that goes one second further at every look."""
+        nonlocal looks
+        looks = itertools.count()
+        clock = SimpleNamespace(time=lambda: float(next(looks)))
+        for module in ("direct_probe", "merging", "shared_planes", "hulls.gap"):
+            monkeypatch.setattr(f"theodolite.probes.{module}.time", clock)
+        return DirectProbe(budget=budget, n_jobs=1).fit(X, y)
+
+    whole = fitted(1e9)
+    last = next(looks)
     seen = set()
-    for budget in range(0, 200, 13):
-        ticks = itertools.count()
-        monkeypatch.setattr("theodolite.probes.direct_probe.time.perf_counter", lambda ticks=ticks: float(next(ticks)))
-        stopped = DirectProbe(budget=budget, n_jobs=1).fit(X, y)
+    for budget in (*range(0, last, last // 8 + 1), last - 3, last + 1):
+        stopped = fitted(budget)
         assert stopped.fewest_clusters_ <= whole.n_clusters_ <= stopped.n_clusters_ and not stopped.is_linear_
         seen.add((len(stopped.unfinished_), len(stopped.unmeasured_)))
         if not len(stopped.unfinished_):

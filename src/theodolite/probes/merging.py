@@ -97,7 +97,7 @@ def find_clusters(
     progress
         Called with (stage, done, total); may raise to cancel.
     deadline
-        The value of `time.perf_counter` at which merging stops, with bounds of the number of clusters; whether labels overlap is
+        The value of `time.time` at which merging stops, with bounds of the number of clusters; whether labels overlap is
         decided in any case.
     """
     smallest = int(np.sort(np.bincount(codes))[:2].sum())
@@ -134,7 +134,7 @@ def find_clusters(
             )
             merger = (_Merger if is_pairwise else PlaneMerger)(forest, touching)
             is_left = True
-            while is_left and time.perf_counter() < deadline:
+            while is_left and time.time() < deadline:
                 is_left = merger.go_on(deadline)
                 if progress is not None:
                     progress("merging points", rows_done + n_merges(merger.forest), total)

@@ -43,7 +43,7 @@ class PlaneMerger:
         self._rows = [np.flatnonzero(labels == label) for label in range(len(forest.label_overlaps))]
 
     def go_on(self, deadline: float = np.inf) -> bool:
-        """Merge or refuse some more pairs, until a time of `time.perf_counter`; False if none is left."""
+        """Merge or refuse some more pairs, until a time of `time.time`; False if none is left."""
         self.forest = with_room(self.forest)
         self._deadline = deadline
         try:
@@ -134,7 +134,7 @@ class PlaneMerger:
 
     def _require_time(self) -> None:
         """Called before every solve, of which one pair of clusters may need many: the pair then stays as it is."""
-        if time.perf_counter() > self._deadline:
+        if time.time() > self._deadline:
             raise _TimeOverError
 
     def _halves(self, rivals: Ints) -> list[Ints]:

@@ -179,12 +179,12 @@ def pair_bounds(
     n_jobs, progress
         As in `theodolite.core.engines.in_parallel`.
     deadline
-        The value of `time.perf_counter` from which on no pair is begun: the bounds of those that are left are nan.
+        The value of `time.time` from which on no pair is begun: the bounds of those that are left are nan.
     """
 
     def bounds(task: tuple[Floats, Floats, _Products | None]) -> tuple[float, float]:
         A, B, products = task
-        if time.perf_counter() > deadline:
+        if time.time() > deadline:
             return np.nan, np.nan
         if products is not None:
             gap = _gap_by_products(A, B, products, touching)
