@@ -28,9 +28,9 @@ Visit: TypeAlias = Callable[[slice, slice, Floats], None]
 K = 10  # neighbours listed per row: the length of a first page of search results
 # Cosine distance, as a share of the mean one, up to which two rows are copies: above float32 rounding, below real gaps.
 SAME = 1e-10
-TILE = 1024  # rows of a tile: large enough for BLAS, and its products stay in the cache
+TILE = 1000  # rows of a tile: large enough for BLAS, and its products stay in the cache and below NumPy's huge pages of 4 MiB
 SPARE = 4  # candidates beyond k, so that rounding in the products cannot exclude a true neighbour
-GATHER_BYTES = 8 * 2**20
+GATHER_BYTES = 2 * 2**20
 
 
 def nearest_neighbours(points: Floats, k: int, *, also: Visit | None = None) -> tuple[Indices, Doubles]:
@@ -169,7 +169,8 @@ def distinct_rows(X: Floats) -> tuple[Indices, Indices]:
     """
     X = X + X.dtype.type(0)  # turns -0.0, which equals 0.0, into the same bits
     # Equal rows have equal sums of their bits, as integers: most rows have a sum of their own, and need no digest.
-    sums = X.view(f"u{X.dtype.itemsize}").sum(axis=1, dtype=np.uint64)
+    bits = X.view(f"u{X.dtype.itemsize}")
+    sums = bits.sum(axis=1, dtype=bits.dtype)
     _, number, count = np.unique(sums, return_inverse=True, return_counts=True)
     first = np.arange(len(X))  # of each row, the first one that equals it
     sets: dict[bytes, int] = {}
