@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,15 +167,21 @@ def distinct_rows(X: Floats) -> tuple[Indices, Indices]:
     X
         (m, d) rows.
     """
-    X = X + X.dtype.type(0)  # turns -0.0, which equals 0.0, into the same bits
+
+    def plain(rows: Floats) -> Floats:
+        return rows + rows.dtype.type(0)  # turns -0.0, which equals 0.0, into the same bits
+
+    def bit_sums(rows: Floats) -> NDArray[Any]:
+        bits = plain(rows).view(f"u{rows.dtype.itemsize}")
+        return np.asarray(bits.sum(axis=1, dtype=bits.dtype))
+
     # Equal rows have equal sums of their bits, as integers: most rows have a sum of their own, and need no digest.
-    bits = X.view(f"u{X.dtype.itemsize}")
-    sums = bits.sum(axis=1, dtype=bits.dtype)
+    sums = np.concatenate([bit_sums(X[start : start + TILE]) for start in range(0, len(X), TILE)])
     _, number, count = np.unique(sums, return_inverse=True, return_counts=True)
     first = np.arange(len(X))  # of each row, the first one that equals it
     sets: dict[bytes, int] = {}
     for row in np.flatnonzero(count[number] > 1).tolist():
-        first[row] = sets.setdefault(blake2b(X[row], digest_size=16).digest(), row)  # digests take less memory than rows
+        first[row] = sets.setdefault(blake2b(plain(X[row]).tobytes(), digest_size=16).digest(), row)  # smaller than the rows
     distinct, group = np.unique(first, return_inverse=True)
     return distinct, group
 
