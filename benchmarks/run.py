@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -19,6 +20,7 @@ from typing import Any
 from performance_page import page
 from scale import QUICK, Scale
 from table import Result, machine, markdown
+from timing import CLOCK
 
 # The module of each table, and the sizes in `Scale` that it can be measured by one at a time.
 TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -51,6 +53,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, help="no case larger than this many rows")
     parser.add_argument("--repeats", type=int, help="times each side is run; the best one counts")
     parser.add_argument("--fresh", action="store_true", help="measure everything again, also what an interrupted run has kept")
+    parser.add_argument(
+        "--busy", action="store_true", help="compare processor time on one thread, for a machine with other work on it"
+    )
     parser.add_argument("--page", action="store_true", help="measure nothing: write docs/performance.md from records.json")
     parser.add_argument("--folder", type=Path, help="where the clouds are made and kept; by default they are removed again")
     asked = parser.parse_args()
@@ -95,6 +100,8 @@ def records_with(tables: list[str], results: list[Result]) -> dict[str, Any]:
     """The committed records with these tables in place of their earlier ones."""
     records: dict[str, Any] = json.loads(RECORDS.read_text(encoding="utf-8")) if RECORDS.exists() else {}
     about = {**machine(), "date": time.strftime("%Y-%m-%d")}
+    if CLOCK in os.environ:
+        about["clock"] = "processor time on one thread, with other work on the machine"
     for table in tables:
         records[table] = {"machine": about, "results": [each.to_dict() for each in results if each.table == table]}
     return records
@@ -106,6 +113,8 @@ def main() -> None:
         replace_text(PAGE, page(json.loads(RECORDS.read_text(encoding="utf-8"))))
         return
     tables = asked.tables or list(TABLES)
+    if asked.busy:  # before NumPy is imported, and for the processes that are started
+        os.environ |= {CLOCK: "processor", "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)

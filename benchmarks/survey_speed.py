@@ -52,6 +52,6 @@ def measure(scale: Scale, folder: Path) -> Iterator[Result]:
             goal=goal,
             ours=shown(mine),
             theirs=f"GEMM X @ U, {shown(floor)}",
-            floor=f"half a GEMM for the moments, one for I(W){', one for its centred form' * (call is everything)}",
+            floor=f"half a GEMM for the moments, one for I(W){', a third of one for its centred form' * (call is everything)}",
             measures={"n": n, "d": scale.d, "seconds": mine, "gemm": floor},
         )

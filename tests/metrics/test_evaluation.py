@@ -37,7 +37,7 @@ def test_rows_hold_what_the_functions_give() -> None:
 
 
 @pytest.mark.parametrize("kind", ["plain", "far from the origin", "copies and zeros"])
-def test_one_search_gives_what_three_give(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_search_gives_what_four_give(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.random.default_rng(5).standard_normal((1500, 12)).astype(np.float32) * np.arange(1, 13, dtype=np.float32)
     if kind == "far from the origin":
         rows += 300
@@ -52,7 +52,7 @@ def test_one_search_gives_what_three_give(kind: str, monkeypatch: pytest.MonkeyP
 
     for module in (nearest_rows, sphere):
         monkeypatch.setattr(module, "each_tile", counted)
-    names = ["uniformity", "intrinsic_dimension", "hubness", "outliers"]
+    names = ["uniformity", "intrinsic_dimension", "hubness", "outliers", "metric_agreement"]
     together = [row.value for row in metric_rows(rows, names)]
     assert len(tiles) == (1 if kind != "copies and zeros" else 3)
     apart = [METRICS[name].value(Cloud(rows))[0] for name in names]

@@ -92,8 +92,8 @@ def test_k_out_of_range_is_an_error(k: int) -> None:
 
 def test_tiles_cover_every_pair_once() -> None:
     X = np.random.default_rng(0).standard_normal((2 * TILE + 5, 3))
-    total = sum(each_tile(X, lambda rows, columns, P: float(P.sum()) * (1 if rows == columns else 2)))
-    assert total == pytest.approx(float(X.sum(axis=0) @ X.sum(axis=0)), rel=1e-9)
+    total = sum(each_tile(X, lambda rows, columns, tile: float(tile.sum()) * (1 if rows == columns else 2)))
+    assert total == pytest.approx(float(X.sum(axis=0) @ X.sum(axis=0)) - len(X) * float(np.square(X).sum()), rel=1e-9)
 
 
 def test_largest_products_equal_a_full_sort() -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
+from theodolite.core.low_rank_blocks import LowRankBlocks
 from theodolite.metrics.cloud import Cloud
 from theodolite.metrics.partition import (
     CENTERED,
@@ -130,3 +131,18 @@ def test_a_degenerate_spectrum_shows_in_the_gap() -> None:
 def test_an_unknown_sign_is_refused() -> None:
     with pytest.raises(ValueError, match="'both' or 'fixed'"):
         log_partition_isotropy(np.eye(3), sign="plus")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mean", [0.2, 5.0])
+def test_a_turned_frame_gives_the_same_sums(monkeypatch: pytest.MonkeyPatch, mean: float) -> None:
+    X = (np.random.default_rng(0).standard_normal((1500, 384)) / np.sqrt(np.arange(1, 385)) + mean / 20).astype(np.float32)
+    plain = log_partitions(X, {RAW, UNIT_NORM, CENTERED})
+    used = []
+    after = LowRankBlocks.after
+    monkeypatch.setattr(LowRankBlocks, "after", lambda self, rows: used.append(len(rows)) or after(self, rows))
+    monkeypatch.setattr("theodolite.metrics.partition.TURNED_ROWS", 1)
+    turned = log_partitions(X, {RAW, UNIT_NORM, CENTERED})
+    assert sum(used) == len(X)
+    for variant, logs in turned.items():
+        np.testing.assert_allclose(logs.plus, plain[variant].plus, atol=2e-6)
+        np.testing.assert_allclose(logs.minus, plain[variant].minus, atol=2e-6)

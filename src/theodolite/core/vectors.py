@@ -27,8 +27,9 @@ Indices: TypeAlias = NDArray[np.intp]
 Vectors: TypeAlias = Any
 # The ways out that an error names if a stream would have to be read twice.
 REPLAYABLE = "pass a function that returns a fresh iterator, a list of chunks, a folder of shards or a memory-mapped array"
-# Target size of one block: large enough for BLAS to run at full speed, small enough to stay in the last-level cache.
-BLOCK_BYTES = 8 * 2**20
+# Target size of one block: large enough for BLAS to run at full speed, small enough to stay in the last-level cache, and for its
+# temporary arrays to be taken from memory that was used before, not from the system, which would clear every page of them.
+BLOCK_BYTES = 4 * 2**20
 
 
 class Source:

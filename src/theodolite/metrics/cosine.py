@@ -309,7 +309,7 @@ def draw_pairs(cloud: Cloud, pairs: int) -> tuple[Indices, Indices, Doubles, boo
 
 def _cosines(units: UnitRows, first: Indices, second: Indices) -> Doubles:
     """1 - |u - v|^2 / 2, which has all digits also if cosines are near 1."""
-    step = max(1, 2**20 // units.shifted.shape[1])
+    step = max(1, 2**19 // units.shifted.shape[1])
 
     def work(start: int) -> Doubles:
         gap = units.shifted[first[start : start + step]]

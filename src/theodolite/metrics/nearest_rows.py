@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,9 @@ Visit: TypeAlias = Callable[[slice, slice, Floats], None]
 K = 10  # neighbours listed per row: the length of a first page of search results
 # Cosine distance, as a share of the mean one, up to which two rows are copies: above float32 rounding, below real gaps.
 SAME = 1e-10
-TILE = 1024  # rows of a tile: large enough for BLAS, and its products stay in the cache
+TILE = 1000  # rows of a tile: large enough for BLAS, and its products stay in the cache and below NumPy's huge pages of 4 MiB
 SPARE = 4  # candidates beyond k, so that rounding in the products cannot exclude a true neighbour
-GATHER_BYTES = 8 * 2**20
+GATHER_BYTES = 2 * 2**20
 
 
 def nearest_neighbours(points: Floats, k: int, *, also: Visit | None = None) -> tuple[Indices, Doubles]:
@@ -51,17 +51,15 @@ def nearest_neighbours(points: Floats, k: int, *, also: Visit | None = None) -> 
     if not 0 < k < m:
         raise ValueError(f"k={k} must be at least 1 and less than the number of rows, {m}")
     best = Best(m, min(k + SPARE, m - 1), points.dtype)
-    halves = np.einsum("ij,ij->i", points, points) / 2
 
-    def visit(rows: slice, columns: slice, products: Floats) -> None:
+    def visit(rows: slice, columns: slice, scores: Floats) -> None:
         if also is not None:
-            also(rows, columns, products)
-        if rows != columns:
-            best.offer(columns, products.T - halves[rows], rows.start)
-        products -= halves[columns]
+            also(rows, columns, scores)
         if rows == columns:
-            np.fill_diagonal(products, -np.inf)
-        best.offer(rows, products, columns.start)
+            np.fill_diagonal(scores, -np.inf)
+        else:
+            best.offer(columns, scores.T, rows.start)
+        best.offer(rows, scores, columns.start)
 
     each_tile(points, visit)
     return nearest_candidates(points, best.index, k)
@@ -87,18 +85,28 @@ def nearest_candidates(points: Floats, candidates: Indices, k: int) -> tuple[Ind
 
 
 def each_tile(points: Floats, visit: Callable[[slice, slice, Floats], Output]) -> list[Output]:
-    """Visit the tiles on and above the diagonal of the (m, m) product of the rows with themselves, on all cores.
+    """Visit the tiles on and above the diagonal of the (m, m) matrix of -|x - y|^2 / 2 of all rows x and y, on all cores.
 
     Parameters
     ----------
     points
         (m, d) rows.
     visit
-        Called with the rows and the columns of a tile as slices, and with its products, which it may overwrite.
+        Called with the rows and the columns of a tile as slices, and with its numbers, which it may overwrite.
     """
     cuts = [slice(start, min(start + TILE, len(points))) for start in range(0, len(points), TILE)]
-    pairs = [(rows, columns) for i, rows in enumerate(cuts) for columns in cuts[i:]]
-    return in_threads(lambda pair: visit(*pair, points[pair[0]] @ points[pair[1]].T), pairs)
+    # The diagonal first: it shows every row how near its neighbours are at least, and few of the other pairs are nearer.
+    pairs = [(cuts[i], cuts[i + step]) for step in range(len(cuts)) for i in range(len(cuts) - step)]
+    halves = np.einsum("ij,ij->i", points, points) / 2
+
+    def work(pair: tuple[slice, slice]) -> Output:
+        rows, columns = pair
+        tile = points[rows] @ points[columns].T
+        tile -= halves[rows, None]
+        tile -= halves[columns]
+        return visit(rows, columns, tile)
+
+    return in_threads(work, pairs)
 
 
 def largest_products(queries: Floats, keys: Floats, k: int, *, bias: Floats, own: Indices) -> Indices:
@@ -159,16 +167,23 @@ def distinct_rows(X: Floats) -> tuple[Indices, Indices]:
     X
         (m, d) rows.
     """
+
+    def plain(rows: Floats) -> Floats:
+        return rows + rows.dtype.type(0)  # turns -0.0, which equals 0.0, into the same bits
+
+    def bit_sums(rows: Floats) -> NDArray[Any]:
+        bits = plain(rows).view(f"u{rows.dtype.itemsize}")
+        return np.asarray(bits.sum(axis=1, dtype=bits.dtype))
+
+    # Equal rows have equal sums of their bits, as integers: most rows have a sum of their own, and need no digest.
+    sums = np.concatenate([bit_sums(X[start : start + TILE]) for start in range(0, len(X), TILE)])
+    _, number, count = np.unique(sums, return_inverse=True, return_counts=True)
+    first = np.arange(len(X))  # of each row, the first one that equals it
     sets: dict[bytes, int] = {}
-    first: list[int] = []
-    group = np.empty(len(X), np.intp)
-    for row, values in enumerate(X):
-        # Adding zero turns -0.0, which equals 0.0, into the same bytes; digests take less memory than the rows.
-        digest = blake2b(values + values.dtype.type(0), digest_size=16).digest()
-        group[row] = sets.setdefault(digest, len(first))
-        if group[row] == len(first):
-            first.append(row)
-    return np.array(first, np.intp), group
+    for row in np.flatnonzero(count[number] > 1).tolist():
+        first[row] = sets.setdefault(blake2b(plain(X[row]).tobytes(), digest_size=16).digest(), row)  # smaller than the rows
+    distinct, group = np.unique(first, return_inverse=True)
+    return distinct, group
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,7 +371,7 @@ class Best:
         self.k = k
         self.values: Floats = np.full((m, k), -np.inf, dtype)
         self.index = np.full((m, k), -1, np.intp)
-        self._locks = [threading.Lock() for _ in range(0, m, TILE)]
+        self._locks = [threading.Lock() for _ in range(64)]
 
     def offer(self, rows: slice, scores: Floats, first: int) -> None:
         """Consider a tile of scores.
@@ -364,29 +379,29 @@ class Best:
         Parameters
         ----------
         rows
-            The rows of the tile.
+            The rows of the tile; two calls must have the same rows or none in common.
         scores
-            Its scores; -inf is never kept.
+            Its scores, or the transpose of such an array; -inf is never kept.
         first
             Number of its first column.
         """
-        scores = np.ascontiguousarray(scores)
         row, column = self._candidates(scores, self.values[rows, -1])
         if not len(row):
             return
-        with self._locks[rows.start // TILE]:
-            updated, row_of = np.unique(row, return_inverse=True)
-            mine = updated + rows.start
-            owner = np.concatenate([np.repeat(np.arange(len(updated)), self.k), row_of])
-            value = np.concatenate([self.values[mine].ravel(), scores[row, column]])
-            index = np.concatenate([self.index[mine].ravel(), column + first])
-            order = np.lexsort((index, -value, owner))
-            starts = np.cumsum(np.bincount(owner)) - np.bincount(owner)
-            best = order[starts[:, None] + np.arange(self.k)]
-            self.values[mine], self.index[mine] = value[best], index[best]
+        updated, row_of, counts = np.unique(row, return_inverse=True, return_counts=True)
+        # One line per row: the best so far, then the candidates, then nothing.
+        place = self.k + np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+        shape = len(updated), self.k + int(counts.max())
+        value, index = np.full(shape, -np.inf, scores.dtype), np.full(shape, -1, np.intp)
+        value[row_of, place], index[row_of, place] = scores[row, column], column + first
+        mine = updated + rows.start
+        with self._locks[rows.start // TILE % len(self._locks)]:
+            value[:, : self.k], index[:, : self.k] = self.values[mine], self.index[mine]
+            best = np.lexsort((index, -value), axis=1)[:, : self.k]
+            self.values[mine], self.index[mine] = np.take_along_axis(value, best, 1), np.take_along_axis(index, best, 1)
 
     def _candidates(self, scores: Floats, worst: Floats) -> tuple[Indices, Indices]:
-        """(row, column) of every score that may be among the k best of its row; self, at -inf, never is."""
+        """(row, column), by rows, of every score that may be among the k best of its row; self, at -inf, never is."""
         width = scores.shape[1]
         bound = np.maximum(worst, np.finfo(scores.dtype).min)
         groups = 8 * self.k
@@ -394,12 +409,15 @@ class Best:
             # k of the group maxima are at least as large as the k-th largest of them, so the k best scores are too.
             tops = scores[:, : width // groups * groups].reshape(len(scores), -1, groups).max(axis=1)
             bound = np.maximum(bound, np.partition(tops, groups - self.k, axis=1)[:, groups - self.k])
-        hits = np.flatnonzero(scores >= bound[:, None])
-        if len(hits) <= 4 * groups * len(scores) or width <= self.k:
-            row, column = np.divmod(hits, width)
+        is_hit = scores >= bound[:, None]
+        if np.count_nonzero(is_hit) > 4 * groups * len(scores) and width > self.k:  # rows full of equal scores: any k serve
+            column = np.argpartition(scores, width - self.k, axis=1)[:, width - self.k :].ravel()
+            row = np.repeat(np.arange(len(scores)), self.k)
+            is_other = scores[row, column] > -np.inf
+            return row[is_other], column[is_other]
+        if is_hit.flags.c_contiguous:
+            row, column = np.divmod(np.flatnonzero(is_hit), width)
             return row, column
-        # Rows full of equal scores: any k of them serve.
-        column = np.argpartition(scores, width - self.k, axis=1)[:, width - self.k :].ravel()
-        row = np.repeat(np.arange(len(scores)), self.k)
-        is_other = scores[row, column] > -np.inf
-        return row[is_other], column[is_other]
+        column, row = np.divmod(np.flatnonzero(is_hit.T), len(scores))  # the transpose of a tile, as its memory lies
+        order = np.argsort(row, kind="stable")
+        return row[order], column[order]

@@ -6,7 +6,7 @@ import numpy as np
 
 from theodolite.core.moments import Doubles
 from theodolite.core.vectors import Floats, Indices, Vectors
-from theodolite.metrics.cloud import Cloud, Undefined
+from theodolite.metrics.cloud import Cloud, Undefined, UnitRows
 from theodolite.metrics.nearest_rows import (
     SPARE,
     Best,
@@ -30,20 +30,21 @@ AGREEMENT_QUERIES = 2000
 STABILITY_QUERIES = 300
 STEP = 0.05  # length of a query's step, as a share of the mean distance to the 10 nearest
 ISLAND_SHARE = 0.005  # share of all rows up to which a cut-off part of the neighbour graph is an island
-EUCLIDEAN = "euclidean candidates"  # the name under which a cloud keeps them
+# The names under which a cloud keeps candidates for the nearest rows, and the largest products of the queries of agreement.
+EUCLIDEAN, PRODUCTS = "euclidean candidates", "largest products"
 DISCARD = 0.1  # share of TwoNN's ratios, the largest ones, that the fit leaves out: the density is least constant there
 
 
 def search_once(cloud: Cloud) -> None:
-    """Compute from one product of the sampled rows with themselves what three would take: a cloud keeps all three results.
+    """Compute from one product of the sampled rows with themselves what four would take: a cloud keeps all four results.
 
-    These are the neighbours by cosine, the uniformity, and candidates for the nearest rows by Euclidean distance: with lengths r
-    and unit vectors u, |x - y|^2 = (r_x - r_y)^2 + r_x r_y |u_x - u_y|^2.
+    These are the neighbours by cosine, the uniformity, the largest inner products, and candidates for the nearest rows by
+    Euclidean distance: with lengths r and unit vectors u, |x - y|^2 = (r_x - r_y)^2 + r_x r_y |u_x - u_y|^2.
 
     Parameters
     ----------
     cloud
-        A cloud of which all three are wanted.
+        A cloud of which all four are wanted.
     """
     shifted, norms = cloud.units.shifted, cloud.units.norms
     m, dtype = len(shifted), shifted.dtype
@@ -51,23 +52,36 @@ def search_once(cloud: Cloud) -> None:
     length = (norms / scale).astype(dtype)
     # About their mean, so that the lengths of rows at nearly the same distance differ in more than their last digits.
     step = ((norms - scale) / scale).astype(dtype)
-    squares = np.einsum("ij,ij->i", shifted, shifted)
-    sums, best = UniformitySums(shifted), Best(m, min(2 + SPARE, m - 1), dtype)
+    queries = _queries(cloud, m, AGREEMENT_QUERIES)
+    sums, nearest, largest = UniformitySums(m), Best(m, min(2 + SPARE, m - 1), dtype), Best(len(queries), min(K, m - 1), dtype)
 
-    def visit(rows: slice, columns: slice, products: Floats) -> None:
-        scores = squares[rows, None] + squares[columns]
-        scores -= 2 * products
-        scores *= length[rows, None] * -length[columns]
-        scores -= np.square(step[rows, None] - step[columns])
+    def offer_products(rows: slice, tile: Floats, columns: slice) -> None:
+        """x . y ranks as r_y (1 - |u - v|^2 / 2) for one x; minus 1 nothing cancels."""
+        asked = slice(*np.searchsorted(queries, (rows.start, rows.stop)).tolist())
+        scores = tile[queries[asked] - rows.start] * length[columns]
+        scores += step[columns]
+        largest.offer(asked, scores, columns.start)
+
+    def visit(rows: slice, columns: slice, tile: Floats) -> None:
+        scores = (2 * length[rows, None]) * length[columns]
+        scores *= tile
+        gaps = step[rows, None] - step[columns]
+        gaps *= gaps
+        scores -= gaps
+        products = tile
         if rows == columns:
             np.fill_diagonal(scores, -np.inf)
+            products = tile.copy()
+            np.fill_diagonal(products, -np.inf)
         else:
-            best.offer(columns, scores.T, rows.start)
-        best.offer(rows, scores, columns.start)
-        sums.add(rows, columns, np.array(products))
+            nearest.offer(columns, scores.T, rows.start)
+            offer_products(columns, products.T, rows)
+        nearest.offer(rows, scores, columns.start)
+        offer_products(rows, products, columns)
+        sums.add(rows, columns, tile.copy())
 
     if search_with(cloud, visit):
-        cloud.with_cached({uniformity_key(UNIFORMITY_T): sums.value(), EUCLIDEAN: best.index})
+        cloud.with_cached({uniformity_key(UNIFORMITY_T): sums.value(), EUCLIDEAN: nearest.index, PRODUCTS: largest.index})
 
 
 @metric("(0, inf)", NEITHER, needs="sample", paper="Facco et al. 2017", resample=False)
@@ -257,17 +271,8 @@ def metric_agreement(X: Vectors | Cloud) -> float:
     """
     cloud = Cloud.of(X)
     units, table = cloud.units, neighbours_of(cloud)
-    shifted, dtype = units.shifted, units.shifted.dtype
-    queries = _queries(cloud, units.m, AGREEMENT_QUERIES)
-    # x_i . x_j ranks as r_j (1 - |u_i - u_j|^2 / 2), r_j the length of x_j; minus 1 and over shifted vectors nothing cancels.
-    length = units.norms / units.norms.mean()
-    halves = np.einsum("ij,ij->i", shifted, shifted).astype(np.float64) / 2
-    keys = np.empty((units.m, shifted.shape[1] + 1), dtype)
-    np.multiply(shifted, length.astype(dtype)[:, None], out=keys[:, :-1])
-    keys[:, -1] = -length
-    rows = np.column_stack([shifted[queries], halves[queries].astype(dtype)])
-    bias = ((length - 1) - length * halves).astype(dtype)
-    by_product = largest_products(rows, keys, table.k, bias=bias, own=queries)
+    shifted, queries = units.shifted, _queries(cloud, units.m, AGREEMENT_QUERIES)
+    by_product = cloud.cached(PRODUCTS, lambda: _largest_products_of(units, queries, table.k))
     distance = squared_distances(shifted[queries], shifted, by_product) / 2
     # Within a margin of the tenth distance: ties, and rounding of the products, are not disagreement.
     return float(np.mean(distance <= table.distance[queries, -1:] * (1 + 1e-5) + table.copy_distance))
@@ -344,6 +349,19 @@ def islands(X: Vectors | Cloud) -> float:
     """
     cloud = Cloud.of(X)
     return sum(map(len, island_components(cloud))) / neighbours_of(cloud).m
+
+
+def _largest_products_of(units: UnitRows, queries: Indices, k: int) -> Indices:
+    """Positions of the k rows with the largest inner product with each query."""
+    shifted, dtype = units.shifted, units.shifted.dtype
+    # x_i . x_j ranks as r_j (1 - |u_i - u_j|^2 / 2), r_j the length of x_j; minus 1 and over shifted vectors nothing cancels.
+    length = units.norms / units.norms.mean()
+    halves = np.einsum("ij,ij->i", shifted, shifted).astype(np.float64) / 2
+    keys = np.empty((units.m, shifted.shape[1] + 1), dtype)
+    np.multiply(shifted, length.astype(dtype)[:, None], out=keys[:, :-1])
+    keys[:, -1] = -length
+    rows = np.column_stack([shifted[queries], halves[queries].astype(dtype)])
+    return largest_products(rows, keys, k, bias=((length - 1) - length * halves).astype(dtype), own=queries)
 
 
 def _excess(cloud: Cloud) -> Doubles:

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from theodolite.core.engines import map_shards, merge_tree
+from theodolite.core.low_rank_blocks import LowRankBlocks
 from theodolite.core.moments import Doubles, column_sums, row_norms
 from theodolite.core.parallel import map_blocks
 from theodolite.core.vectors import Floats, Source, Vectors
@@ -18,6 +19,7 @@ from theodolite.metrics.registry import HIGHER, NEITHER, metric
 Sign = Literal["both", "fixed"]
 # What some rows add: log of the sums of exp(u.x) and of exp(-u.x) along each direction, for each variant.
 LogSums: TypeAlias = list[tuple[Doubles, Doubles]]
+TURNED_ROWS = 64  # rows per dimension from which a product with low-rank blocks saves more than it takes to find them
 
 
 @dataclass(frozen=True)
@@ -196,25 +198,32 @@ def _log_isotropy(X: Vectors | Cloud, variant: Variant, sign: Sign) -> float:
 class _Frame:
     """Directions to project on, the point to project from, and the scales of the variants."""
 
-    directions: Floats
+    directions: Floats | LowRankBlocks  # the latter are to be applied to the projections of the frame before
     origin: Floats | None
-    rest: Doubles  # the rounding error of the origin in the rows' precision, along each direction
+    shift: Doubles  # what projections from the variants' own origin have more, along each direction
     reach: float  # an upper bound of all projections
     variants: list[Variant]
     scales: list[float]
 
-    def log_sums(self, block: Floats) -> LogSums:
-        projected = (block if self.origin is None else block - self.origin) @ self.directions
+    def projected(self, block: Floats, before: Floats | None) -> Floats:
+        if isinstance(self.directions, LowRankBlocks):
+            assert before is not None
+            return self.directions.after(before)
+        return np.asarray((block if self.origin is None else block - self.origin) @ self.directions)
+
+    def log_sums(self, projected: Floats) -> LogSums:
+        """Overwrites the projections."""
         # exp overflows float32 beyond 88.7 and float64 beyond 709.7; the margin is for sums of 128 rows, and of reciprocals.
-        limit = 80.0 if block.dtype == np.float32 else 690.0
+        limit = 80.0 if projected.dtype == np.float32 else 690.0
         last = len(self.scales) - 1  # may overwrite the projections, the others need a copy
         sums = []
         for position, scale in enumerate(self.scales):
-            scaled = projected if position == last else projected.copy()
+            scaled = projected
             if scale != 1.0:
-                scaled *= projected.dtype.type(scale)
-            plus, minus = _log_sum_exp(scaled, safe=self.reach * scale < limit)
-            sums.append((plus - self.rest * scale, minus + self.rest * scale))
+                scaled = np.multiply(projected, projected.dtype.type(scale), out=projected if position == last else None)
+            is_own = position == last or scaled is not projected
+            plus, minus = _log_sum_exp(scaled, out=scaled if is_own else None, safe=self.reach * scale < limit)
+            sums.append((plus + self.shift * scale, minus - self.shift * scale))
         return sums
 
 
@@ -232,8 +241,9 @@ class PartitionSums:
     """
 
     def __init__(self, cloud: Cloud, variants: set[Variant]) -> None:
-        groups = [[variant for variant in sorted(variants, key=repr) if variant.centered is kind] for kind in (False, True)]
-        self._frames = [_frame(cloud, group) for group in groups if group]
+        groups = [[variant for variant in sorted(variants, key=repr) if variant.centered is kind] for kind in (True, False)]
+        turned = _turned(cloud) if all(groups) else None
+        self._frames = [_frame(cloud, group, turned) for group in groups if group]
         self._totals: LogSums | None = None
         # Along a direction without spread every row adds exp(0), so F = n.
         self._null = float(np.log(cloud.n)) if cloud.uncentered_spectrum.vectors.shape[1] < cloud.d else None
@@ -246,7 +256,11 @@ class PartitionSums:
         block
             Rows of the cloud.
         """
-        return [pair for frame in self._frames for pair in frame.log_sums(block)]
+        projections: list[Floats] = []
+        for frame in self._frames:
+            projections.append(frame.projected(block, projections[-1] if projections else None))
+        pairs = zip(self._frames, projections, strict=True)
+        return [pair for frame, projected in pairs for pair in frame.log_sums(projected)]
 
     def add(self, part: LogSums) -> None:
         """Add what `part` returned.
@@ -270,15 +284,26 @@ def _merged(first: LogSums, second: LogSums) -> LogSums:
     return [(np.logaddexp(a, c), np.logaddexp(b, e)) for (a, b), (c, e) in pairs]
 
 
-def _frame(cloud: Cloud, variants: list[Variant]) -> _Frame:
-    """The frame of variants that are all centred, or all not."""
+def _turned(cloud: Cloud) -> LowRankBlocks | None:
+    """The eigenvectors of X^T X as combinations of those about the mean, if that saves more than it takes to find out."""
+    if cloud.n < TURNED_ROWS * cloud.d or cloud.d < 256:
+        return None
+    turned = LowRankBlocks.of(cloud.spectrum.vectors.T @ cloud.uncentered_spectrum.vectors, cloud.source.dtype)
+    return turned if turned.saves else None
+
+
+def _frame(cloud: Cloud, variants: list[Variant], turned: LowRankBlocks | None) -> _Frame:
+    """The frame of variants that are all centred, or all not; these may be turned from the frame of those that are."""
     moments, dtype, centered = cloud.moments, cloud.source.dtype, variants[0].centered
     directions = (cloud.spectrum if centered else cloud.uncentered_spectrum).vectors
-    origin = moments.mean.astype(dtype) if centered else None
-    rest = (moments.mean - origin) @ directions if origin is not None else np.zeros(directions.shape[1])
-    reach = moments.norm_max + (float(np.linalg.norm(moments.mean)) if centered else 0.0)
+    is_moved = centered or turned is not None
+    origin = moments.mean.astype(dtype) if is_moved else None
+    start = np.zeros(cloud.d) if origin is None else origin
+    shift = (start - moments.mean if centered else start) @ directions
+    reach = moments.norm_max + (float(np.linalg.norm(moments.mean)) if is_moved else 0.0)
     scales = [1.0 / _mean_norm(cloud, centered) if variant.unit_norm else 1.0 for variant in variants]
-    return _Frame(directions.astype(dtype), origin, rest, reach, variants, scales)
+    factor = directions.astype(dtype) if centered or turned is None else turned
+    return _Frame(factor, origin, shift, reach, variants, scales)
 
 
 def _mean_norm(cloud: Cloud, centered: bool) -> float:
@@ -296,13 +321,13 @@ def _mean_norm(cloud: Cloud, centered: bool) -> float:
     return norm
 
 
-def _log_sum_exp(projected: Floats, *, safe: bool) -> tuple[Doubles, Doubles]:
-    """log of the column sums of exp(p) and of exp(-p); overwrites its argument if it is `safe`: if no exponent can overflow."""
+def _log_sum_exp(projected: Floats, *, out: Floats | None, safe: bool) -> tuple[Doubles, Doubles]:
+    """log of the column sums of exp(p) and of exp(-p); may overwrite `out`, and is `safe` if no exponent can overflow."""
     if safe:
-        np.exp(projected, out=projected)
-        plus = np.log(column_sums(projected))
-        np.reciprocal(projected, out=projected)
-        return plus, np.log(column_sums(projected))
+        powers = np.exp(projected, out=out)
+        plus = np.log(column_sums(powers))
+        np.reciprocal(powers, out=powers)
+        return plus, np.log(column_sums(powers))
     top, bottom = projected.max(axis=0), projected.min(axis=0)
     plus = np.log(column_sums(np.exp(projected - top))) + top
     return plus, np.log(column_sums(np.exp(bottom - projected))) - bottom

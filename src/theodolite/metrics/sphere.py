@@ -47,48 +47,48 @@ def uniformity_key(t: float) -> str:
 
 
 def _uniformity(points: Floats, t: float) -> float:
-    sums = UniformitySums(points, t)
+    sums = UniformitySums(len(points), t)
     each_tile(points, sums.add)
     return sums.value()
 
 
 class UniformitySums:
-    """The uniformity of some rows, gathered from the tiles of their products; for callers who compute those themselves.
+    """The uniformity of some unit vectors, gathered from tiles of -|u - v|^2 / 2; for callers who compute those themselves.
 
     Parameters
     ----------
-    points
-        (m, d) unit vectors minus their mean.
+    m
+        Number of vectors.
     t
         The temperature.
     """
 
-    def __init__(self, points: Floats, t: float = UNIFORMITY_T) -> None:
-        self._squares = np.einsum("ij,ij->i", points, points)
+    def __init__(self, m: int, t: float = UNIFORMITY_T) -> None:
+        self._m = m
         self._t = t
         self._logs: dict[tuple[int, int], float] = {}
 
-    def add(self, rows: slice, columns: slice, products: Floats) -> None:
+    def add(self, rows: slice, columns: slice, tile: Floats) -> None:
         """Add a tile, from any thread.
 
         Parameters
         ----------
         rows, columns
             Where it is.
-        products
-            Products of the rows, which are overwritten.
+        tile
+            Its numbers, which are overwritten.
         """
-        _exponents(products, self._squares, rows, columns, self._t)
-        peak = products.max()
+        _exponents(tile, rows, columns, self._t)
+        peak = tile.max()
         if np.isneginf(peak):  # a tile of a single row has no pair
             return
-        products -= peak  # so that the largest exponent is 0, and nothing overflows or vanishes
-        np.exp(products, out=products)
-        self._logs[rows.start, columns.start] = float(peak) + float(np.log(products.sum(axis=1).sum(dtype=np.float64)))
+        tile -= peak  # so that the largest exponent is 0, and nothing overflows or vanishes
+        np.exp(tile, out=tile)
+        self._logs[rows.start, columns.start] = float(peak) + float(np.log(tile.sum(axis=1).sum(dtype=np.float64)))
 
     def value(self) -> float:
         """The uniformity, once all tiles were added; summed in their order, so that it does not depend on threads."""
-        m = len(self._squares)
+        m = self._m
         total = float(np.logaddexp.reduce([self._logs[tile] for tile in sorted(self._logs)]))
         return min(0.0, total - float(np.log(m * (m - 1) / 2)))  # at most 0 by definition, but for rounding
 
@@ -103,13 +103,12 @@ def uniformity_of_parts(points: Floats, is_member: NDArray[np.bool_]) -> Doubles
     is_member
         (parts, m) which rows are in each part; at least two.
     """
-    squares = np.einsum("ij,ij->i", points, points)
     members = np.ascontiguousarray(is_member.T, dtype=points.dtype)
 
-    def sums(rows: slice, columns: slice, products: Floats) -> Doubles:
-        _exponents(products, squares, rows, columns, UNIFORMITY_T)
-        np.exp(products, out=products)  # at least exp(-8): nothing vanishes
-        sums_of_parts: Doubles = np.einsum("ij,ij->j", members[rows], products @ members[columns], dtype=np.float64)
+    def sums(rows: slice, columns: slice, tile: Floats) -> Doubles:
+        _exponents(tile, rows, columns, UNIFORMITY_T)
+        np.exp(tile, out=tile)  # at least exp(-8): nothing vanishes
+        sums_of_parts: Doubles = np.einsum("ij,ij->j", members[rows], tile @ members[columns], dtype=np.float64)
         return sums_of_parts
 
     counts = is_member.sum(axis=1)
@@ -117,14 +116,11 @@ def uniformity_of_parts(points: Floats, is_member: NDArray[np.bool_]) -> Doubles
     return np.asarray(np.minimum(0.0, np.log(total / (counts * (counts - 1) / 2))), dtype=np.float64)
 
 
-def _exponents(products: Floats, squares: Floats, rows: slice, columns: slice, t: float) -> None:
-    """Turn a tile of products into -t |u - v|^2, in place; on the diagonal every pair is left once, and no row with itself."""
-    products *= 2  # 2 u.v - |u|^2 - |v|^2 = -|u - v|^2
-    products -= squares[rows, None]
-    products -= squares[columns]
-    products *= t
+def _exponents(tile: Floats, rows: slice, columns: slice, t: float) -> None:
+    """Turn -|u - v|^2 / 2 into -t |u - v|^2, in place; on the diagonal every pair is left once, and no row with itself."""
+    tile *= 2 * t
     if rows == columns:
-        products[np.tri(len(products), dtype=bool)] = -np.inf
+        tile[np.tri(len(tile), dtype=bool)] = -np.inf
 
 
 @metric("[0, 2^alpha]", NEITHER, needs="pairs", paper="Wang & Isola 2020", default=False)
