@@ -6,8 +6,13 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from tiny_encoders import build
+
+# A busy machine makes any one example slow, which says nothing of the code.
+hypothesis.settings.register_profile("without a clock", deadline=None)
+hypothesis.settings.load_profile("without a clock")
 
 Tiny = Callable[[str], Path]
 
