@@ -29,8 +29,7 @@ ENCODERS = {
 }
 # What of the paper's protocol has not been run yet, and the time on one core that it would take, estimated from what was run.
 LEFT = {
-    "rp21": "minilm-mlm, five seeds: about 26 minutes for each fine-tuning, and as long again for its measures, 4 hours in all. "
-    "all-MiniLM-L6-v2 has one seed, so that no interval covers the spread over seeds; another takes an hour.",
+    "rp21": "minilm-mlm, five seeds: about 26 minutes for each fine-tuning, and as long again for its measures, 4 hours in all.",
     "il23": "RTE, with the penalties and the other forms of the layer, and CoLA: 2 to 4 minutes for each fine-tuning of "
     "tiny-mlm, about 2 hours in all. minilm-mlm: an estimated 15 to 20 hours.",
     "zs22": "The classifier is a linear probe here; the paper's, a grid of 128 networks, takes more than 10 minutes for each "
