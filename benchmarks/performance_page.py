@@ -22,6 +22,7 @@ TITLES = {
     "grid": "Grid of classifier probes",
     "loss": "IsoScore as a loss",
     "layer": "The isotropy layer",
+    "advice": "Advice",
 }
 MISSES_LISTED = 30
 # What is estimated at the end of the page.

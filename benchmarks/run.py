@@ -39,6 +39,7 @@ TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
     "grid": ("probe_grid", ()),
     "loss": ("isoscore_loss", ()),
     "layer": ("isotropy_layer", ()),
+    "advice": ("advice_speed", ()),
 }
 HERE = Path(__file__).parent
 KEPT = HERE / "results.json"
