@@ -100,7 +100,7 @@ def scaling(results: Mapping[str, Sequence[Result]]) -> str:
     direct = [result.measures for result in results.get("direct-scaling", ())]
     if direct:
         names = ("n", "d", "labels", "seconds", "gigabytes")
-        rows = [tuple(f"{m[name]:,.4g}" for name in names) for m in direct]
+        rows = [tuple(f"{m[name]:,.0f}" if m[name] >= 100 else f"{m[name]:.3g}" for name in names) for m in direct]
         sections.append(f"**DirectProbe of separable clouds.**\n\n{grid(('rows', 'd', 'labels', 's', 'GB'), rows)}")
     workers = results.get("workers", ())
     if workers:
