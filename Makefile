@@ -34,7 +34,7 @@ format: setup  ## rewrite the files the way `check` wants them
 	$(BIN)/ruff format .
 
 test: check  ## check, then every test
-	$(PYTEST) $(SIDE_BY_SIDE)
+	$(PYTEST) $(SIDE_BY_SIDE) --durations 25
 
 test-quick: setup  ## every test that takes no more than a few seconds
 	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow"
