@@ -258,7 +258,7 @@ def name_of(result: Result) -> str:
 
 
 def command_of(result: Result) -> str:
-    """The command that makes the result again, in one line; a list of arguments is quoted for a shell.
+    """The commands that make the result again, each in one line; a list of arguments is quoted for a shell.
 
     Parameters
     ----------
@@ -266,7 +266,8 @@ def command_of(result: Result) -> str:
         The result.
     """
     command = result.provenance.get("command") or ""
-    return clean(shlex.join(map(str, command)) if isinstance(command, (list, tuple)) else command, COMMAND)
+    lines = [shlex.join(map(str, command))] if isinstance(command, (list, tuple)) else str(command).splitlines()
+    return "\n".join(clean(line, COMMAND) for line in lines if line.strip())
 
 
 def facts_of(result: Result) -> list[tuple[str, list[tuple[str, str]] | str]]:
