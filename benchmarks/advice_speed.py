@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 import theodolite as th
 from scale import QUICK, Scale
 from table import Result
+from timing import cpu_seconds
 
 SECONDS = 120.0
 
@@ -21,9 +21,7 @@ def measure(scale: Scale, folder: Path) -> Iterator[Result]:  # noqa: ARG001  # 
     latent = generator.standard_normal((pairs, d)) * np.arange(1, d + 1) ** -0.5
     noise = generator.uniform(0.1, 2, (pairs, 1))
     X, Y = ((latent + 0.1 * noise * generator.standard_normal(latent.shape)).astype(np.float32) for _ in range(2))
-    start = time.process_time()
-    th.advise(X, pairs=Y, scores=-noise[:, 0])
-    seconds = time.process_time() - start
+    seconds = cpu_seconds(lambda: th.advise(X, pairs=Y, scores=-noise[:, 0]))
     yield Result(
         table="advice",
         case=f"advise on {2 * pairs:,} × {d} with {pairs:,} scored pairs",

@@ -10,7 +10,6 @@ import math
 import os
 import resource
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ from published_greedy import published_greedy
 from scale import Scale
 from table import Result
 from theodolite.probes.direct_probe import DirectProbe
-from timing import run, seconds, shown
+from timing import cpu_seconds, run, seconds, shown
 
 Cloud = tuple[NDArray[np.float32], NDArray[np.int64]]
 
@@ -133,13 +132,6 @@ def best(call: Callable[[], object], repeats: int) -> float:
             break
         shortest = min(shortest, cpu_seconds(call))
     return shortest
-
-
-def cpu_seconds(call: Callable[[], object]) -> float:
-    """Seconds of all threads together."""
-    start = time.process_time()
-    call()
-    return time.process_time() - start
 
 
 def plain(case: Case, repeats: int, *, goal: float = math.nan) -> Result:

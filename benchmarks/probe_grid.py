@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -34,7 +33,7 @@ from theodolite.core.sampling import sample_by_label
 from theodolite.probes.classifiers.estimators import ClassifierProbe
 from theodolite.probes.classifiers.grid_search import stratified_folds
 from theodolite.probes.labels import labelled
-from timing import shown
+from timing import cpu_seconds, shown
 
 LABELS = 17
 TEST_ROWS = 4000
@@ -242,12 +241,6 @@ class one_thread:  # noqa: N801  # a context, like those of threadpoolctl
 
         torch.set_num_threads(self.threads)
         self.limits.restore_original_limits()
-
-
-def cpu_seconds(call: Callable[[], object]) -> float:
-    start = time.process_time()
-    call()
-    return time.process_time() - start
 
 
 if __name__ == "__main__":

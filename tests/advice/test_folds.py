@@ -52,7 +52,7 @@ def test_a_resample_draws_whole_groups() -> None:
     assert counts.mean(axis=0) == pytest.approx(1, abs=0.15)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 99), digits=st.integers(0, 3), noise=st.floats(0.2, 3))
 def test_influences_give_spearman_and_its_resamples(seed: int, digits: int, noise: float) -> None:
     random = np.random.default_rng(seed)

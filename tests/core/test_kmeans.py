@@ -97,7 +97,7 @@ def test_a_large_mean_costs_only_the_rounding_of_the_rows() -> None:
     assert there.inertia == pytest.approx(here.inertia, rel=1e-4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10_000), distinct=st.integers(1, 6), k=st.integers(1, 9), dtype=st.sampled_from([np.float32, np.float64])
 )

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import pearsonr
@@ -143,7 +143,6 @@ def by_definition(X: np.ndarray, Y: np.ndarray, *, debiased: bool) -> float:
     return hsic(K, L) / math.sqrt(hsic(K, K) * hsic(L, L))
 
 
-@settings(deadline=None)
 @given(n=st.integers(5, 60), dx=st.integers(1, 30), dy=st.integers(1, 30), seed=st.integers(0, 50), debiased=st.booleans())
 def test_cka_is_its_definition_whichever_matrices_are_smaller(n: int, dx: int, dy: int, seed: int, debiased: bool) -> None:
     X = normal(n, dx, seed) + 3

@@ -31,7 +31,7 @@ def one_by_one(X: Array, labels: Array, make: Any) -> Array:
     return out
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 1000), which=st.sampled_from(["top", "bottom"]), count=st.integers(0, 7))
 def test_each_cluster_is_repaired_as_a_cloud_of_its_own(seed: int, which: Any, count: int) -> None:
     X, labels = islands(300, seed=seed)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
@@ -35,7 +35,6 @@ shapes = {
 }
 
 
-@settings(deadline=None)
 @given(**shapes, share=st.floats(0, 0.999))
 def test_rank_falls_by_what_was_removed(seed: int, n: int, d: int, which: Any, share: float) -> None:
     X = cloud(n, d, seed=seed)
@@ -51,7 +50,6 @@ def test_rank_falls_by_what_was_removed(seed: int, n: int, d: int, which: Any, s
         assert repair.n_removed_ == count
 
 
-@settings(deadline=None)
 @given(**shapes)
 def test_removing_twice_is_removing_once(seed: int, n: int, d: int, which: Any) -> None:
     X = cloud(n, d, seed=seed)

@@ -81,7 +81,6 @@ def covariance(X: Array) -> Array:
     return np.atleast_2d(np.cov(X.astype(np.float64).T))
 
 
-@settings(deadline=None)
 @given(seed=st.integers(0, 1000), n=st.integers(3, 200), d=st.integers(1, 12))
 def test_covariance_becomes_the_identity_on_the_kept_rank(seed: int, n: int, d: int) -> None:
     random = np.random.default_rng(seed)
@@ -92,7 +91,7 @@ def test_covariance_becomes_the_identity_on_the_kept_rank(seed: int, n: int, d: 
     np.testing.assert_allclose(whitened.mean(axis=0), 0, atol=1e-6)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 1000), d=st.integers(4, 64), dtype=st.sampled_from([np.float32, np.float64]))
 def test_a_layer_norm_costs_exactly_one_direction(seed: int, d: int, dtype: type) -> None:
     random = np.random.default_rng(seed)
@@ -173,7 +172,6 @@ def test_no_variance_and_wrong_options() -> None:
         Whiten(tolerance=1).fit(X)
 
 
-@settings(deadline=None)
 @given(seed=st.integers(0, 1000), power=st.floats(0, 1), d=st.integers(1, 12))
 def test_power_whitening_leaves_each_principal_variance_to_the_power_of_one_minus_p(seed: int, power: float, d: int) -> None:
     random = np.random.default_rng(seed)

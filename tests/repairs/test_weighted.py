@@ -35,7 +35,7 @@ def correlation(repair: WeightedRemoval, A: Array, B: Array, scores: Array) -> f
     return float(pearsonr(cosines(repair.transform(A), repair.transform(B)), scores).statistic)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 1000), m=st.integers(1, 9))
 def test_the_gradient_is_the_slope(seed: int, m: int) -> None:
     A, B, scores = scored_pairs(seed, n=40)

@@ -17,7 +17,7 @@ from theodolite.core.options import ON_COMMAND_LINE
 from theodolite.tasks import SCORES, DataError, load_task, own_task
 from theodolite.tasks.task import Kind
 
-quick = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+quick = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 ANY = st.characters(exclude_categories=["Cs"], exclude_characters="\x00\ufeff")
 INLINE = st.characters(exclude_categories=["Cs"], exclude_characters="\x00\ufeff\t\n\r")
 CELL = st.text(ANY, min_size=1).filter(str.strip)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from theodolite.metrics.cloud import Undefined
@@ -39,7 +39,6 @@ def test_spearman_is_pearson_of_mean_ranks() -> None:
 BITS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=1, max_size=30)
 
 
-@settings(deadline=None)  # the first call imports scikit-learn
 @given(pairs=BITS)
 def test_matthews_is_its_formula(pairs: list[tuple[int, int]]) -> None:
     tp, tn, fp, fn = (pairs.count(cell) for cell in ((1, 1), (0, 0), (0, 1), (1, 0)))

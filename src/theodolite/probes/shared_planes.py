@@ -146,13 +146,13 @@ class PlaneMerger:
         return [rivals[order[:half]], rivals[order[half:]]]
 
 
-def _separate_in_arrays(low: Floats, high: Floats, lows: Floats, highs: Floats, rows: Ints, touching: float) -> Flags:
+def _extents_apart_in_arrays(low: Floats, high: Floats, lows: Floats, highs: Floats, rows: Ints, touching: float) -> Flags:
     apart = (low > highs[rows, : len(low)] + touching) | (high < lows[rows, : len(low)] - touching)
     return np.asarray(apart.any(axis=1))
 
 
-@jit_or(_separate_in_arrays)
-def _separate(low: Floats, high: Floats, lows: Floats, highs: Floats, rows: Ints, touching: float) -> Flags:
+@jit_or(_extents_apart_in_arrays)
+def _extents_apart(low: Floats, high: Floats, lows: Floats, highs: Floats, rows: Ints, touching: float) -> Flags:
     """For some rows of the tables `lows` and `highs`, whether one of the extents in it is apart from that in `low` and `high`."""
     apart = np.zeros(len(rows), dtype=np.bool_)
     for at in range(len(rows)):
@@ -229,7 +229,7 @@ class _Planes:
 
     def separate(self, low: Floats, high: Floats, clusters: Ints) -> Flags:
         """Which clusters a plane separates from an extent."""
-        return _separate(low, high, self.low, self.high, self.place[clusters], self.touching)
+        return _extents_apart(low, high, self.low, self.high, self.place[clusters], self.touching)
 
     def nearest(self, low: Floats, high: Floats, clusters: Ints) -> Floats:
         """The normal that comes closest to separating an extent from some clusters, towards the extent."""

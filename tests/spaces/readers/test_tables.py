@@ -15,7 +15,7 @@ from theodolite.spaces.readers.tables import DelimitedTable, JsonTable, only_col
 
 CELL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00\ufeff"))
 ROWS = st.lists(st.tuples(CELL, CELL), min_size=1, max_size=6)
-quick = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+quick = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def write(tmp_path: Path, text: str, name: str = "t.csv", encoding: str = "utf-8") -> File:

@@ -122,7 +122,7 @@ def test_lines_as_the_published_program_has_them() -> None:
     assert Path("prediction.txt").read_text() == "p.Whole\t1-p.Whole,0\t0-p.Locus,0.35\n"
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(names=st.lists(LABELS, min_size=1, max_size=5), seed=st.integers(0, 9))
 def test_predictions_list_the_nearest_cluster_first_and_ties_by_number(names: list[str], seed: int) -> None:
     distances = np.random.default_rng(seed).integers(0, 4, (6, len(names))) / 3
