@@ -164,6 +164,7 @@ def test_a_budget_that_runs_out_leaves_bounds(run: Run) -> None:
     np.save("mixed.npy", rng.standard_normal((60, 2)))
     Path("mixed.txt").write_text("\n".join("ab" * 30) + "\n")
     said = " ".join(run("probe", "mixed.npy", "--labels", "mixed.txt", "--budget", "0", "-o", "rows.json").stdout.split())
+    assert "– the budget ended before its clusters were merged" in said and "single point" not in said
     assert "clusters: not linearly separable; merging of 2 labels was stopped after 0 s" in said and "2 labels, between" in said
     values = {row.metric: row for row in read_rows("rows.json") if not row.label}
     assert values["is_linear"].value == 0 and 3 <= values["clusters"].low < values["clusters"].high == values["clusters"].value

@@ -277,13 +277,14 @@ def _labels(rows: Sequence[Row]) -> Iterator[Block]:
     if not labels:
         return
     distances = {two_labels(row.setting, labels): row.value for row in rows if row.metric == "label_distance"}
-    nearest = []
-    for label in labels:
-        others = {(a if b == label else b): distance for (a, b), distance in distances.items() if label in (a, b)}
-        nearest.append(clean(min(others, key=others.__getitem__), LONGEST_LABEL) if others else "")
     lines = list(labels.values())
+    shortest = _values("minimum_distance", lines)
+    nearest = []
+    for label, least in zip(labels, shortest, strict=True):
+        others = {(a if b == label else b): distance for (a, b), distance in distances.items() if label in (a, b)}
+        is_known = others and least is not None and math.isfinite(least)  # not if one of its distances was not measured
+        nearest.append(clean(min(others, key=others.__getitem__), LONGEST_LABEL) if is_known else "")
     counts = [rows.get("label_clusters") for rows in lines]
-    inside = _values("inside_mean", lines)
     yield Table(
         "",
         (
@@ -291,13 +292,17 @@ def _labels(rows: Sequence[Row]) -> Iterator[Block]:
             Column("rows", [row.n if row is not None else None for row in counts]),
             Column("clusters", _values("label_clusters", lines)),
             Column("nearest", nearest),
-            Column("distance", _values("minimum_distance", lines)),
-            Column("inside mean", inside),
+            Column("distance", shortest),
+            Column("inside mean", _values("inside_mean", lines)),
             Column("max", _values("inside_max", lines)),
         ),
     )
-    if any(value is not None and math.isnan(value) for value in inside):
-        yield Paragraph("– inside: every cluster of the label is a single point", "dim")
+    shown = ("label_clusters", "minimum_distance", "inside_mean")
+    missing = [
+        row for row in (rows.get(metric) for metric in shown for rows in lines) if row is not None and math.isnan(row.value)
+    ]
+    for reason in dict.fromkeys(row.reason for row in missing if row.reason):
+        yield Paragraph(f"– {reason}", "dim")
 
 
 def _accuracies(rows: Sequence[Row]) -> Iterator[Block]:
