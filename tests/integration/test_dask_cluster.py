@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from theodolite.core.rows import Row
 from theodolite.studies.runner import run_steps
 from theodolite.studies.steps import Action, Sources, Step, Store
 
+dask = pytest.importorskip("dask", reason='needs Dask: pip install "theodolite[dask]"')
 distributed = pytest.importorskip("distributed", reason='needs Dask: pip install "theodolite[dask]"')
 
 pytestmark = pytest.mark.slow
@@ -29,10 +31,15 @@ X = (random.standard_normal((4000, 16)) @ random.standard_normal((16, 16)) + 1).
 LABELS = np.array([f"label {number}" for number in np.arange(4000) % 6])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def cluster() -> Iterator[Any]:
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as local:
+    # A piece of work may die with one worker, and not with the second: no test waits for a worker to start again.
+    with dask.config.set({"distributed.scheduler.allowed-failures": 1}), small_cluster(2) as local:
         yield local
+
+
+def small_cluster(workers: int) -> Any:
+    return distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50)
 
 
 @pytest.fixture
@@ -46,35 +53,25 @@ def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def one_is_killed(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Kills a worker with signal 9 while it is in its second task; what it holds of results is lost with it."""
-    killed: list[int] = []
-    monkeypatch.setattr(engines, "_on_worker", _slow_on_worker)
-    with distributed.Client(cluster, set_as_default=False) as client:
-        client.wait_for_workers(2)
-
-        def kill() -> None:
-            while not stop.is_set():
-                busy = [worker for worker, calls in client.processing().items() if calls]
-                if len(busy) == 2:
-                    time.sleep(0.1)
-                    killed.append(client.run(os.getpid, workers=busy[:1])[busy[0]])
-                    os.kill(killed[0], signal.SIGKILL)
-                    return
-                time.sleep(0.005)
-
-        stop = threading.Event()
-        thread = threading.Thread(target=kill)
-        thread.start()
-        yield killed
-        stop.set()
-        thread.join()
-        client.wait_for_workers(2)
+def killed(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that is there once a worker has died by signal 9 in its second task; what it held of results is lost with it."""
+    mark = tmp_path_factory.mktemp("killed") / "mark"
+    monkeypatch.setattr(engines, "_on_worker", partial(_die_once, mark, engines._on_worker))
+    return mark
 
 
-def _slow_on_worker(function: Any, task: Any) -> Any:
-    time.sleep(0.05)
-    return function(task)
+def _die_once(mark: Path, on_worker: Any, function: Any, task: Any) -> Any:
+    global tasks_here
+    tasks_here += 1
+    time.sleep(0.05)  # so that both workers have work
+    if tasks_here == 2:
+        with suppress(FileExistsError):
+            mark.touch(exist_ok=False)
+            os.kill(os.getpid(), signal.SIGKILL)
+    return on_worker(function, task)
+
+
+tasks_here = 0  # of this process
 
 
 def metric_values(result: th.Result) -> dict[Any, float]:
@@ -82,27 +79,27 @@ def metric_values(result: th.Result) -> dict[Any, float]:
     return {(row.metric, row.label, row.setting): row.value for row in result if row.metric not in timed}
 
 
-def test_a_survey(cluster: Any, shards: Path, one_is_killed: list[int]) -> None:
+def test_a_survey(cluster: Any, shards: Path, killed: Path) -> None:
     options: dict[str, Any] = {"cache": False, "findings": False, "sample": 1000}
     there = th.survey(shards, engine=cluster.scheduler_address, **options)
-    assert len(one_is_killed) == 1
+    assert killed.exists()
     assert metric_values(there) == metric_values(th.survey(shards, **options))
 
 
-def test_a_cluster_based_repair(cluster: Any, shards: Path, one_is_killed: list[int], tmp_path_factory: Any) -> None:
+def test_a_cluster_based_repair(cluster: Any, shards: Path, killed: Path, tmp_path_factory: Any) -> None:
     folders = [tmp_path_factory.mktemp("repair") / "fitted" for _ in range(2)]
     there = th.repair.fit("cluster-based", shards, clusters=4, directions=2, to=folders[0], engine=cluster.scheduler_address)
-    assert len(one_is_killed) == 1
+    assert killed.exists()
     here = th.repair.fit("cluster-based", shards, clusters=4, directions=2, to=folders[1])
     for name in ("centroids_", "means_", "bases_", "counts_"):
         np.testing.assert_array_equal(getattr(there, name), getattr(here, name))
     np.testing.assert_array_equal(there.transform(X), here.transform(X))
 
 
-def test_directprobe(cluster: Any, shards: Path, one_is_killed: list[int]) -> None:
+def test_directprobe(cluster: Any, shards: Path, killed: Path) -> None:
     vectors, labels = X[:900] + 5 * random.standard_normal((6, 16)).astype(np.float32)[np.arange(900) % 6], LABELS[:900]
     there = th.probe(vectors, labels, hold_out=0.1, engine=cluster.scheduler_address)
-    assert len(one_is_killed) == 1
+    assert killed.exists()
     assert metric_values(there) == metric_values(th.probe(vectors, labels, hold_out=0.1))
 
 
@@ -112,12 +109,12 @@ def measure(work: Any) -> list[Row]:
     return [Row(metric="sum", value=float(rows.sum()), seed=work.settings["seed"])]
 
 
-def test_the_steps_of_a_study(cluster: Any, tmp_path: Path, one_is_killed: list[int]) -> None:
+def test_the_steps_of_a_study(cluster: Any, tmp_path: Path, killed: Path) -> None:
     steps = [Step(Action("measure", measure), {"seed": seed}) for seed in range(8)]
     stores = [Store(tmp_path / "there"), Store(tmp_path / "here")]
     with chosen_engine(engine=cluster.scheduler_address):
         outcome = run_steps(steps, stores[0], Sources())
-    assert len(one_is_killed) == 1 and not outcome.failed and len(outcome.done) == 8
+    assert killed.exists() and not outcome.failed and len(outcome.done) == 8
     run_steps(steps, stores[1], Sources())
     for step in steps:
         assert [row.value for row in stores[0].rows(step)] == [row.value for row in stores[1].rows(step)]
@@ -156,7 +153,7 @@ def test_a_scheduler_that_is_not_there_or_has_no_workers_is_one_sentence(monkeyp
     with pytest.raises(ConnectionError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9 .*start one with"):
         th.survey(X, engine="tcp://127.0.0.1:9")
     with (
-        distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as empty,
+        small_cluster(0) as empty,
         pytest.raises(ConnectionError, match="has no workers; start one with: dask worker tcp://"),
     ):
         th.survey(X, engine=empty.scheduler_address)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, Literal, TypeVar
+from uuid import uuid4
+from weakref import WeakSet
 
 import numpy as np
 
@@ -96,8 +98,7 @@ def in_parallel(
     # Batches large enough that handing them out costs little, small enough that no worker waits long for the last one.
     batch = max(1, min(64, len(rest) // 32)) if prefer == "threads" else 1
     call = function if is_local else partial(_on_worker, function)
-    # Dask would scatter large arguments, and what is scattered is lost with the worker that holds it: so there are none.
-    calls = (delayed(partial(call, task))() for task in rest)
+    calls = (delayed(call)(task) for task in rest)
     # A process that has loaded a model looks to joblib like one that leaks memory: it replaces it and warns; nothing is lost. If
     # warnings are errors, that one would end the thread that hands out the work, and the loop below would never end.
     quiet = nullcontext() if is_local else warnings.catch_warnings(action="ignore", category=UserWarning)
@@ -284,22 +285,36 @@ def _versions_by_value() -> Callable[[], dict[str, str]]:
 
 
 def _dask_backend(client: Any) -> Any:
-    from joblib._dask import DaskDistributedBackend
+    from joblib.parallel import ParallelBackendBase
 
-    class Backend(DaskDistributedBackend):  # type: ignore[misc]
-        """joblib's backend, except that work whose worker died several times raises; joblib itself would wait for ever."""
+    class Backend(ParallelBackendBase):  # type: ignore[misc]
+        """Pieces of work as futures of Dask, which computes what a dead worker held again.
+
+        joblib's own backend waits for ever if a worker dies between the end of a piece and the transfer of its result.
+        """
+
+        supports_retrieve_callback = True
+        default_n_jobs = -1
+
+        def effective_n_jobs(self, *_: Any, **__: Any) -> int:
+            return max(1, int(sum(client.ncores().values())))
+
+        def start_call(self) -> None:
+            self.futures: WeakSet[Any] = WeakSet()
 
         def submit(self, func: Any, callback: Any = None) -> Any:
-            future = super().submit(func, callback)
-            future.add_done_callback(lambda done: callback(done.exception()) if done.exception() else None)
+            future = client.submit(func, key=f"theodolite-{uuid4().hex}")
+            self.futures.add(future)
+            future.add_done_callback(callback)
             return future
 
-        def retrieve_result_callback(self, out: Any) -> Any:
-            if isinstance(out, BaseException):
-                raise out
-            return super().retrieve_result_callback(out)
+        def retrieve_result_callback(self, future: Any) -> Any:
+            return future.result()
 
-    return Backend(client=client)
+        def abort_everything(self, **_: Any) -> None:
+            client.cancel(list(self.futures))
+
+    return Backend()
 
 
 def _on_worker(function: Callable[[Item], Output], task: Item) -> Output:
