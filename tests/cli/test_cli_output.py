@@ -57,6 +57,17 @@ def test_help_imports_nothing_heavy(verb: list[str]) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
+def test_a_page_is_written_although_nobody_reads_what_is_printed(tmp_path: Path) -> None:
+    np.save(tmp_path / "vectors.npy", np.random.default_rng(0).standard_normal((200, 8)))
+    command = [sys.executable, "-m", "theodolite", "survey", "vectors.npy", "--report", "page.html"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
+    assert (tmp_path / "page.html").is_file()
+
+
 def test_a_user_error_is_one_line_on_stderr_and_code_2(tmp_path: Path) -> None:
     np.save(tmp_path / "vectors.npy", np.eye(3))
     result = theodolite("survey", str(tmp_path / "vektors.npy"))

@@ -10,10 +10,12 @@ import pytest
 from report_samples import study
 
 import theodolite as th
+from theodolite.core.numbers import number_text
 from theodolite.core.result import Finding, Judged, Result
 from theodolite.core.rows import Row
 from theodolite.reports.first_screen import conclusion_of, opening
 from theodolite.reports.sections import page_content
+from theodolite.reports.wording import judged_number
 
 
 def finding(topic: str, verdict: Any) -> Finding:
@@ -144,3 +146,11 @@ def test_a_study_of_repairs_without_claims_opens_with_what_they_gain() -> None:
     assert conclusion_of(result) == text
     (figure,) = opening([result], page_content([result], text=True).context)["carrying"]
     assert figure["section"] == "figures-repair-gains"
+
+
+def test_a_number_beside_a_range_is_the_tables_or_says_what_it_is_a_share_of() -> None:
+    result = th.survey(np.random.default_rng(0).standard_normal((500, 16)))
+    table = {row.metric: number_text(row.value) for row in result}
+    for finding in result.findings:
+        text = judged_number(finding)
+        assert text == table.get(finding.metric) or text.endswith(" of the largest possible"), finding.topic

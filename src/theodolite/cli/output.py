@@ -129,22 +129,27 @@ class Output:
 
     def show(self, result: Result) -> None:
         """Print a result, unless JSON was asked for, which comes in one document at the end."""
-        if not self.as_json:
+        if self.as_json:
+            return
+        try:
             show(result)
+        except SystemExit:  # what Rich raises where nobody reads on, as in `| head`; files that were asked for are still written
+            if self.rows is None and self.report is None:
+                raise
 
     def finish(self, result: Result) -> None:
-        """Print the JSON document, and write the files."""
-        if self.as_json:
-            print_json(result.to_dict())
+        """Write the files, and print the JSON document or where the files are."""
+        written = []
         if self.rows is not None:
             result.save(self.rows)
-            self._say(f"{len(result)} rows written to {self.rows}")
+            written.append(f"{len(result)} rows written to {self.rows}")
         if self.report is not None:
             result.report(self.report, text=self.text)
-            self._say(f"report written to {self.report}")
-
-    def _say(self, sentence: str) -> None:
-        if not self.as_json:
+            written.append(f"report written to {self.report}")
+        if self.as_json:
+            print_json(result.to_dict())
+            return
+        for sentence in written:
             say(f"\n{sentence}")
 
 

@@ -15,7 +15,16 @@ from theodolite.core.states import DIFFERENCE
 from theodolite.metrics.registry import label_of
 from theodolite.reports.displays import Display, frame_of, grouped, titles_of
 from theodolite.reports.theme import AXIS, GREY, NAME, panel_grid
-from theodolite.reports.wording import SEVERITY_LOOKS, clean, finding_numbers, outcome_look, plain, plain_lines, with_labels
+from theodolite.reports.wording import (
+    SEVERITY_LOOKS,
+    clean,
+    finding_numbers,
+    judged_number,
+    outcome_look,
+    plain,
+    plain_lines,
+    with_labels,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +94,7 @@ class RangesDisplay(Display):
         for verdict, group in grouped(ordered, lambda finding: finding.verdict).items():
             sign, look = SEVERITY_LOOKS[verdict]
             places = [_severity(finding) for finding in group]
-            texts = [number_text(finding.value) for finding in group]
+            texts = [judged_number(finding) for finding in group]
             hover = [plain(f"{finding.topic}: {finding_numbers(finding)}") for finding in group]
             marker = {"color": LOOKS[look], "size": 11, "symbol": {"good": "circle", "watch": "diamond", "bad": "x"}[verdict]}
             look_of = {"mode": "markers+text", "textposition": "middle right", "cliponaxis": False, "marker": marker}

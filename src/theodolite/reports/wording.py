@@ -229,9 +229,23 @@ def finding_numbers(finding: Finding) -> str:
     # A value just outside its range that rounds to the bound is shown with all its digits.
     if finding.severity and value in finding.healthy.split():
         value = f"{finding.value:.10g}"
-    # Some rules judge a share of their metric: its number must not be called by the name that a table has for another one.
-    judged = next((rule.judged for rule in RULES if rule.topic == finding.topic and rule.metric == finding.metric), "")
-    return f"{label_of(judged or finding.metric)} {value}, healthy {finding.healthy}"
+    return f"{label_of(_judged_share(finding) or finding.metric)} {value}, healthy {finding.healthy}"
+
+
+def judged_number(finding: Finding) -> str:
+    """The judged number alone, with a word if it is not the number that a table has for the metric.
+
+    Parameters
+    ----------
+    finding
+        A finding of a survey.
+    """
+    return f"{number_text(finding.value)}{' of the largest possible' if _judged_share(finding) else ''}"
+
+
+def _judged_share(finding: Finding) -> str:
+    """The name of the share that is judged in place of a metric, whose own name a table has for another number; mostly none."""
+    return next((rule.judged for rule in RULES if rule.topic == finding.topic and rule.metric == finding.metric), "")
 
 
 def sentence_and_command(action: str) -> tuple[str, str]:
