@@ -74,3 +74,7 @@ def test_what_is_left_is_measured_at_first_and_then_as_finished_steps_took(study
     (later,) = study("il23").plan(study_bert, **options, estimate=True).estimates
     assert (later.count, later.seconds, later.source) == (1, 7200.0, "as finished steps took")
     assert study("il23").plan(study_bert, **{**options, "seeds": [0]}, estimate=True).estimates == ()
+    # Another method is other work, of which the finished one says nothing.
+    both = {**options, "seeds": [0], "settings": {**options["settings"], "methods": ["plain", "isobn"]}}
+    (other,) = study("il23").plan(study_bert, **both, estimate=True).estimates
+    assert (other.count, other.source) == (1, "measured on a few batches") and other.seconds < 7200

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from theodolite.models.estimates import Download
 
 
+# Settings that say what a step works with; two steps that differ in others, such as the classifier of a probe, may take very
+# different times.
+SUBJECT = frozenset({"seed", "layer", "model", "task", "data", "split"})
+
+
 @dataclass(frozen=True)
 class KindEstimate:
     """What the missing steps of one kind take.
@@ -66,18 +71,21 @@ def estimate_steps(steps: Sequence[Step], store: Store, sources: Sources) -> tup
     estimates = []
     for kind in dict.fromkeys(step.action.kind for step in missing):
         group = [step for step in missing if step.action.kind == kind]
-        known = [step for step in finished if step.action.kind == kind]
         times: list[float] = []
+        found: set[str] = set()
         for step in group:
+            known = [each for each in finished if each.action.kind == kind and _work(each) == _work(step)]
             alike = [each for each in known if _subject(each) == _subject(step)] or known
             if alike:
+                found.add("as finished steps took")
                 times.append(statistics.median(seconds[each.key] for each in alike))
             elif kind in _MEASURES:
                 key = (kind, *_subject(step), str(step.settings.get("unit") or step.settings.get("method")))
                 if key not in measured:
                     measured[key] = _MEASURES[kind](step, sources)
+                found.add("measured on a few batches")
                 times.append(measured[key])
-        source = "as finished steps took" if known else "measured on a few batches"
+        source = " or ".join(sorted(found))
         estimates.append(KindEstimate(kind, len(group), sum(times), len(group) - len(times), source))
     return tuple(estimates)
 
@@ -93,6 +101,11 @@ def downloads(sources: Sources) -> list[Download]:
     from theodolite.models.estimates import download_of
 
     return [download_of(place, revision=sources.revisions.get(name)) for name, place in sources.models.items()]
+
+
+def _work(step: Step) -> dict[str, object]:
+    """The settings that decide how much is to be done, whatever it is done with."""
+    return {name: value for name, value in step.settings.items() if name not in SUBJECT}
 
 
 def _subject(step: Step) -> tuple[str, str]:
