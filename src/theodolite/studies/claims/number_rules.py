@@ -96,7 +96,7 @@ def _joined(first: Any, second: Any, way: str) -> Any:
         return first - second
     # Of resampled values some may be negative, which says nothing of the number itself.
     if np.ndim(second) == 0 and (second <= 0 or (way == "log ratio" and first <= 0)):
-        raise Missing("a ratio of positive numbers (one of them is not positive)")
+        raise Missing(f"numbers above 0, which a ratio needs; here are {first:.3g} and {second:.3g}")
     return np.log(first / second) if way == "log ratio" else first / second - 1
 
 
