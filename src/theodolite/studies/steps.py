@@ -120,6 +120,11 @@ class Work:
             if self.progress is not None:
                 self.progress(number, len(items))
 
+    def stages(self, _name: str, done: int, total: int) -> None:
+        """Report how much of one of several stages is done, if something shows it."""
+        if self.progress is not None:
+            self.progress(done, total)
+
     def write_picture(self, picture: Picture) -> None:
         """Keep a picture for the report."""
         write_picture(picture, self.folder / PICTURE)

@@ -57,6 +57,7 @@ def _probe_labels(work: Work) -> list[Row]:
             train_test=True,
             seed=settings["seed"],
             about=fields,
+            progress=work.stages,
         )
     except NoSpread as error:  # [CLS] in the embeddings is one point for all texts
         return [Row(**{**fields, "metric": "clusters", "value": float("nan"), "reason": str(error)})]
