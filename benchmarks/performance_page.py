@@ -1,13 +1,19 @@
-"""The page docs/performance.md from the committed records: tables, what was missed, scaling, and an estimate from both."""
+"""The page docs/performance.md and its pictures from the committed records: tables, misses, scaling, and an estimate."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from curves import Line, Panel, in_proportion, number, picture
 from table import Result, markdown
 
+Results = Mapping[str, Sequence[Result]]
+
+DOCS = Path(__file__).parents[1] / "docs"
+TASKS = Path(__file__).with_name("direct_probe_tasks.json")
 TEMPLATE = Path(__file__).with_name("performance_template.md")
 TITLES = {
     "survey": "Survey against one matrix product",
@@ -29,8 +35,8 @@ MISSES_LISTED = 30
 ROWS, WIDTH, WORKERS = 1_000_000_000, 1_024, 100
 
 
-def page(records: Mapping[str, Any]) -> str:
-    """The whole page.
+def files(records: Mapping[str, Any]) -> dict[Path, str]:
+    """The page and its pictures by their paths.
 
     Parameters
     ----------
@@ -38,6 +44,12 @@ def page(records: Mapping[str, Any]) -> str:
         By table: what it was measured on, and its results.
     """
     results = {table: [Result.from_dict(each) for each in record["results"]] for table, record in records.items()}
+    results["direct"] = [*results.get("direct", []), estimates(json.loads(TASKS.read_text(encoding="utf-8")))]
+    drawings = {DOCS / "images" / f"scaling-{name}.svg": picture(*drawing) for name, drawing in curves(results).items()}
+    return {DOCS / "performance.md": page(records, results), **drawings}
+
+
+def page(records: Mapping[str, Any], results: Results) -> str:
     parts = {
         "missed": missed(results),
         "tables": tables(records, results),
@@ -51,7 +63,7 @@ def page(records: Mapping[str, Any]) -> str:
     return text
 
 
-def missed(results: Mapping[str, Sequence[Result]]) -> str:
+def missed(results: Results) -> str:
     """One line per goal that was not met."""
     every = [result for table in results.values() for result in table]
     lines = [
@@ -64,48 +76,126 @@ def missed(results: Mapping[str, Sequence[Result]]) -> str:
     return f"{head}:\n\n" + "\n".join(lines[:MISSES_LISTED]) if lines else f"{head}."
 
 
-def tables(records: Mapping[str, Any], results: Mapping[str, Sequence[Result]]) -> str:
+def estimates(layers: Sequence[Mapping[str, Any]]) -> Result:
+    """How often DirectProbe's estimate was near the time that the fit of a layer then took."""
+    ratios = [layer["estimate"] / layer["elapsed"] for layer in layers if "estimate" in layer]
+    near = sum(0.5 <= ratio <= 2 for ratio in ratios)
+    return Result(
+        table="direct",
+        case="DirectProbe's estimate of its own time on five tasks: layers within a factor of 2",
+        value=100 * near / len(ratios),
+        sense="at least",
+        goal=100,
+        unit="%",
+        ours=f"{near} of {len(ratios)} layers",
+        note="elapsed time on a machine with other work on it",
+    )
+
+
+def tables(records: Mapping[str, Any], results: Results) -> str:
     """A table of results for each subject, and what each was measured on."""
     sections = []
     for table, title in TITLES.items():
-        if results.get(table):
+        if table in records:
             about = records[table]["machine"]
             where = "; ".join(f"{name}: {about[name]}" for name in about)
             sections.append(f"### {title}\n\n{markdown(results[table])}\n\nMeasured on {where}.")
     return "\n\n".join(sections)
 
 
-def survey_parts(results: Mapping[str, Sequence[Result]]) -> str:
+def survey_parts(results: Results) -> str:
     """What a survey with all metrics took, in products X @ U."""
     whole = [result for result in results.get("survey", ()) if "all metrics" in result.case]
     return " ".join(f"Measured: {result.case} took {result.value:.3g} GEMMs ({result.ours})." for result in whole)
 
 
-def scaling(results: Mapping[str, Sequence[Result]]) -> str:
-    """Curves as tables: what grows with what."""
+def scaling(results: Results) -> str:
+    """What grows with what: pictures, and their numbers as tables."""
     sections = []
+    drawings = {name: f"![{alt}](images/scaling-{name}.svg)" for name, (_, alt) in curves(results).items()}
     rows: list[tuple[str, ...]]
-    shards = [result.measures for result in results.get("shards", ()) if "cpu" in result.measures]
+    shards = shard_costs(results)
     if shards:
         names: tuple[str, ...] = ("cpu", "per_million", "anonymous", "file")
         costs = [{**m, "per_million": m["cpu"] / m["n"] * 1e6} for m in shards]
         rows = [(f"{m['n']:,.0f} × {m['d']:.0f}", *(f"{m[name]:,.1f}" for name in names)) for m in costs]
         head = ("rows", "CPU s", "CPU s per million rows", "memory of the process, MB", "mapped pages, MB")
-        sections.append(f"**Survey of memory-mapped shards, all metrics.**\n\n{grid(head, rows)}")
-    texts = [result.measures for result in results.get("extraction", ()) if "texts" in result.measures]
+        sections.append(f"### Survey of memory-mapped shards, all metrics\n\n{drawings['survey']}\n\n{grid(head, rows)}")
+    texts = text_costs(results)
     if texts:
-        first: tuple[str, ...] = (f"{texts[0]['few']:,.0f}", f"{texts[0]['few_cpu']:,.1f}", f"{texts[0]['few_megabytes']:,.0f}")
-        rows = [first, *((f"{m['texts']:,.0f}", f"{m['cpu']:,.1f}", f"{m['megabytes']:,.0f}") for m in texts)]
-        sections.append(f"**Extraction and survey of all layers, nothing stored.**\n\n{grid(('texts', 'CPU s', 'MB'), rows)}")
+        rows = [tuple(f"{m[name]:,.{digits}f}" for name, digits in (("texts", 0), ("cpu", 1), ("megabytes", 0))) for m in texts]
+        table = grid(("texts", "CPU s", "MB"), rows)
+        sections.append(f"### Extraction and survey of all layers, nothing stored\n\n{drawings['extraction']}\n\n{table}")
     direct = [result.measures for result in results.get("direct-scaling", ())]
     if direct:
         names = ("n", "d", "labels", "seconds", "gigabytes")
         rows = [tuple(f"{m[name]:,.0f}" if m[name] >= 100 else f"{m[name]:.3g}" for name in names) for m in direct]
-        sections.append(f"**DirectProbe of separable clouds.**\n\n{grid(('rows', 'd', 'labels', 's', 'GB'), rows)}")
+        table = grid(("rows", "dimensions", "labels", "s", "GB"), rows)
+        about = "Each panel changes one size; the others are 5,000 rows, 768 dimensions and 17 labels."
+        sections.append(f"### DirectProbe of separable clouds\n\n{about}\n\n{drawings['direct-probe']}\n\n{table}")
     workers = results.get("workers", ())
     if workers:
-        sections.append(f"**One worker against two.**\n\n{markdown(workers)}")
+        sections.append(f"### One worker against two\n\n{drawings['workers']}\n\n{markdown(workers)}")
     return "\n\n".join(sections) or "Not measured yet."
+
+
+def curves(results: Results) -> dict[str, tuple[list[Panel], str]]:
+    """The pictures of scaling by name: their panels, and what they show in words."""
+    found: dict[str, tuple[list[Panel], str]] = {}
+    if shards := shard_costs(results):
+        cpu, process, mapped = ([(m["n"], m[name]) for m in shards] for name in ("cpu", "anonymous", "file"))
+        read = [(m["n"], 4e-6 * m["n"] * m["d"]) for m in shards]
+        panels = [
+            Panel("rows", "processor time, s", [Line("measured", cpu), in_proportion("in proportion to the rows", cpu)]),
+            Panel(
+                "rows",
+                "memory, MB",
+                [
+                    Line("mapped pages, which the system can drop", mapped),
+                    Line("memory of the process", process),
+                    Line("size of the input", read, reference=True),
+                ],
+            ),
+        ]
+        found["survey"] = panels, f"A survey takes {told(cpu, 'rows', 's')}; its memory is {told(process, 'rows', 'MB')}."
+    if texts := text_costs(results):
+        cpu, memory = ([(m["texts"], m[name]) for m in texts] for name in ("cpu", "megabytes"))
+        panels = [
+            Panel("texts", "processor time, s", [Line("measured", cpu), in_proportion("in proportion to the texts", cpu)]),
+            Panel("texts", "memory above the encoder, MB", [Line("measured", memory), in_proportion("in proportion", memory)]),
+        ]
+        found["extraction"] = panels, f"Extraction takes {told(cpu, 'texts', 's')}, and {told(memory, 'texts', 'MB')}."
+    if direct := results.get("direct-scaling"):
+        panels, words = [], []
+        for axis, size in (("rows", "n"), ("dimensions", "d"), ("labels", "labels")):
+            points = [(r.measures[size], r.measures["seconds"]) for r in direct if f"against {axis}" in r.case]
+            panels.append(Panel(axis, "time, s", [Line("measured", points), in_proportion("in proportion", points)]))
+            words.append(told(points, axis, "s"))
+        found["direct-probe"] = panels, f"DirectProbe takes {'; '.join(words)}."
+    if workers := results.get("workers"):
+        times = [(count, workers[-1].measures[name]) for count, name in ((1, "one"), (2, "two"))]
+        halved = [(count, times[0][1] / count) for count, _ in times]
+        lines = [Line("measured", times), Line("divided by the workers", halved, reference=True)]
+        panels = [Panel("worker processes", "elapsed time, s", lines)]
+        found["workers"] = panels, f"A survey takes {times[0][1]:.0f} s with one worker and {times[1][1]:.0f} s with two."
+    return found
+
+
+def told(points: Sequence[tuple[float, float]], size: str, unit: str) -> str:
+    """A line as words, for readers who do not see it."""
+    return ", ".join(f"{number(y)} {unit} with {number(x)} {size}" for x, y in points)
+
+
+def shard_costs(results: Results) -> list[dict[str, float]]:
+    return [result.measures for result in results.get("shards", ()) if "cpu" in result.measures]
+
+
+def text_costs(results: Results) -> list[dict[str, float]]:
+    """What every corpus of the extraction cost; the first is the one that each of the others was compared with."""
+    costs = [result.measures for result in results.get("extraction", ()) if "texts" in result.measures]
+    if not costs:
+        return []
+    return [{"texts": costs[0]["few"], "cpu": costs[0]["few_cpu"], "megabytes": costs[0]["few_megabytes"]}, *costs]
 
 
 def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -113,10 +203,9 @@ def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def billion(records: Mapping[str, Any], results: Mapping[str, Sequence[Result]]) -> dict[str, str]:
+def billion(records: Mapping[str, Any], results: Results) -> dict[str, str]:
     """What a survey of a billion vectors costs on a hundred workers, from the largest survey of shards that was measured."""
-    measured = [result.measures for result in results["shards"] if "cpu" in result.measures]
-    largest = max(measured, key=lambda measures: measures["n"])
+    largest = max(shard_costs(results), key=lambda measures: measures["n"])
     per_row = largest["cpu"] / largest["n"]
     wider = (WIDTH / largest["d"]) ** 2  # products, and the matrices in memory, grow with d^2
     seconds = per_row * wider * ROWS / WORKERS

@@ -1,7 +1,8 @@
 """Run the benchmarks: `python benchmarks/run.py [table ...] [--quick]` measures, keeps the records and writes the page.
 
 Every record is kept in `results.json` as soon as it is measured, so a run that was interrupted continues where it stopped. A run
-that ends puts its tables into `records.json`, which is committed, and writes `docs/performance.md` from all records there.
+that ends puts its tables into `records.json`, which is committed, and writes `docs/performance.md` and its pictures from all
+records there.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from performance_page import page
 from scale import QUICK, Scale
 from table import Result, machine, markdown
 from timing import CLOCK
@@ -44,7 +44,6 @@ TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
 HERE = Path(__file__).parent
 KEPT = HERE / "results.json"
 RECORDS = HERE / "records.json"
-PAGE = HERE.parent / "docs" / "performance.md"
 
 
 def arguments() -> argparse.Namespace:
@@ -57,7 +56,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--busy", action="store_true", help="compare processor time on one thread, for a machine with other work on it"
     )
-    parser.add_argument("--page", action="store_true", help="measure nothing: write docs/performance.md from records.json")
+    parser.add_argument(
+        "--page", action="store_true", help="measure nothing: write docs/performance.md and its pictures from records.json"
+    )
     parser.add_argument("--folder", type=Path, help="where the clouds are made and kept; by default they are removed again")
     asked = parser.parse_args()
     unknown = [name for name in asked.tables if name not in TABLES]
@@ -98,20 +99,29 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def records_with(tables: list[str], results: list[Result]) -> dict[str, Any]:
-    """The committed records with these tables in place of their earlier ones."""
+    """The committed records with the tables that were measured in place of their earlier ones."""
     records: dict[str, Any] = json.loads(RECORDS.read_text(encoding="utf-8")) if RECORDS.exists() else {}
     about = {**machine(), "date": time.strftime("%Y-%m-%d")}
     if CLOCK in os.environ:
         about["clock"] = "processor time on one thread, with other work on the machine"
     for table in tables:
-        records[table] = {"machine": about, "results": [each.to_dict() for each in results if each.table == table]}
+        if found := [each.to_dict() for each in results if each.table == table]:
+            records[table] = {"machine": about, "results": found}
     return records
+
+
+def write_page(records: dict[str, Any]) -> None:
+    """The page and its pictures."""
+    from performance_page import files  # not before the threads of NumPy are set
+
+    for path, text in files(records).items():
+        replace_text(path, text)
 
 
 def main() -> None:
     asked = arguments()
     if asked.page:
-        replace_text(PAGE, page(json.loads(RECORDS.read_text(encoding="utf-8"))))
+        write_page(json.loads(RECORDS.read_text(encoding="utf-8")))
         return
     tables = asked.tables or list(TABLES)
     if asked.busy:  # before NumPy is imported, and for the processes that are started
@@ -128,7 +138,7 @@ def main() -> None:
         return
     records = records_with(tables, results)
     replace_text(RECORDS, json.dumps(records, indent=1, ensure_ascii=False) + "\n")
-    replace_text(PAGE, page(records))
+    write_page(records)
     KEPT.unlink(missing_ok=True)
 
 

@@ -1,6 +1,6 @@
 """What keeps the benchmarks' ratios, counted as work rather than as seconds: passes, products and sums that must not come back.
 
-Also that the page of results is what its records give.
+Also that the page of results and its pictures are what its records give.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -71,10 +72,27 @@ def test_freed_memory_is_returned_while_texts_are_encoded(monkeypatch: pytest.Mo
     assert trimmed == [0, 0, 0]
 
 
-def test_the_page_is_what_the_records_give(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_and_its_pictures_are_what_the_records_give(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    from performance_page import page
+    from performance_page import DOCS, files
 
     records = json.loads((BENCHMARKS / "records.json").read_text(encoding="utf-8"))
-    written = (BENCHMARKS.parent / "docs" / "performance.md").read_text(encoding="utf-8")
-    assert page(records) == written, "write it again: python benchmarks/run.py --page"
+    written = {path: path.read_text(encoding="utf-8") for path in (DOCS / "images").glob("scaling-*.svg")}
+    written[DOCS / "performance.md"] = (DOCS / "performance.md").read_text(encoding="utf-8")
+    assert files(records) == written, "write them again: python benchmarks/run.py --page"
+
+
+def test_equal_ratios_are_equal_distances_in_a_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    from curves import Line, Panel, in_proportion, picture
+
+    measured = [(10.0, 3.0), (100.0, 30.0), (1000.0, 300.0)]
+    lines = [Line("a & b", measured), in_proportion("expected", measured)]
+    drawing = ElementTree.fromstring(picture([Panel("rows", "time, s", lines)], "rows < time"))
+    shapes = [shape.get("d", "") for shape in drawing.findall(".//{*}path") if shape.get("fill") == "none"]
+    curve, reference = ([tuple(map(float, point.split())) for point in shape[1:].split("L")] for shape in shapes)
+    assert curve == reference
+    steps = np.diff(curve, axis=0)
+    assert steps[0] == pytest.approx(steps[1], abs=0.2)
+    assert steps[0][0] > 0 > steps[0][1]
+    assert "a & b" in [text.text for text in drawing.findall(".//{*}text")]
