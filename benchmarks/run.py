@@ -81,7 +81,8 @@ def measured(tables: list[str], scale: Scale, folder: Path, kept: dict[str, Any]
     for table in tables:
         module, sizes = TABLES[table]
         for part in scale.parts(sizes):
-            key = json.dumps([table, {name: value for name, value in vars(part).items() if name in (*sizes, "d", "repeats")}])
+            chosen = {name: value for name, value in vars(part).items() if name in (*sizes, "d", "repeats")}
+            key = json.dumps([table, os.environ.get(CLOCK), chosen])
             if key not in kept:
                 results = []
                 for result in import_module(module).measure(part, folder):
