@@ -15,7 +15,7 @@ class Scale:
     eig: tuple[int, ...] = (100_000,)
     memory: tuple[int, ...] = (20_000, 1_000_000)
     repair: tuple[int, ...] = (43_605,)
-    kmeans: tuple[int, ...] = (1_000_000,)
+    kmeans: tuple[int, ...] = (100_000, 1_000_000)
     all_metrics: tuple[int, ...] = (200_000,)
     shards: tuple[int, ...] = (100_000, 1_000_000, 10_000_000)
     texts: tuple[int, ...] = (2_000, 8_000)
