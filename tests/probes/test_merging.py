@@ -43,6 +43,13 @@ def test_clusters_are_those_of_plain_greedy_merging(n: int, d: int, labels: int,
     assert probe.is_linear_ == (probe.n_clusters_ == labels) and probe.n_overlaps_ == 0
 
 
+def test_labels_with_the_same_mean_merge_in_high_dimensions_too() -> None:
+    X = np.zeros((4, 70))
+    X[:, :2] = [[0, 0], [1, 1], [0, 1], [1, 0]]
+    y = np.array([0, 0, 1, 1])
+    assert as_partition(DirectProbe().fit(X, y).clusters_) == set(greedy_partition(X, y))
+
+
 @pytest.mark.parametrize(("n", "d", "labels"), [(150, 65, 2), (190, 80, 2), (200, 66, 3)])
 def test_clusters_in_many_dimensions(n: int, d: int, labels: int) -> None:
     """More points than planes can separate, in dimensions in which the merging uses shared planes."""

@@ -218,6 +218,8 @@ class _Planes:
 
     def separate_label(self, low: Floats, high: Floats, label: int) -> bool:
         """Whether a plane separates an extent from all points of a label."""
+        if not len(self.normals):  # the means of the labels are equal, and so is every start of a solve
+            return False
         side = self.labels.index(label)
         apart = np.maximum(low - self.label_high[side], self.label_low[side] - high)
         widest = int(apart.argmax())
@@ -231,8 +233,10 @@ class _Planes:
         """Which clusters a plane separates from an extent."""
         return _extents_apart(low, high, self.low, self.high, self.place[clusters], self.touching)
 
-    def nearest(self, low: Floats, high: Floats, clusters: Ints) -> Floats:
-        """The normal that comes closest to separating an extent from some clusters, towards the extent."""
+    def nearest(self, low: Floats, high: Floats, clusters: Ints) -> Floats | None:
+        """The normal that comes closest to separating an extent from some clusters, towards the extent; None without any."""
+        if not len(self.normals):
+            return None
         lows, highs = (table[self.place[clusters], : len(low)] for table in (self.low, self.high))
         above, below = low - highs.max(axis=0), lows.min(axis=0) - high
         best = int(np.maximum(above, below).argmax())

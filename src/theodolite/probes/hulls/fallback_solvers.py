@@ -264,7 +264,7 @@ def mend_plane(A: Floats, B: Floats, *, touching: float, start: Floats) -> Float
     held = margin < goal
     for _ in range(_MENDING_ROUNDS):
         places = np.flatnonzero(held)
-        if len(places) > A.shape[1]:
+        if not 0 < len(places) <= A.shape[1]:  # none if `start` itself separates the sets, or nearly touches them
             return None
         points = np.concatenate([A[places[places < len(A)]], -B[places[places >= len(A)] - len(A)]])
         gram = points @ points.T + square * np.outer(side[places], side[places])
