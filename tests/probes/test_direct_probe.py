@@ -1,11 +1,8 @@
-"""DirectProbe: distances with proof, labels by the nearest hull, threads, progress, words, wrong input, and estimated cost."""
+"""DirectProbe: distances with proof, labels by the nearest hull, threads, progress, words, and wrong input."""
 
 from __future__ import annotations
 
 import itertools
-import math
-import time
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from theodolite.core import engines
-from theodolite.probes.direct_probe import FIRST_TRIAL, DirectProbe, NoSpread, estimate_cost
+from theodolite.probes.direct_probe import DirectProbe
 from theodolite.probes.hulls.gap import hull_gap
 
 
@@ -278,94 +275,3 @@ def test_wrong_input_is_an_error_that_names_it(call: Any, message: str) -> None:
     with pytest.raises((ValueError, NotFittedError)) as caught:
         call()
     assert message in str(caught.value)
-
-
-def blobs(n: int, d: int, labels: int, *, gap: float = 20.0) -> tuple[np.ndarray, np.ndarray]:
-    """Linearly separable labels, in turns over the rows."""
-    rng = np.random.default_rng(0)
-    y = np.arange(n) % labels
-    return rng.standard_normal((n, d)) + gap * np.eye(labels, d)[y], y
-
-
-def cross(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """XOR: the label is whether both signs agree."""
-    rng = np.random.default_rng(1)
-    X = rng.uniform(0.2, 1, (n, 2)) * rng.choice([-1, 1], (n, 2))
-    return X, (X[:, 0] * X[:, 1] > 0).astype(int)
-
-
-@pytest.mark.parametrize("n", [2, 3, 20, FIRST_TRIAL - 1, FIRST_TRIAL, FIRST_TRIAL + 1, 2 * FIRST_TRIAL + 50])
-def test_the_cost_is_positive_with_fewer_rows_than_its_trials_and_with_more(n: int) -> None:
-    cost = estimate_cost(*blobs(n, 8, 2))
-    assert 0 < cost.seconds < np.inf and 0 < cost.megabytes < np.inf
-    assert cost.is_linear
-
-
-def test_labels_that_cross_are_not_linear_and_take_long() -> None:
-    crossed, apart = estimate_cost(*cross(40)), estimate_cost(*blobs(40, 2, 2))
-    assert not crossed.is_linear and apart.is_linear
-    assert crossed.megabytes > apart.megabytes
-
-
-@pytest.mark.parametrize(
-    ("trials", "power"),
-    [((0.9, 1.1), 1.5), ((0.5, 0.5 * 2**2.5), 2.5), ((0.1, 10), 3.0), ((0.1, 0.4, 1.6), 2.0), ((2.0,), 1.5)],
-    ids=["flat", "measured", "steep", "three", "one"],
-)
-def test_labels_that_cross_grow_by_what_the_trials_show(
-    trials: tuple[float, ...], power: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    X, y = cross(8 * FIRST_TRIAL)
-    clock(monkeypatch, trials)
-    rest = 8 / 2 ** (len(trials) - 1)
-    assert estimate_cost(X, y).seconds == pytest.approx(trials[-1] * rest**power)
-
-
-def test_separable_labels_grow_at_least_with_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y = blobs(3 * FIRST_TRIAL, 4, 2)
-    clock(monkeypatch, (1.2,))
-    assert estimate_cost(X, y).seconds == pytest.approx(3.6)
-
-
-def test_a_trial_of_all_rows_is_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock(monkeypatch, (0.1, 0.3))
-    assert estimate_cost(*cross(2 * FIRST_TRIAL)).seconds == pytest.approx(0.3)
-
-
-def clock(monkeypatch: pytest.MonkeyPatch, trials: tuple[float, ...]) -> None:
-    """A clock on which the trial runs take the given seconds."""
-    ticks = iter([tick for seconds in trials for tick in (0.0, seconds)])
-    monkeypatch.setattr("theodolite.probes.direct_probe.time", SimpleNamespace(perf_counter=lambda: next(ticks), time=time.time))
-    monkeypatch.setattr("theodolite.probes.direct_probe.LONGEST_TRIAL", math.inf)
-
-
-def test_estimated_memory_goes_with_the_size_of_the_cloud() -> None:
-    narrow, wide = estimate_cost(*blobs(100, 8, 2)), estimate_cost(*blobs(100, 24, 2))
-    assert wide.megabytes == pytest.approx(3 * narrow.megabytes)
-    assert narrow.megabytes >= 100 * 8 * 8 / 2**20
-
-
-def test_every_label_is_in_the_trials() -> None:
-    X, y = blobs(10 * FIRST_TRIAL, 2, 2)
-    y[7], X[7] = 2, X[y == 0].mean(axis=0)  # a label of one row, inside another
-    assert not estimate_cost(X, y).is_linear
-
-
-def test_the_trials_depend_on_the_seed_alone_and_leave_the_vectors_alone() -> None:
-    X, y = cross(400)
-    assert estimate_cost(X, y, seed=3).is_linear == estimate_cost(X, y, seed=3).is_linear
-    before = X.copy()
-    estimate_cost(X, y)
-    np.testing.assert_array_equal(X, before)
-
-
-def test_no_spread_passes_through_an_estimate() -> None:
-    with pytest.raises(NoSpread, match="all 30 rows are the same point"):
-        estimate_cost(np.ones((30, 4)), np.arange(30) % 2)
-
-
-def test_wrong_input_of_an_estimate_is_named() -> None:
-    with pytest.raises(ValueError, match="3 labels for 4 rows"):
-        estimate_cost(np.eye(4), [0, 1, 0])
-    with pytest.raises(ValueError, match="at least two classes"):
-        estimate_cost(np.eye(4), [1, 1, 1, 1])

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from theodolite.probes.classifiers.estimators import ClassifierProbe, LinearProbe, ProbeScore
     from theodolite.probes.classifiers.memorisation import ControlTask, description_length, selectivity
-    from theodolite.probes.direct_probe import DirectProbe, NoSpread, estimate_cost
+    from theodolite.probes.cost import estimate_cost
+    from theodolite.probes.direct_probe import DirectProbe, NoSpread
     from theodolite.probes.hulls.gap import HullGap, hull_gap
     from theodolite.probes.layer_probe import LayerProbe, probe_layer
     from theodolite.probes.movement import centroid_movement, centroid_paths, movement_directions
@@ -26,7 +27,8 @@ __all__ = [
 _NAMES = {
     "classifiers.estimators": ("ClassifierProbe", "LinearProbe", "ProbeScore"),
     "classifiers.memorisation": ("ControlTask", "description_length", "selectivity"),
-    "direct_probe": ("DirectProbe", "NoSpread", "estimate_cost"),
+    "cost": ("estimate_cost",),
+    "direct_probe": ("DirectProbe", "NoSpread"),
     "hulls.gap": ("HullGap", "hull_gap"),
     "layer_probe": ("LayerProbe", "probe_layer"),
     "movement": ("centroid_movement", "centroid_paths", "movement_directions"),

@@ -1,4 +1,4 @@
-"""DirectProbe (Zhou & Srikumar 2021, 2022): the labels of a space as clusters with disjoint convex hulls, and what it costs."""
+"""DirectProbe (Zhou & Srikumar 2021, 2022): the labels of a space as clusters with disjoint convex hulls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from theodolite.core.sampling import sample_by_label
 from theodolite.core.vectors import array
 from theodolite.probes.labels import label_codes
 
@@ -21,10 +20,6 @@ if TYPE_CHECKING:
     from theodolite.probes.merging import Stage
 
 LabelDistance: TypeAlias = Literal["mean", "minimum"]
-
-# An estimate of the cost is made from trial runs: the first has so many rows, and each has twice those of the one before, until
-# one takes longer than the first number of seconds. It is stopped after the second.
-FIRST_TRIAL, LONG_TRIAL, LONGEST_TRIAL = 300, 1.0, 5.0
 
 _PAIR = np.dtype([("i", np.int64), ("j", np.int64), ("lower", np.float64), ("upper", np.float64)])
 _BLOCK = 1024  # rows of a block of pairwise distances, the most that is in memory at a time
@@ -127,8 +122,7 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             All rows are the same point.
         """
         # Not at the top of the file: numba takes a second to load, and not all who import this module fit a probe.
-        from theodolite.probes.hulls.gap import TOUCHING, largest_norm
-        from theodolite.probes.merging import find_clusters
+        from theodolite.probes.merging import find_clusters, is_merged_pairwise, label_bounds
 
         if self.label_distance not in ("mean", "minimum"):
             raise ValueError(f"label_distance={self.label_distance!r} must be 'mean' or 'minimum'")
@@ -141,23 +135,27 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         vectors = np.asarray(array(X), dtype=np.float64)
         codes, self.classes_ = label_codes(vectors, y)
         self.n_features_in_ = vectors.shape[1]
-        self._origin = vectors.mean(axis=0)  # products near the origin keep their digits
-        rows = vectors - self._origin
-        reach = largest_norm(rows)
-        if reach <= TOUCHING * float(np.linalg.norm(self._origin)) or reach == 0:
-            raise NoSpread(f"all {len(rows):,} rows are the same point within rounding; labels cannot be told apart there")
-        self._touching = TOUCHING * reach
+        rows, self._origin, self._touching = centred(vectors)
         if clusters is None:
             order = np.argsort(codes, kind="stable")  # the rows of a label are next to each other: its hull is one slice
             numbers = np.empty(len(codes), dtype=np.int64)
-            found = find_clusters(rows[order], codes[order], self._touching, self.tolerance, self.n_jobs, self.progress, deadline)
-            numbers[order], label_bounds, self.fewest_clusters_, unfinished = found
+            grouped, labels = rows[order], codes[order]
+            bounds = label_bounds(grouped, labels, self._touching, self.tolerance, self.n_jobs, self.progress)
+            numbers[order], self.fewest_clusters_, unfinished = find_clusters(
+                grouped,
+                labels,
+                bounds[:, :, 0] <= 0,
+                self._touching,
+                self.progress,
+                deadline,
+                is_pairwise=is_merged_pairwise(rows.shape[1]),
+            )
         else:
-            numbers, label_bounds = _require_clusters(clusters, codes, self.classes_), None
+            numbers, bounds = _require_clusters(clusters, codes, self.classes_), None
             self.fewest_clusters_, unfinished = len(np.unique(numbers)), np.empty(0, dtype=np.int64)
         self.unfinished_ = self.classes_[unfinished]
         self._store_clusters(rows, codes, numbers)
-        self._measure_distances(label_bounds, unfinished, deadline)
+        self._measure_distances(bounds, unfinished, deadline)
         return self
 
     def _store_clusters(self, rows: Floats, codes: Ints, numbers: Ints) -> None:
@@ -329,57 +327,27 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return "linearly separable" if self.is_linear_ and not self.n_overlaps_ else "not linearly separable"
 
 
-@dataclass(frozen=True)
-class Cost:
-    """About what a run takes.
+def centred(vectors: Floats) -> tuple[Floats, Floats, float]:
+    """The rows around their mean, where products keep their digits; the mean; and the distance that counts as touching.
 
     Parameters
     ----------
-    seconds, megabytes
-        Time and memory of the run.
-    is_linear
-        Whether the labels of the trial rows were linearly separable; if not, more rows take disproportionately longer.
+    vectors
+        (n, d) float64 rows.
+
+    Raises
+    ------
+    NoSpread
+        All rows are the same point.
     """
+    from theodolite.probes.hulls.gap import TOUCHING, largest_norm
 
-    seconds: float
-    megabytes: float
-    is_linear: bool
-
-
-def estimate_cost(X: ArrayLike, y: ArrayLike, *, seed: int = 0) -> Cost:
-    """About what `DirectProbe().fit(X, y)` will take, from runs on growing stratified samples, extrapolated by a power of n.
-
-    Separable labels take time in proportion to n; labels that must be split, up to the cube. More rows can turn the first into
-    the second, so this is a guide and not a promise. It takes some seconds at most.
-
-    Parameters
-    ----------
-    X, y
-        (n, d) vectors and the label of each.
-    seed
-        Of the samples.
-    """
-    rows = array(X)
-    codes, classes = label_codes(rows, y)
-    n, d = rows.shape
-    DirectProbe().fit(np.eye(4, d), [0, 0, 1, 1])  # what is loaded or compiled on first use must not be timed
-    size, seconds, power, is_stopped = max(FIRST_TRIAL, 2 * len(classes)), 0.0, 0.0, False
-    while True:
-        sample = sample_by_label(codes, size, seed=seed) if size < n else slice(None)
-        probe, before = DirectProbe(budget=LONGEST_TRIAL), seconds
-        start = time.perf_counter()
-        probe.fit(rows[sample], codes[sample])
-        seconds = time.perf_counter() - start
-        if before:
-            power = float(np.log2(seconds / before))
-        is_stopped = len(probe.unmeasured_) > 0
-        if size >= n or seconds > LONG_TRIAL or is_stopped:
-            break
-        size *= 2
-    # A run that was stopped says only that it takes longer. For labels that are split, 1.5 at least is a guess: powers from 0.9
-    # (equal points under many labels) upwards were seen, and a small sample shows too few of the overlaps to come.
-    power = 3.0 if is_stopped else float(np.clip(power, 1.0 if probe.is_linear_ else 1.5, 3.0))
-    return Cost(seconds * max(n / size, 1.0) ** power, 8 * n * d * (3 if probe.is_linear_ else 5) / 2**20, probe.is_linear_)
+    origin = vectors.mean(axis=0)
+    rows = vectors - origin
+    reach = largest_norm(rows)
+    if reach <= TOUCHING * float(np.linalg.norm(origin)) or reach == 0:
+        raise NoSpread(f"all {len(rows):,} rows are the same point within rounding; labels cannot be told apart there")
+    return rows, origin, TOUCHING * reach
 
 
 def _require_clusters(clusters: ArrayLike, codes: Ints, classes: NDArray[Any]) -> Ints:

@@ -32,7 +32,7 @@ from theodolite.probes.forest import (
     refuse,
     with_room,
 )
-from theodolite.probes.hulls.active_set import Floats, Ints, needs_compiling
+from theodolite.probes.hulls.active_set import Flags, Floats, Ints, needs_compiling
 from theodolite.probes.hulls.gap import pair_bounds, solve_gap
 from theodolite.probes.hulls.working_set import grow_working_set_compiled, is_compiled
 from theodolite.probes.shared_planes import PlaneMerger
@@ -56,8 +56,6 @@ class Clusters(NamedTuple):
     ----------
     numbers
         The cluster of each row.
-    bounds
-        (labels, labels, 2) bounds of the distance of each pair of whole labels; a lower bound of 0 means that they overlap.
     fewest
         At least how many clusters there are; fewer than in `numbers` if the time was over before the merging.
     unfinished
@@ -65,24 +63,12 @@ class Clusters(NamedTuple):
     """
 
     numbers: Ints
-    bounds: Floats
     fewest: int
     unfinished: Ints
 
 
-def find_clusters(
-    X: Floats,
-    codes: Ints,
-    touching: float,
-    tolerance: float,
-    n_jobs: int | None,
-    progress: Stage | None,
-    deadline: float = np.inf,
-) -> Clusters:
-    """The clusters of labelled rows.
-
-    Overlap only grows, so labels whose whole hulls are disjoint from all others are one cluster each, and only the groups of
-    labels that overlap one another need merging.
+def label_bounds(X: Floats, codes: Ints, touching: float, tolerance: float, n_jobs: int | None, progress: Stage | None) -> Floats:
+    """(labels, labels, 2) bounds of the distance of each pair of whole labels; a lower bound of 0 means that they overlap.
 
     Parameters
     ----------
@@ -96,9 +82,6 @@ def find_clusters(
         Threads, as in `theodolite.core.engines.in_parallel`.
     progress
         Called with (stage, done, total); may raise to cancel.
-    deadline
-        The value of `time.time` at which merging stops, with bounds of the number of clusters; whether labels overlap is
-        decided in any case.
     """
     smallest = int(np.sort(np.bincount(codes))[:2].sum())
     if is_compiled(smallest, X.shape[1]):
@@ -110,20 +93,43 @@ def find_clusters(
     bounds = np.full((labels, labels, 2), np.nan)
     bounds[first, second] = pair_bounds(hulls, np.stack([first, second], axis=1), touching, tolerance, n_jobs, report)
     bounds[second, first] = bounds[first, second]
-    overlaps = bounds[:, :, 0] <= 0
+    return bounds
+
+
+def find_clusters(
+    X: Floats,
+    codes: Ints,
+    overlaps: Flags,
+    touching: float,
+    progress: Stage | None,
+    deadline: float = np.inf,
+    *,
+    is_pairwise: bool,
+) -> Clusters:
+    """The clusters of labelled rows.
+
+    Overlap only grows, so labels whose whole hulls are disjoint from all others are one cluster each, and only the groups of
+    labels that overlap one another need merging.
+
+    Parameters
+    ----------
+    X, codes, touching, progress
+        As in `label_bounds`.
+    overlaps
+        (labels, labels): whether the whole hulls of two labels overlap.
+    deadline
+        The value of `time.time` at which merging stops, with bounds of the number of clusters.
+    is_pairwise
+        Whether merges are tested pair by pair, as `is_merged_pairwise` says.
+    """
+    labels = len(overlaps)
     clusters = codes.astype(np.int64)
     total = int(np.isin(codes, np.flatnonzero(overlaps.any(axis=1))).sum())
     rows_done = fewest = 0
     unfinished: list[int] = []
-    is_pairwise = X.shape[1] <= _MAX_PAIRWISE_DIMENSION
     if total:
         _announce_compiling(merge_unchecked if is_pairwise else merge, progress)
-    # Labels that overlap directly or through others: paths of up to 1, 2, 4, ... steps, until there are no more. For so few
-    # labels this takes a tenth of the time of SciPy's search, which would be a twentieth of a small fit.
-    linked = overlaps | np.eye(labels, dtype=np.bool_)
-    while (wider := linked @ linked).sum() > linked.sum():
-        linked = wider
-    for group in (np.flatnonzero(linked[label]) for label in range(labels) if linked[label].argmax() == label):
+    for group in linked_labels(overlaps):
         if len(group) == 1:
             fewest += 1
             continue
@@ -147,7 +153,34 @@ def find_clusters(
             unfinished += group.tolist()
         fewest += at_least
         rows_done += len(rows)
-    return Clusters(clusters, bounds, fewest, np.array(unfinished, dtype=np.int64))
+    return Clusters(clusters, fewest, np.array(unfinished, dtype=np.int64))
+
+
+def is_merged_pairwise(d: int) -> bool:
+    """Whether merges are tested pair by pair, in compiled code, or against planes that many pairs share.
+
+    Parameters
+    ----------
+    d
+        The dimension.
+    """
+    return d <= _MAX_PAIRWISE_DIMENSION
+
+
+def linked_labels(overlaps: Flags) -> list[Ints]:
+    """The groups of labels that overlap directly or through others; a label that overlaps none is a group of its own.
+
+    Parameters
+    ----------
+    overlaps
+        (labels, labels): whether the whole hulls of two labels overlap.
+    """
+    # Paths of up to 1, 2, 4, ... steps, until there are no more. For so few labels this takes a tenth of the time of SciPy's
+    # search, which would be a twentieth of a small fit.
+    linked = overlaps | np.eye(len(overlaps), dtype=np.bool_)
+    while (wider := linked @ linked).sum() > linked.sum():
+        linked = wider
+    return [np.flatnonzero(row) for label, row in enumerate(linked) if row.argmax() == label]
 
 
 def _announce_compiling(kernel: Callable[..., Any], progress: Stage | None) -> None:
