@@ -223,8 +223,10 @@ def solve_by_newton(
             break
         weights_a, weights_b = best.weights_a, best.weights_b
         is_last = ridge == ridges[-1]
-        # No more points than the nearest ones can have: they are known, and what is missing is digits.
-        if is_last or (ridge <= _FINE_RIDGE and np.count_nonzero(weights_a) + np.count_nonzero(weights_b) <= A.shape[1] + 2):
+        # No more points than the nearest ones can have: they are known, and what is missing is digits. If any plane will do, the
+        # next ridge nearly always finds one, in less time.
+        n_points = np.count_nonzero(weights_a) + np.count_nonzero(weights_b)
+        if is_last or (tolerance < np.inf and ridge <= _FINE_RIDGE and n_points <= A.shape[1] + 2):
             few = _MAX_ENTERING if is_last else _FEW_ENTERING
             best = best.improved_by(
                 solve_by_least_squares(A, B, weights_a, weights_b, touching=touching, tolerance=tolerance, max_entering=few)
