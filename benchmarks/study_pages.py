@@ -32,7 +32,7 @@ LEFT = {
     "rp21": "minilm-mlm, five seeds: about 26 minutes for each fine-tuning, and as long again for its measures, 4 hours in all.",
     "il23": "minilm-mlm: an estimated 15 to 20 hours. tiny-mlm learns nothing of CoLA (Matthews 0 for every method), so the gain "
     "of a share that IL23-b claims has no value there.",
-    "zs22": "DEP, PS-role and PS-fxn on tiny-mlm, an estimated hour; minilm-mlm, an estimated 10 hours.",
+    "zs22": "DEP on tiny-mlm, an estimated half hour; minilm-mlm, an estimated 10 hours.",
     "do-no-harm": "minilm-mlm: about half an hour for its fine-tuning, and as long for the repairs.",
 }
 CAVEAT = (

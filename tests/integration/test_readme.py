@@ -36,7 +36,7 @@ def test_the_commands_work_as_written(tmp_path: Path) -> None:
     environment = {**os.environ, "THEODOLITE_CACHE": str(cache), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for command in commands():
         words = shlex.split(command, comments=True)
-        done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False)
+        done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=1500, check=False)
         assert done.returncode == 0, f"{command}\n{done.stderr}"
         assert done.stdout.strip(), command
         assert "Traceback" not in done.stderr
