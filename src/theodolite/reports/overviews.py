@@ -97,7 +97,8 @@ class RangesDisplay(Display):
             texts = [judged_number(finding) for finding in group]
             hover = [plain(f"{finding.topic}: {finding_numbers(finding)}") for finding in group]
             marker = {"color": LOOKS[look], "size": 11, "symbol": {"good": "circle", "watch": "diamond", "bad": "x"}[verdict]}
-            look_of = {"mode": "markers+text", "textposition": "middle right", "cliponaxis": False, "marker": marker}
+            sides = ["middle left" if place > 0.5 else "middle right" for place in places]  # long texts stay inside
+            look_of = {"mode": "markers+text", "textposition": sides, "cliponaxis": False, "marker": marker}
             figure.add_trace(
                 Scatter(
                     x=places, y=[plain(finding.topic, NAME) for finding in group], text=texts, customdata=hover,
