@@ -29,7 +29,7 @@ ENCODERS = {
 }
 # What of the paper's protocol has not been run yet, and the time on one core that it would take, estimated from what was run.
 LEFT = {
-    "rp21": "minilm-mlm, five seeds: about 26 minutes for each fine-tuning, and as long again for its measures, 4 hours in all.",
+    "rp21": "four more seeds of minilm-mlm, about half an hour of one core each.",
     "il23": "minilm-mlm: an estimated 15 to 20 hours. tiny-mlm learns nothing of CoLA (Matthews 0 for every method), so the gain "
     "of a share that IL23-b claims has no value there.",
     "zs22": "DEP on tiny-mlm, an estimated half hour; minilm-mlm, an estimated 10 hours.",
