@@ -32,7 +32,7 @@ LEFT = {
     "rp21": "four more seeds of minilm-mlm, about half an hour of one core each.",
     "il23": "minilm-mlm: an estimated 15 to 20 hours. tiny-mlm learns nothing of CoLA (Matthews 0 for every method), so the gain "
     "of a share that IL23-b claims has no value there.",
-    "zs22": "DEP on tiny-mlm, an estimated half hour; minilm-mlm, an estimated 10 hours.",
+    "zs22": "minilm-mlm: an estimated 10 hours.",
     "do-no-harm": "minilm-mlm: about half an hour for its fine-tuning, and as long for the repairs.",
 }
 CAVEAT = (
