@@ -33,7 +33,7 @@ LEFT = {
     "il23": "minilm-mlm: an estimated 15 to 20 hours. tiny-mlm learns nothing of CoLA (Matthews 0 for every method), so the gain "
     "of a share that IL23-b claims has no value there.",
     "zs22": "minilm-mlm: an estimated 10 hours.",
-    "do-no-harm": "minilm-mlm: about half an hour for its fine-tuning, and as long for the repairs.",
+    "do-no-harm": "",
 }
 CAVEAT = (
     "The encoders are none of the paper's: nothing here reproduces a printed number, and a claim that needs the paper's models "
