@@ -87,12 +87,13 @@ def _run(name: str, folder: Path, *, single: bool) -> str:
 
 def add(name: str, run: Path) -> Path:
     """Export a run's records; folders of data and models are written as the variables that tests find them by."""
+    places = {variable: os.environ[variable].rstrip("/") for variable in ("THEODOLITE_DATA", "THEODOLITE_MODELS")}
     models = Result.load(run).provenance["models"]
     folder = study(name).export(RECORDS / "-".join([name, *([next(iter(models))] if len(models) == 1 else ["encoders"])]), to=run)
     about = folder / "result.json"
     text = about.read_text(encoding="utf-8").replace(f" --to {run}", "")
-    for variable in ("THEODOLITE_DATA", "THEODOLITE_MODELS"):
-        text = text.replace(os.environ[variable].rstrip("/"), f"${variable}")
+    for variable, place in places.items():
+        text = text.replace(place, f"${variable}")
     about.write_text(text, encoding="utf-8")
     json.loads(text)
     return folder

@@ -50,7 +50,7 @@ class _EnoughError(Exception):
 
 
 def estimate_cost(X: ArrayLike, y: ArrayLike) -> Cost:
-    """About what `DirectProbe().fit(X, y)` will take: a guide and not a promise, in a few seconds at most.
+    """About what `DirectProbe().fit(X, y)` will take: a guide and not a promise, mostly in a few seconds.
 
     Some pairs of labels are solved, small labels and large ones. Which labels overlap is found from the rows on the wrong side of
     the planes of a linear discriminant, and solved where that leaves a doubt. These labels are merged for a moment, and the time

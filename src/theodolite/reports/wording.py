@@ -233,14 +233,14 @@ def finding_numbers(finding: Finding) -> str:
 
 
 def judged_number(finding: Finding) -> str:
-    """The judged number alone; a share of the most that is possible says so, since a table has another number for the metric.
+    """The judged number alone; a share of the possible maximum says so, since a table has another number for the metric.
 
     Parameters
     ----------
     finding
         A finding of a survey.
     """
-    return f"{100 * finding.value:.3g} % of the most" if _judged_share(finding) else number_text(finding.value)
+    return f"{100 * finding.value:.3g} % of the maximum" if _judged_share(finding) else number_text(finding.value)
 
 
 def _judged_share(finding: Finding) -> str:

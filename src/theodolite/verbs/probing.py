@@ -478,7 +478,7 @@ def _estimate(data: _Data, settings: _Settings) -> None:
     for layer in train.layers:
         with suppress(NoSpread):  # such a layer is left out, with a note, when it is its turn
             seconds += min(estimate_cost(train.take(layer), train.y).seconds, settings.budget or math.inf)
-    sentence = f"about {seconds:.0f} s for {len(train.layers)} layer(s) of {len(train.y):,} rows"
+    sentence = f"about {seconds:.0f} s of processor time for {len(train.layers)} layer(s) of {len(train.y):,} rows"
     if seconds >= WORTH_ANNOUNCING:
         print(f"theodolite: probing will take {sentence}", file=sys.stderr)  # noqa: T201  # before the wait, not after
 
