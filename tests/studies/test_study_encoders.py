@@ -6,7 +6,7 @@ import pytest
 
 from theodolite.core.rows import Row
 from theodolite.core.states import FINE_TUNED, ISOBN, ISOLAYER, PRE_TRAINED
-from theodolite.studies.measures.encoders import _belongs, _renamed, read_examples
+from theodolite.studies.shared_steps import _belongs, _renamed, read_examples
 from theodolite.studies.steps import Sources, Work
 
 

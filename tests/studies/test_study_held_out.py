@@ -15,7 +15,7 @@ from scipy.stats import spearmanr
 from theodolite.models.encoder import Encoder
 from theodolite.models.extraction import extract_space
 from theodolite.studies import study
-from theodolite.studies.measures.held_out import AS_IT_IS
+from theodolite.studies.do_no_harm.plan import AS_IT_IS
 from theodolite.tasks import load_task
 
 SMALL = {"bootstrap": 50, "tuning.epochs": 1, "tuning.track": None, "repairs.clustering+zero-mean.clusters": 2,

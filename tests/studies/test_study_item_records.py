@@ -5,7 +5,7 @@ import pytest
 
 from theodolite.core.rows import Row
 from theodolite.metrics import iso_score, log_partition_isotropy, log_partition_isotropy_unit_norm
-from theodolite.studies.measures.item_records import (
+from theodolite.studies.item_records import (
     Draws,
     Recorder,
     group_draws,

@@ -7,7 +7,7 @@ from scipy.stats import spearmanr
 from theodolite.metrics.cloud import Cloud
 from theodolite.repairs import RemoveDirections, ZeroMean
 from theodolite.spaces import Space
-from theodolite.studies.measures.layers import PairDraws, Pooling, _between_share, _explained_share, apply_repair, shape_rows
+from theodolite.studies.rp21.plan import PairDraws, Pooling, _between_share, _explained_share, apply_repair, shape_rows
 
 
 def with_interval(row, draws):

@@ -5,8 +5,9 @@ from collections import Counter
 import pytest
 
 from theodolite.core.states import FINE_TUNED, ISOLAYER, PRE_TRAINED
+from theodolite.studies import study
 from theodolite.studies.planning import Request, StudyModel
-from theodolite.studies.plans import PLANS
+from theodolite.studies.plans import load_plan
 from theodolite.studies.spec import load_spec
 from theodolite.studies.steps import in_order
 from theodolite.tasks import own_task
@@ -15,7 +16,8 @@ MODEL = StudyModel("m", "somewhere", "hash", 2)
 
 
 def plan(name, data, **options):
-    return in_order(PLANS[name](Request(load_spec(name), (MODEL,), data, **options)))
+    spec = load_spec(name)
+    return in_order(load_plan(spec)(Request(spec, (MODEL,), data, **options)))
 
 
 def kinds(steps):
@@ -83,3 +85,43 @@ def test_a_study_of_one_task_does_not_take_two(releases, pairs):
     task = own_task({"train": pairs / "train.csv"}, "similarity", name="scored", score_range=(0, 10))
     with pytest.raises(ValueError, match="one task at a time, not stsb, scored"):
         plan("rp21", releases, tasks=["stsb", task])
+
+
+PLAN = """
+from theodolite.core.rows import Row
+from theodolite.studies.steps import Action, Step
+
+def _count(work):
+    return [Row(metric="letters", value=float(len(work.settings["word"])))]
+
+def steps(request):
+    return [Step(Action("count", _count), {"word": request.settings["word"]}, {}, "count letters")]
+"""
+
+
+@pytest.fixture
+def own_study(tmp_path):
+    (tmp_path / "counting.py").write_text(PLAN)
+    lines = ["name", "title", "source", "citation", "link"]
+    text = "".join(f'{name} = "counting"\n' for name in lines)
+    path = tmp_path / "study.toml"
+    path.write_text(f'{text}plan = "counting.py"\nnotes = []\n[settings]\nword = "theodolite"\n')
+    return path
+
+
+def test_a_plan_outside_the_package_is_code_and_needs_trust(own_study, study_bert, tmp_path):
+    with pytest.raises(ValueError, match=r"counting\.py is code that would run here.*trust_plan"):
+        study(own_study).run(study_bert, to=tmp_path / "run", progress=False)
+    assert not (tmp_path / "run").exists()
+    here = study(own_study).run(study_bert, to=tmp_path / "run", trust_plan=True, progress=False)
+    there = study(own_study).run(study_bert, to=tmp_path / "other", trust_plan=True, workers=2, progress=False)
+    assert here.value("letters") == there.value("letters") == 10
+
+
+def test_a_plan_that_is_not_there_or_has_no_steps_is_named(own_study, study_bert):
+    own_study.with_name("counting.py").write_text("")
+    with pytest.raises(ValueError, match=r"has no function steps\(request\)"):
+        study(own_study).plan(study_bert, trust_plan=True)
+    own_study.with_name("counting.py").unlink()
+    with pytest.raises(ValueError, match=r"there is no file .*counting\.py"):
+        study(own_study).plan(study_bert, trust_plan=True)

@@ -100,6 +100,9 @@ def run_command(
         typer.Option("--dry-run", help="Print which steps are missing, how long they would take, and what would be downloaded."),
     ] = False,
     text: opt.Text = True,
+    trust_plan: Annotated[
+        bool, typer.Option("--trust-plan", help="Run the plan of your own study, which is Python code next to its TOML file.")
+    ] = False,
     as_json: opt.AsJson = False,
     **_reading: Any,
 ) -> None:

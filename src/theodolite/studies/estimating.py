@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from theodolite.core.numbers import duration_text
 from theodolite.core.states import ISOLAYER
-from theodolite.studies.measures.encoders import TUNE, VECTORS, limited_examples, tuning_settings
+from theodolite.studies.shared_steps import TUNE, VECTORS, limited_examples, tuning_settings
 from theodolite.studies.steps import Sources, Step, Store
 
 if TYPE_CHECKING:

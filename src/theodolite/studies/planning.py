@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 from theodolite.core.files import sha256_of
 from theodolite.core.states import ISOLAYER, base_state
 from theodolite.spaces.space import choose_layers
-from theodolite.studies.measures.encoders import TUNE, VECTORS
-from theodolite.studies.measures.held_out import read_collection
+from theodolite.studies.shared_steps import TUNE, VECTORS
 from theodolite.studies.spec import StudySpec
 from theodolite.studies.steps import Sources, Step
 from theodolite.tasks.declarations import TASKS
@@ -265,7 +264,7 @@ class Request:
         declared = self.sources.task(task)
         settings = {
             "model": model.identity,
-            **self._identity(task, declared.train_split, declared.scored_split),
+            **self.identity(task, declared.train_split, declared.scored_split),
             "preset": tuning.pop("preset"),
             "changes": tuning,
             "method": method,
@@ -304,7 +303,7 @@ class Request:
         """
         settings = {
             "model": model.identity,
-            **self._identity(task, split),
+            **self.identity(task, split),
             "split": split,
             "unit": unit or self.sources.task(task).unit,
             "layers": None if layers is None else list(layers),
@@ -321,18 +320,7 @@ class Request:
         own = {*quick, *(name.removeprefix("tuning.") for name in self.changes or ())}
         return {} if paper is None else {name: value for name, value in paper.tuning.items() if name not in own}
 
-    def part_identity(self, name: str, collections: Sequence[str]) -> dict[str, Any]:
-        """What decides a result on the training and test part of a task, or on a collection of judged documents."""
-        if name not in collections:
-            splits = [self.sources.task(name).train_split, self.choose_split(name, "test")]
-            return {**self._identity(name, *splits), "splits": splits, "is_collection": False}
-        collection = read_collection(self.sources.data, name)
-        digest = hashlib.sha256(repr((collection.documents, collection.queries)).encode())
-        for part in (collection.judgements.query, collection.judgements.document, collection.judgements.grade):
-            digest.update(part.tobytes())
-        return {"task": name, "data": [digest.hexdigest()], "splits": [], "is_collection": True}
-
-    def _identity(self, task: str, *splits: str) -> dict[str, Any]:
+    def identity(self, task: str, *splits: str) -> dict[str, Any]:
         """What decides a result of a task: its name, the hashes of its splits, and how the user declared it if it is theirs."""
         for split in splits:
             if (task, split) not in self._hashes:

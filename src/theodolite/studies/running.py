@@ -33,6 +33,7 @@ from theodolite.studies.claims.judging import (
 from theodolite.studies.claims.paper_tables import paper_table_cells
 from theodolite.studies.merging import merge_slices
 from theodolite.studies.planning import Layers, ModelNames, Request, Tasks, identify_models
+from theodolite.studies.plans import load_plan
 from theodolite.studies.runner import Outcome, StepReport, Watcher, run_steps
 from theodolite.studies.spec import Claim, StudySpec, load_spec
 from theodolite.studies.steps import Step, Store, in_order
@@ -179,6 +180,7 @@ class Study:
         encoding: str | None = None,
         dry_run: bool = False,
         text: bool = True,
+        trust_plan: bool = False,
         progress: bool | Watcher | None = None,
     ) -> Result:
         """Run what is missing of the study, judge its claims, and save the result to the run's folder.
@@ -218,6 +220,8 @@ class Study:
             Whether to do nothing and write nothing: the result has what earlier runs have measured.
         text
             Whether the pictures keep the sentence and the token of each point.
+        trust_plan
+            Whether to run the plan of a study of one's own, which is Python code next to its TOML file.
         progress
             True or False to report finished steps on stderr or not; None does so in a terminal and on the command line. An object
             with `begins`, `ends` and `fails` is called instead.
@@ -230,7 +234,7 @@ class Study:
         """
         own_files = Reading(own=own, kind=kind, column=column, score_range=score_range, encoding=encoding)
         request = Request(self.spec, identify_models(models, self.spec), data, tasks, seeds, layers, quick, settings, own_files)
-        folder, steps = self.folder(to), _ordered_steps(request)
+        folder, steps = self.folder(to), in_order(load_plan(self.spec, trust=trust_plan)(request))
         # Earlier runs with other settings share the store; a key says which of its steps this run may use.
         store = Store(folder / STEPS)
         finished = [step for step in steps if store.has(step)]
@@ -263,13 +267,14 @@ class Study:
         column: Mapping[str, str] | None = None,
         score_range: tuple[float, float] | None = None,
         encoding: str | None = None,
+        trust_plan: bool = False,
         estimate: bool = False,
     ) -> Plan:
         """The steps of a run, and which of them are done; nothing is run.
 
         Parameters
         ----------
-        models, data, tasks, seeds, layers, quick, settings, to, own, kind, column, score_range, encoding
+        models, data, tasks, seeds, layers, quick, settings, to, own, kind, column, score_range, encoding, trust_plan
             As for `run`.
         estimate
             Whether to say how long the missing steps take and what is downloaded: as finished steps of the same kind took, or
@@ -277,7 +282,7 @@ class Study:
         """
         own_files = Reading(own=own, kind=kind, column=column, score_range=score_range, encoding=encoding)
         request = Request(self.spec, identify_models(models, self.spec), data, tasks, seeds, layers, quick, settings, own_files)
-        store, steps = Store(self.folder(to) / STEPS), _ordered_steps(request)
+        store, steps = Store(self.folder(to) / STEPS), in_order(load_plan(self.spec, trust=trust_plan)(request))
         planned = tuple(PlannedStep(step.title, step.action.kind, store.has(step)) for step in steps)
         if not estimate or all(step.done for step in planned):
             return Plan(planned)
@@ -467,13 +472,6 @@ class Slices:
         folders = self.merged(steps)
         write_json(self._path, {**self._read(), self._key: folders})
         return folders
-
-
-def _ordered_steps(request: Request) -> list[Step]:
-    # Imported only here: what plans measure with imports scikit-learn, for which reading a study must not wait.
-    from theodolite.studies.plans import PLANS
-
-    return in_order(PLANS[request.spec.plan](request))
 
 
 def _watching(progress: bool | Watcher | None, total: int, done: int) -> AbstractContextManager[Watcher | None]:

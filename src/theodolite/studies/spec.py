@@ -174,7 +174,7 @@ class StudySpec:
     name, title, source, citation, link
         Its plain name, the paper's title, the short name of the paper in tables, authors, year and venue, and where to read it.
     plan
-        The plan of `plans.py` that turns the settings into steps.
+        What turns the settings into steps: the name of a study whose plan is used, or a Python file next to the TOML file.
     path
         The TOML file.
     conditions
@@ -229,7 +229,7 @@ class StudySpec:
 
 def study_names() -> list[str]:
     """The names of the studies that come with the package, in alphabetical order."""
-    return sorted(path.parent.name for path in HOME.glob(f"*/{FILE}"))
+    return sorted(path.parent.name.replace("_", "-") for path in HOME.glob(f"*/{FILE}"))
 
 
 def load_spec(name: str | os.PathLike[str]) -> StudySpec:
@@ -250,7 +250,7 @@ def load_spec(name: str | os.PathLike[str]) -> StudySpec:
         if not path.is_file():
             raise DataError("there is no such file; give the path of a study's TOML file, or a name", file=path)
     elif str(name) in names:
-        path = HOME / str(name) / FILE
+        path = HOME / str(name).replace("-", "_") / FILE
     else:
         hint = suggestion(str(name), names)
         raise DataError(
@@ -265,8 +265,8 @@ def _read_spec(root: TomlTable) -> StudySpec:
     if not re.fullmatch(r"\w[\w.-]*", name):
         rule = "must be a plain name: letters, digits, dots, dashes and underscores, such as my-study"
         raise root.error("name", f"{name!r} {rule}")
-    if plan not in study_names():
-        raise root.choice_error("plan", "plan", plan, study_names())
+    if plan not in study_names() and not plan.endswith(".py"):
+        raise root.choice_error("plan", "plan", plan, [*study_names(), "a .py file next to this one"])
     tasks = {task.name: task for task in _read_tasks(root)}
     spec = root.record(
         StudySpec,

@@ -1,4 +1,4 @@
-"""Steps that run an encoder: a fine-tuning, and the vectors of a state on the texts of a task; both continue after a kill."""
+"""Steps that several studies share: a fine-tuning, the vectors of a state, a picture of a layer, and its spectrum."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from theodolite.core.kmeans import k_means, nearest_centroids
+from theodolite.core.moments import Moments
+from theodolite.core.pictures import draw_picture
 from theodolite.core.rows import Row
 from theodolite.core.states import FINE_TUNED, ISOLAYER, PRE_TRAINED, base_state
 from theodolite.metrics.registry import METRICS
-from theodolite.spaces.space import Origin, Space
-from theodolite.studies.measures.item_records import DRAWS, Draws, Recorder, jackknife_draws, resampled_items
+from theodolite.spaces.space import Origin, Space, picture_columns
+from theodolite.studies.item_records import DRAWS, Draws, Recorder, jackknife_draws, resampled_items
 from theodolite.studies.steps import Action, Sources, Work
 from theodolite.tasks.examples import Examples
 from theodolite.tasks.scores import score
@@ -177,5 +180,33 @@ def row_fields(space: Space, layer: int) -> dict[str, Any]:
     return {name: about[name] for name in ("model", "revision", "state", "task", "split", "layer")}
 
 
+def _draw_layer(work: Work) -> list[Row]:
+    """The layer on its first three directions: a sample of its rows, the same ones in every state."""
+    space, settings = open_space(work), work.settings
+    X, about = np.asarray(space[settings["layer"]]), row_fields(space, settings["layer"])
+    columns = picture_columns(space, read_examples(work))
+    if settings["k"]:
+        clusters = nearest_centroids(X, k_means(X, settings["k"], seed=settings["seed"]).centroids)
+        columns["cluster"] = [str(cluster) for cluster in clusters]
+    work.write_picture(draw_picture(X, columns=columns, about=about, points=settings["points"], seed=settings["seed"]))
+    return []
+
+
+def _keep_spectrum(work: Work) -> list[Row]:
+    """The share of the variance on every principal direction, largest first, as records."""
+    import pyarrow
+
+    space, layer = open_space(work), work.settings["layer"]
+    # Rounding makes some of the smallest eigenvalues negative.
+    variances = np.linalg.eigvalsh(Moments.of(space[layer]).covariance())[::-1].clip(min=0.0)
+    shares = variances / max(float(variances.sum()), np.finfo(float).tiny)  # all 0 if the vectors are one point
+    fields = {**row_fields(space, layer), "setting": work.settings["setting"]}
+    columns = {name: [fields[name]] * len(shares) for name in ("model", "state", "layer", "setting")}
+    work.write_records("spectra", pyarrow.table({**columns, "k": np.arange(1, len(shares) + 1), "value": shares}))
+    return []
+
+
 TUNE = Action("tune", _fine_tune, version=2, resumable=True)
 VECTORS = Action("vectors", _extract_vectors, resumable=True)
+PICTURE = Action("picture", _draw_layer)
+SPECTRUM = Action("spectrum", _keep_spectrum)

@@ -1,9 +1,9 @@
-"""Where the labels of a task are: in a layer, after tuning on another task, and while an encoder is fine-tuned (ZS22)."""
+"""ZS22: where the labels of a task are, in a layer, after tuning on another task, and while an encoder is fine-tuned."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +19,10 @@ from theodolite.probes.labels import check_label_sets
 from theodolite.probes.layer_probe import probe_layer
 from theodolite.probes.movement import centroid_movement, centroid_paths, closest_labels, movement_directions
 from theodolite.probes.similarity import cka_similarity, spatial_similarity
-from theodolite.studies.measures.encoders import TRACKED, open_space, row_fields
-from theodolite.studies.measures.item_records import DRAWS, Draws, Recorder, resample_counts
-from theodolite.studies.steps import ROWS, Action, Work
+from theodolite.studies.item_records import DRAWS, Draws, Recorder, resample_counts
+from theodolite.studies.planning import Request, StudyModel
+from theodolite.studies.shared_steps import PICTURE, TRACKED, open_space, row_fields
+from theodolite.studies.steps import ROWS, Action, Step, Work
 
 if TYPE_CHECKING:
     from theodolite.probes.classifiers.estimators import ProbeScore
@@ -265,3 +266,78 @@ def _paths(
 PROBE = Action("probe", _probe_labels, version=3)
 COMPARE_TASKS = Action("cross", _compare_tasks)
 FOLLOW_LABELS = Action("movement", _follow_labels, version=2)
+
+
+def steps(request: Request) -> list[Step]:
+    """Labels before, during and after fine-tuning, on every task, and on tasks that an encoder was not tuned for (ZS22)."""
+    kinds = ("classification", "pair_classification", "tagging", "word_pairs")
+    tasks = request.choose_tasks(request.settings["tasks"], kinds=kinds)
+    planned: list[Step] = []
+    for model, seed in ((model, seed) for model in request.models for seed in request.choose_seeds()):
+        labels = _Labels(request, model, seed)
+        for task in tasks:
+            planned += labels.task_steps(task)
+        for pair in request.settings["cross"]:
+            if pair["probe"] in tasks:
+                planned += labels.cross_steps(pair["probe"], pair["tune"])
+    return planned
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """The steps on labels of one model and seed."""
+
+    request: Request
+    model: StudyModel
+    seed: int
+
+    def task_steps(self, task: str) -> list[Step]:
+        """The probes of both states of a task, and the movement in between."""
+        model, tuned = self.model, self._tuned(task)
+        about = {"model": model.identity, "task": task, "seed": self.seed}
+        points = self.request.settings["points"]
+        picture = {**about, "split": "train", "examples": None, "layer": model.last_layer, "points": points, "k": 0}
+        steps = [tuned, Step(FOLLOW_LABELS, about, {"tuned": tuned}, f"{model.name}, {task}: labels while it is fine-tuned")]
+        for state, run in ((PRE_TRAINED, None), (FINE_TUNED, tuned)):
+            vectors = {"vectors": self._vectors(task, "train", run)}
+            steps += [self._probe(task, run, layer) for layer in self._layers]
+            steps += [Step(PICTURE, picture, vectors, f"{model.name}, {task}, {state}: picture")]
+        return steps
+
+    def cross_steps(self, task: str, tuned_on: str) -> list[Step]:
+        """A task in an encoder tuned on another one, compared with the encoder as it came."""
+        setting = f"tuned on {tuned_on}"
+        last = self.model.last_layer
+        after = self._probe(task, self._tuned(tuned_on), last, setting=setting)
+        needs = {"before": self._probe(task, None, last), "after": after}
+        title = f"{self.model.name}, {task}, {setting}: change"
+        return [after, Step(COMPARE_TASKS, {"layer": last}, needs, title)]
+
+    def _tuned(self, task: str) -> Step:
+        return self.request.tuning_step(self.model, task, self.seed, keep_vectors=True)
+
+    @property
+    def _layers(self) -> list[int]:
+        """Those that were asked for, and the last one, which tables and claims are of."""
+        return sorted({*self.request.choose_layers(self.model, self.request.settings["layers"]), self.model.last_layer})
+
+    def _probe(self, task: str, tuned: Step | None, layer: int, *, setting: str = "") -> Step:
+        test = self.request.choose_split(task, "test")
+        needs = {"train": self._vectors(task, "train", tuned), "test": self._vectors(task, test, tuned)}
+        probe: Mapping[str, Any] = self.request.settings["probe"]
+        settings = {
+            "seed": self.seed,
+            "setting": setting,
+            "layer": layer,
+            **{name: probe[name] for name in ("rows", "classifier_rows")},
+            # A classifier of every layer would take most of a study's time: the last layer gets the only one.
+            "classifier": probe["classifier"] if layer == self.model.last_layer else "none",
+            # An empty list leaves the grid that the paper searched.
+            "grid": {name: probe[name] for name in ("hidden", "alphas") if probe[name]},
+        }
+        state = setting or (FINE_TUNED if tuned else PRE_TRAINED)
+        return Step(PROBE, settings, needs, f"{self.model.name}, {task}, {state}: labels in layer {layer}")
+
+    def _vectors(self, task: str, split: str, tuned: Step | None) -> Step:
+        # One extraction serves the probes of every layer.
+        return self.request.vectors_step(self.model, task, split, tuned=tuned, layers=self._layers)

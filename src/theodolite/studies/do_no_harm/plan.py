@@ -1,9 +1,11 @@
-"""What repairs do to data that they were not fitted on: scored pairs, labelled texts, and queries with judged documents."""
+"""Do no harm: what repairs do to data that they were not fitted on: scored pairs, labelled texts, and judged queries."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +18,9 @@ from theodolite.core.sampling import sample_rows
 from theodolite.core.states import FINE_TUNED, PRE_TRAINED
 from theodolite.core.vectors import Floats
 from theodolite.metrics.registry import METRICS
-from theodolite.studies.measures.encoders import RUN
-from theodolite.studies.steps import Action, Work
+from theodolite.studies.planning import Request
+from theodolite.studies.shared_steps import RUN
+from theodolite.studies.steps import Action, Step, Work
 from theodolite.tasks.examples import Examples
 from theodolite.tasks.retrieval import Collection, read_beir
 
@@ -26,21 +29,8 @@ Encode = Callable[[Sequence[str]], Floats]
 AS_IT_IS = "as it is"
 
 
-def read_collection(data: str | None, name: str) -> Collection:
-    """A collection of judged documents from the data folder.
-
-    Parameters
-    ----------
-    data
-        The data folder of the run, or None.
-    name
-        The folder of the collection inside it, in BEIR's layout.
-
-    Raises
-    ------
-    ValueError
-        There is no data folder: collections are not read from the Hub.
-    """
+def _read_collection(data: str | None, name: str) -> Collection:
+    """A collection of judged documents from the data folder of a run: these are not read from the Hub."""
     if data is None:
         way = f"give {option('data', 'FOLDER')}, a folder that holds {name}/ in BEIR's layout"
         raise ValueError(f"the collection {name!r} is not on the Hub; {way}")
@@ -85,7 +75,7 @@ def _signals(work: Work, encode: Encode) -> tuple[Signal, Signal]:
     """What repairs are fitted on, and what they are scored on."""
     settings, task = work.settings, work.settings["task"]
     if settings["is_collection"]:
-        collection = read_collection(work.sources.data, task)
+        collection = _read_collection(work.sources.data, task)
         judged = JudgedQueries(encode(collection.documents), encode(collection.queries), collection.judgements)
         return judged, judged
     known, asked = (
@@ -107,3 +97,35 @@ def _examples_signal(examples: Examples, encode: Encode) -> Signal:
 
 
 HELD_OUT = Action("held-out", _held_out_gains)
+
+
+def steps(request: Request) -> list[Step]:
+    """Repairs fitted on one part of a data set and scored on another, before and after fine-tuning."""
+    settings = request.settings
+    collections = settings["collections"]
+    names = request.choose_tasks(settings["tasks"], kinds=["similarity", "classification"], collections=collections)
+    parts = {name: _data_identity(request, name, collections) for name in names}
+    about = {key: settings[key] for key in ("repairs", "bootstrap", "sample", "examples")} | {
+        "metrics": settings["metrics"]["space"]
+    }
+    planned: list[Step] = []
+    for model in request.models:
+        tunings = [request.tuning_step(model, settings["tuned_on"], seed) for seed in request.choose_seeds()]
+        planned += tunings
+        for tuned, name in ((tuned, name) for tuned in (None, *tunings) for name in names):
+            own = {"model": model.identity, "layer": model.last_layer, "seed": tuned.settings["seed"] if tuned else 0}
+            title = f"{model.name}, {FINE_TUNED if tuned else PRE_TRAINED}: repairs on {name}"
+            planned.append(Step(HELD_OUT, {**about, **own, **parts[name]}, {"tuned": tuned} if tuned else {}, title))
+    return planned
+
+
+def _data_identity(request: Request, name: str, collections: Sequence[str]) -> dict[str, Any]:
+    """What decides a result on the training and test part of a task, or on a collection of judged documents."""
+    if name not in collections:
+        splits = [request.sources.task(name).train_split, request.choose_split(name, "test")]
+        return {**request.identity(name, *splits), "splits": splits, "is_collection": False}
+    collection = _read_collection(request.sources.data, name)
+    digest = hashlib.sha256(repr((collection.documents, collection.queries)).encode())
+    for values in (collection.judgements.query, collection.judgements.document, collection.judgements.grade):
+        digest.update(values.tobytes())
+    return {"task": name, "data": [digest.hexdigest()], "splits": [], "is_collection": True}

@@ -1,4 +1,4 @@
-"""Measures of layers: their shape, clusters and word frequency, what the report draws, and what repairs do to scores (RP21)."""
+"""RP21 and its reproduction PD22: layers, clusters, word frequency and repairs of a space before and after fine-tuning."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from numpy.typing import NDArray
 from theodolite.advice.repair_scores import row_cosines
 from theodolite.core.kmeans import k_means, nearest_centroids
 from theodolite.core.moments import Doubles, Moments
-from theodolite.core.pictures import draw_picture
 from theodolite.core.rows import Row, current_versions
 from theodolite.core.sampling import sample_rows
 from theodolite.core.spectrum import fixed_signs
+from theodolite.core.states import FINE_TUNED, PRE_TRAINED
 from theodolite.core.vectors import Floats
 from theodolite.metrics.cloud import Cloud, Undefined, moments_with_spread
 from theodolite.metrics.evaluation import metric_rows
 from theodolite.metrics.registry import METRICS
 from theodolite.repairs import make_repair, scaled_count
-from theodolite.spaces.space import Space, picture_columns
-from theodolite.studies.measures.encoders import open_space, read_examples, row_fields
-from theodolite.studies.measures.item_records import (
+from theodolite.spaces.space import Space
+from theodolite.studies.item_records import (
     DRAW_SEED,
     Draws,
     Recorder,
@@ -35,7 +34,9 @@ from theodolite.studies.measures.item_records import (
     resample_counts,
     resampled_items,
 )
-from theodolite.studies.steps import Action, Work
+from theodolite.studies.planning import Request, StudyModel
+from theodolite.studies.shared_steps import PICTURE, SPECTRUM, open_space, row_fields
+from theodolite.studies.steps import Action, Step, Work
 from theodolite.tasks.scores import score, spearman
 
 # The option of a repair that gives a number of directions for 768 dimensions, to be scaled to the dimension of the space.
@@ -222,32 +223,6 @@ def _explained_share(components: Doubles, values: Doubles) -> float:
     design = np.column_stack([np.ones(len(components)), components])
     fitted = design @ np.linalg.lstsq(design, values, rcond=None)[0]
     return 1.0 - float(np.square(values - fitted).sum() / np.square(values - values.mean()).sum())
-
-
-def _draw_layer(work: Work) -> list[Row]:
-    """The layer on its first three directions: a sample of its rows, the same ones in every state."""
-    space, settings = open_space(work), work.settings
-    X, about = np.asarray(space[settings["layer"]]), row_fields(space, settings["layer"])
-    columns = picture_columns(space, read_examples(work))
-    if settings["k"]:
-        clusters = nearest_centroids(X, k_means(X, settings["k"], seed=settings["seed"]).centroids)
-        columns["cluster"] = [str(cluster) for cluster in clusters]
-    work.write_picture(draw_picture(X, columns=columns, about=about, points=settings["points"], seed=settings["seed"]))
-    return []
-
-
-def _keep_spectrum(work: Work) -> list[Row]:
-    """The share of the variance on every principal direction, largest first, as records."""
-    import pyarrow
-
-    space, layer = open_space(work), work.settings["layer"]
-    # Rounding makes some of the smallest eigenvalues negative.
-    variances = np.linalg.eigvalsh(Moments.of(space[layer]).covariance())[::-1].clip(min=0.0)
-    shares = variances / max(float(variances.sum()), np.finfo(float).tiny)  # all 0 if the vectors are one point
-    fields = {**row_fields(space, layer), "setting": work.settings["setting"]}
-    columns = {name: [fields[name]] * len(shares) for name in ("model", "state", "layer", "setting")}
-    work.write_records("spectra", pyarrow.table({**columns, "k": np.arange(1, len(shares) + 1), "value": shares}))
-    return []
 
 
 def _repair_scores(work: Work) -> list[Row]:
@@ -446,7 +421,64 @@ def _row_correlations(X: Doubles, Y: Doubles) -> Doubles:
 LAYERS = Action("layers", _measure_layers, version=3)
 CLUSTERS = Action("clusters", _cluster_structure, version=2)
 FREQUENCY = Action("frequency", _frequency_bias, version=2)
-PICTURE = Action("picture", _draw_layer)
-SPECTRUM = Action("spectrum", _keep_spectrum)
 REPAIR_SCORES = Action("repairs", _repair_scores, version=2)
 SWEEP = Action("sweep", _sweep_directions, version=2)
+
+
+def steps(request: Request) -> list[Step]:
+    """Repairs of a space before and after fine-tuning, its layers, clusters and frequencies (RP21, and its reproduction PD22)."""
+    settings = request.settings
+    tasks = request.choose_tasks([settings["task"]], kinds=["similarity"])
+    if len(tasks) > 1:
+        raise ValueError(f"this study measures one task at a time, not {', '.join(tasks)}; give one of them")
+    planned: list[Step] = []
+    for model in request.models:
+        planned += _state_steps(request, model, tasks[0], None, 0)  # has no seed of its own: the one of its samples is 0
+        for seed in request.choose_seeds():
+            tuned = request.tuning_step(model, tasks[0], seed)
+            planned += [tuned, *_state_steps(request, model, tasks[0], tuned, seed)]
+    return planned
+
+
+def _state_steps(request: Request, model: StudyModel, task: str, tuned: Step | None, seed: int) -> list[Step]:
+    """All that is measured of one state of a model."""
+    settings, last = request.settings, model.last_layer
+    split = request.choose_split(task, settings["split"])
+    layers = sorted({*request.choose_layers(model), last})  # tables and claims are of the last layer, whatever was asked for
+    tokens, cls = (
+        request.vectors_step(model, task, split, tuned=tuned, unit=unit, layers=layers, examples=settings["examples"])
+        for unit in ("tokens", "cls")
+    )
+    state = f"{model.name}, {FINE_TUNED if tuned else PRE_TRAINED}"
+    pairs = {"seed": seed, "bootstrap": settings["bootstrap"]}
+    sampled = {**pairs, "sample": settings["sample"]}
+    metrics = settings["metrics"]
+    planned = [
+        Step(LAYERS, {**sampled, "metrics": metrics["layers"], "setting": unit}, {"vectors": vectors}, f"{state}: layers, {unit}")
+        for unit, vectors in (("tokens", tokens), ("cls", cls))
+    ]
+    for layer in layers:
+        # Repairs of every layer are for one figure; all of them, with their isotropy, are of the last layer only.
+        names = settings["repairs"] if layer == last else settings["layer_repairs"]
+        repairs = {
+            **pairs,
+            "layer": layer,
+            "repairs": {name: settings["repairs"][name] for name in names},
+            "baseline": settings["baseline"],
+            "gains": {name: pair for name, pair in settings["gains"].items() if set(pair) <= set(names)},
+            "metrics": metrics["repairs"] if layer == last else [],
+            "starts": settings["starts"] if layer == last else 1,
+        }
+        planned.append(Step(REPAIR_SCORES, repairs, {"vectors": tokens, "cls": cls}, f"{state}: repairs of layer {layer}"))
+    # The texts themselves are not in a space of tokens: a picture reads them from the task again.
+    texts = {name: tokens.settings[name] for name in ("model", "task", "split", "examples")}
+    picture = {**texts, "seed": seed, "points": settings["points"], "k": settings["clusters"]}
+    others = (
+        (SWEEP, {**pairs, "directions": settings["sweep"], "metrics": metrics["sweep"], "setting": "sweep global"}, "sweep"),
+        (CLUSTERS, {**sampled, "k": settings["clusters"], "starts": settings["starts"]}, "clusters"),
+        (FREQUENCY, {**pairs, "components": settings["components"]}, "word frequency"),
+        (PICTURE, picture, "picture"),
+        (SPECTRUM, {"setting": "tokens"}, "spectrum"),
+    )
+    planned += [Step(action, {**own, "layer": last}, {"vectors": tokens}, f"{state}: {title}") for action, own, title in others]
+    return planned
