@@ -283,7 +283,7 @@ def figure_rows(
         add("train_test_similarity", interval=True, **place)
         for i, first in enumerate(labels):
             for second in labels[i + 1 :]:
-                add("label_distance", setting=f"{first}|{second}", interval=True, **place)
+                add("label_distance", label=first, other_label=second, interval=True, **place)
     for step in STEPS:
         place = {"state": "fine-tuned", "task": "pos", "step": step}
         for label in labels:

@@ -62,8 +62,8 @@ def test_json_and_rows_hold_what_the_probe_found(run: Run) -> None:
     rows = read_rows("rows.parquet")
     assert [row.to_dict() for row in rows] == document["rows"]
     assert value(document, "clusters") == probe.n_clusters_ == 3
-    distances = {row.setting: row for row in rows if row.metric == "label_distance"}
-    assert list(distances) == ["ADP|NOUN", "ADP|VERB", "NOUN|VERB"]
+    distances = {(row.label, row.other_label): row for row in rows if row.metric == "label_distance"}
+    assert list(distances) == [("ADP", "NOUN"), ("ADP", "VERB"), ("NOUN", "VERB")]
     for (i, j), row in zip(((0, 1), (0, 2), (1, 2)), distances.values(), strict=True):
         assert row.value == pytest.approx(probe.label_distances_[i, j])
         assert row.low is not None and row.high is not None

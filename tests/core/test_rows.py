@@ -50,6 +50,17 @@ def test_rows_of_other_programs_have_no_hash(tmp_path: Path) -> None:
     assert read_rows(tmp_path / "rows.json") == [Row(metric="iso_score", value=0.5)]
 
 
+def test_rows_of_version_0_2_get_their_fields(tmp_path: Path) -> None:
+    old = [
+        {"metric": "hubness", "value": 1.0, "setting": "tokens sample=500 half-samples=40"},
+        {"metric": "label_distance", "value": 2.0, "setting": "NOUN|VERB"},
+    ]
+    (tmp_path / "rows.json").write_text(json.dumps(old))
+    first, second = read_rows(tmp_path / "rows.json")
+    assert first == Row(metric="hubness", value=1.0, setting="tokens", sample=500)
+    assert second == Row(metric="label_distance", value=2.0, label="NOUN", other_label="VERB")
+
+
 def test_empty_results_have_the_same_columns(tmp_path: Path) -> None:
     write_rows([], tmp_path / "rows.parquet")
     assert read_rows(tmp_path / "rows.parquet") == []

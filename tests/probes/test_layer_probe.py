@@ -50,7 +50,7 @@ def test_rows_carry_values_bounds_counts_and_reasons(tmp_path: Any) -> None:
     about = {"model": "m", "layer": 3, "task": "pos", "split": "train", "seed": 7, "setting": "words"}
     rows = line(test=([[4.2], [11.0], [6.0]], ["B", "A", "B"]), test_split="test", train_test=True, about=about)
     assert all((row.model, row.layer, row.task, row.seed, row.d) == ("m", 3, "pos", 7, 1) and row.versions for row in rows)
-    single = {row.metric: row for row in rows if not row.label and row.metric != "label_distance"}
+    single = {row.metric: row for row in rows if not row.label}
     known = {name: row.value for name, row in single.items() if name not in ("train_test_similarity", "probe_seconds")}
     minimum = {"A": 4.2, "B": 2.0, "C": 2.0}
     mean = sum(minimum.values()) / 3
@@ -58,9 +58,9 @@ def test_rows_carry_values_bounds_counts_and_reasons(tmp_path: Any) -> None:
     assert known == pytest.approx(layout)
     assert (single["clusters"].n, single["clusters"].split, single["clusters"].setting) == (7, "train", "words")
     assert (single["hull_accuracy"].n, single["hull_accuracy"].split) == (3, "test")
-    pairs = {row.setting: row for row in rows if row.metric == "label_distance"}
-    assert {setting: row.value for setting, row in pairs.items()} == pytest.approx({"A|B": 4.2, "A|C": 4.55, "B|C": 2.0})
-    pair = pairs["A|C"]
+    pairs = {row.label + row.other_label: row for row in rows if row.other_label}
+    assert {names: row.value for names, row in pairs.items()} == pytest.approx({"AB": 4.2, "AC": 4.55, "BC": 2.0})
+    pair = pairs["AC"]
     assert pair.low is not None and pair.high is not None and pair.low <= pair.value <= pair.high and pair.n == 5
     labelled = {(row.metric, row.label): row for row in rows if row.label}
     assert {label: labelled["minimum_distance", label].value for label in "ABC"} == pytest.approx(minimum)
@@ -102,7 +102,9 @@ def test_a_network_is_trained_on_the_grid_and_the_sample_that_are_given() -> Non
     sample = sample_by_label(Y, 60, seed=3)
     score = ClassifierProbe(**grid, seed=3).fit(X[sample], Y[sample]).evaluate(T, U)
     assert layer.score is not None and layer.score.scores == score.scores and layer.score.hidden == (8,)
-    assert {row.n for row in layer.rows if row.label == "adp"} == {np.count_nonzero(Y == "adp")}  # hulls are fitted on all rows
+    assert {row.n for row in layer.rows if row.label == "adp" and not row.other_label} == {
+        np.count_nonzero(Y == "adp")
+    }  # hulls are fitted on all rows
 
 
 def test_hulls_are_fitted_on_a_stratified_sample() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 from report_samples import STATES, STEPS, figure_rows, figure_spectra
@@ -63,16 +62,6 @@ def test_seeds_are_lines_of_their_own_under_one_name() -> None:
     traces = display_of(rows).plot().data
     assert [trace.y for trace in traces] == [(0.0, 0.1, 0.2), (1.0, 1.1, 1.2)]
     assert [(trace.name, trace.showlegend) for trace in traces] == [("m", True), ("m", False)]
-
-
-def test_what_a_survey_says_of_its_sampling_is_not_a_setting() -> None:
-    rows = [
-        replace(row, setting=f"{row.setting} sample=500 half-samples=20")
-        for row in figure_rows()
-        if row.setting in ("tokens", "cls")
-    ]
-    names = {trace.name for trace in display_of(rows).plot().data}
-    assert names == {f"{state}, {unit}" for state in STATES for unit in ("tokens", "[CLS]")}
 
 
 def test_curves_of_several_seeds_have_a_thick_median() -> None:

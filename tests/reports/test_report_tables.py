@@ -238,6 +238,6 @@ def test_steps_have_a_table_of_their_own() -> None:
 
 
 def test_distances_of_two_labels_do_not_fill_the_general_table() -> None:
-    rows = [Row(metric="label_distance", value=1.0, setting=f"a|{i}", layer=1) for i in range(50)]
+    rows = [Row(metric="label_distance", value=1.0, label="a", other_label=str(i), layer=1) for i in range(50)]
     (table,) = tables([*rows, Row(metric="clusters", value=3.0, layer=1)])
     assert table.lines == 1

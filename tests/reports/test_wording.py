@@ -24,7 +24,6 @@ from theodolite.reports.wording import (
     name_of,
     plain,
     plain_lines,
-    two_labels,
     unique_names,
     with_labels,
 )
@@ -137,19 +136,6 @@ def test_facts_are_words_and_what_is_empty_or_shown_elsewhere_is_left_out() -> N
 def test_sentences_have_the_labels_of_metrics() -> None:
     text = "largest log_partition_isotropy_unit_norm, iso_score and spearman_change of my_iso_score"
     assert with_labels(text) == "largest log I, unit norm, IsoScore and Spearman change of my_iso_score"
-
-
-@pytest.mark.parametrize(
-    ("setting", "labels", "pair"),
-    [
-        ("NOUN|VERB", {"NOUN", "VERB"}, ("NOUN", "VERB")),
-        ("a|b|c", {"a|b", "c"}, ("a|b", "c")),
-        ("a|b|c", {"a", "b|c"}, ("a", "b|c")),
-        ("x|y", set(), ("x", "y")),
-    ],
-)
-def test_two_labels_are_cut_where_both_are_labels(setting: str, labels: set[str], pair: tuple[str, str]) -> None:
-    assert two_labels(setting, labels) == pair
 
 
 def test_a_flagged_value_never_looks_like_its_bound() -> None:

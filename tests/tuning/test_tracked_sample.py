@@ -86,8 +86,9 @@ def test_centroids_and_their_distances() -> None:
     labels = ("a", "a", "b", "b", "c")
     rows = list(centroid_rows(X, labels, about={}))  # of the centroids (0, 1), (3, 1) and (0, 5)
     assert {row.label: row.value for row in rows if row.metric == "label_min_distance"} == {"a": 3, "b": 3, "c": 4}
-    assert {row.label: row.value for row in rows if row.metric == "centroid_distance"} == {"a | b": 3, "a | c": 4, "b | c": 5}
-    assert next(row.setting for row in rows if row.label == "c") == "nearest: a"
+    pairs = {row.label + row.other_label: row.value for row in rows if row.metric == "centroid_distance"}
+    assert pairs == {"ab": 3, "ac": 4, "bc": 5}
+    assert next(row.other_label for row in rows if row.label == "c") == "a"
     assert list(centroid_rows(X, ("a",) * 5, about={})) == []
 
 

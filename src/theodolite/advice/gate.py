@@ -23,7 +23,7 @@ MEASURING = ("survey", "probe", "score")
 # A metric got worse if it is certain, at 95 %, that it did by more than this share of what it was, or this much.
 TOLERANCE, SMALLEST_TOLERANCE = 0.05, 0.01
 # What two rows must share to be compared, in the order in which a mismatch is reported.
-_SHARED = ("model", "task", "split", "setting", "layer", "label", "d", "n")
+_SHARED = ("model", "task", "split", "setting", "sample", "layer", "label", "d", "n")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.advice.folds import linked_groups, row_names, spearman_influence
-from theodolite.advice.repair_scores import row_cosines
+from theodolite.advice.pair_scores import row_cosines
 from theodolite.core.moments import Doubles
 from theodolite.core.options import option
 from theodolite.core.vectors import Floats, Indices

@@ -15,6 +15,9 @@ LEVEL = 0.95
 # Lower and upper bound; (None, None) if there is no interval.
 Interval: TypeAlias = tuple[float, float] | tuple[None, None]
 NO_INTERVAL: Interval = (None, None)
+# The smallest and the largest value that a number can have.
+Limits: TypeAlias = tuple[float, float]
+UNLIMITED: Limits = (-math.inf, math.inf)
 
 
 def require_level(level: float) -> float:
@@ -74,7 +77,9 @@ def deviation_interval(estimate: float, deviations: ArrayLike | None, *, level: 
     return NO_INTERVAL if low is None or high is None else (estimate + low, estimate + high)
 
 
-def replicate_interval(estimate: float, deviations: ArrayLike | None, *, level: float = LEVEL) -> Interval:
+def replicate_interval(
+    estimate: float, deviations: ArrayLike | None, *, level: float = LEVEL, limits: Limits = UNLIMITED
+) -> Interval:
     """Student's interval of an estimate from the variance of replicates that have the variance of the estimate.
 
     40 replicates give bounds about as steady as the quantiles of 200 (`deviation_interval`), as the tails need not be drawn.
@@ -87,12 +92,37 @@ def replicate_interval(estimate: float, deviations: ArrayLike | None, *, level: 
         The statistic in each half-sample, minus their mean; None if it was not resampled.
     level
         Coverage, between 0 and 1.
+    limits
+        The smallest and the largest possible value of the statistic, which the interval does not pass.
     """
     require_level(level)
     values = np.asarray([] if deviations is None else deviations, dtype=np.float64)
     if len(values) < 2 or not (math.isfinite(estimate) and np.isfinite(values).all()):
         return NO_INTERVAL
-    return standard_error_interval(estimate, float(values.std(ddof=1)), len(values) - 1, level=level)
+    bounds = standard_error_interval(estimate, float(values.std(ddof=1)), len(values) - 1, level=level)
+    return limited_interval(estimate, bounds, limits)
+
+
+def limited_interval(estimate: float, interval: tuple[float, float], limits: Limits) -> tuple[float, float]:
+    """A symmetric interval, bent so that it stays inside what the number can be.
+
+    It is formed on a scale where the limits are infinitely far away: the logarithm of the distance to a limit, or its difference
+    between both (the logit of a share), with the slope at the estimate.
+    """
+    low, high = limits
+    below, above = estimate - low, high - estimate
+    if (math.isinf(below) and math.isinf(above)) or min(below, above) <= 0:
+        return max(low, interval[0]), min(high, interval[1])
+    ends = []
+    for end in interval:
+        if math.isinf(below):
+            ends.append(high - above * math.exp((estimate - end) / above))
+        elif math.isinf(above):
+            ends.append(low + below * math.exp((end - estimate) / below))
+        else:
+            odds = below / above * math.exp(min(700.0, (end - estimate) * (high - low) / (below * above)))
+            ends.append(low + (high - low) * odds / (1 + odds))
+    return ends[0], ends[1]
 
 
 def student_interval(values: ArrayLike, *, level: float = LEVEL) -> Interval:
@@ -228,8 +258,8 @@ def jackknife_interval(
     return (math.tanh(low), math.tanh(high)) if correlation else (low, high)
 
 
-def half_samples(n: int, count: int, *, seed: int) -> list[NDArray[np.intp]]:
-    """Seeded random halves of n rows, drawn without replacement, each in ascending order.
+def half_samples(n: int, count: int, *, seed: int, groups: NDArray[np.generic] | None = None) -> list[NDArray[np.intp]]:
+    """Seeded random halves of n rows, or of the groups they come in, drawn without replacement, each in ascending order.
 
     Half-samples have the variance of the sample they are drawn from (McCarthy 1969), without the repeated rows of a bootstrap,
     which would bias a spectrum.
@@ -242,9 +272,20 @@ def half_samples(n: int, count: int, *, seed: int) -> list[NDArray[np.intp]]:
         Number of halves.
     seed
         Seed of the draws.
+    groups
+        The group of each row, such as its text: rows of one group are drawn together. Clouds of the same groups, whatever their
+        rows, have the same groups in each half.
     """
     generator = np.random.default_rng(seed)
-    return [np.sort(generator.permutation(n)[: n // 2]) for _ in range(count)]
+    if groups is None:
+        return [np.sort(generator.permutation(n)[: n // 2]) for _ in range(count)]
+    names, codes = np.unique(groups, return_inverse=True)
+    halves = []
+    for _ in range(count):
+        is_drawn = np.zeros(len(names), bool)
+        is_drawn[generator.permutation(len(names))[: len(names) // 2]] = True
+        halves.append(np.flatnonzero(is_drawn[codes]))
+    return halves
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import platform
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
@@ -38,8 +39,10 @@ class Row:
         Why the value is not defined.
     setting
         Options that changed the number, in a few words.
-    study, model, revision, state, step, layer, task, split, label
-        What was measured.
+    study, model, revision, state, step, layer, task, split, label, other_label
+        What was measured; a number of a pair of labels, such as their distance, has both.
+    sample
+        How many rows a metric that compares rows with rows looked at, if that was not all of them.
     versions
         Software that made the number, see `current_versions`.
     """
@@ -64,6 +67,8 @@ class Row:
     task: str = ""
     split: str = ""
     label: str = ""
+    other_label: str = ""
+    sample: int | None = None
     versions: str = ""
 
     def __post_init__(self) -> None:
@@ -180,7 +185,19 @@ def row_of_record(record: dict[str, Any]) -> Row:
     values = {name: value for name, value in record.items() if name != HASH}
     if HASH in record and record[HASH] != _hash(values)[:16]:
         raise ValueError(f"the row of {values.get('metric')!r} was changed after it was written: its hash differs")
-    return Row.from_dict(values)
+    return Row.from_dict(values if "sample" in values else _from_0_2(values))
+
+
+def _from_0_2(values: dict[str, Any]) -> dict[str, Any]:
+    """A row as version 0.2 wrote it, with the sample and the pair of labels that its `setting` held in fields of their own."""
+    setting = values.get("setting")
+    if not isinstance(setting, str):
+        return values
+    sample = re.search(r"(?<!\S)sample=(\d+)", setting)
+    fields = {"setting": " ".join(word for word in setting.split() if not re.fullmatch(r"(half-samples|sample)=\d+", word))}
+    if values.get("metric") == "label_distance" and setting.count("|") == 1:
+        fields = dict(zip(("label", "other_label"), setting.split("|"), strict=True)) | {"setting": ""}
+    return values | fields | ({"sample": int(sample[1])} if sample else {})
 
 
 def _hash(values: Any) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from theodolite.core.intervals import LEVEL, replicate_interval, require_level
 from theodolite.core.moments import Doubles
@@ -49,7 +50,7 @@ def metric_rows(
     level
         Coverage of the intervals, between 0 and 1.
     about
-        Further fields of every row, such as `model` and `layer`; a `setting` is put before what is set here.
+        Further fields of every row, such as `model` and `layer`.
     progress
         Called with (finished, total) as half-samples are measured.
 
@@ -60,20 +61,35 @@ def metric_rows(
     >>> [(row.metric, round(row.value, 3)) for row in rows]
     [('iso_score', 0.667), ('mean_cosine', 0.0)]
     """
+    return [row for row, _ in measure(X, metrics, bootstrap=bootstrap, level=level, about=about, progress=progress)]
+
+
+def measure(
+    X: Vectors | Cloud,
+    metrics: Sequence[str] | None = None,
+    *,
+    bootstrap: int = 0,
+    groups: NDArray[np.generic] | None = None,
+    level: float = LEVEL,
+    about: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> list[tuple[Row, Doubles | None]]:
+    """The rows of `metric_rows`, each with its deviations over the half-samples behind its interval, if it has one.
+
+    With `groups`, the group of each row, half-samples are of whole groups.
+    """
     require_level(level)
     cloud = Cloud.of(X)
     names = check_metrics(metrics)
     values = _values(cloud, names)
-    deviations = _deviations(cloud, names, bootstrap, seed=cloud.seed, progress=progress)
+    deviations = _deviations(cloud, names, bootstrap, seed=cloud.seed, groups=groups, progress=progress)
     fields = {"n": cloud.n, "d": cloud.d, "seed": cloud.seed, "versions": current_versions(), **(about or {})}
-    setting = str(fields.pop("setting", ""))
     rows = []
     for name, (value, reason) in values.items():
-        low, high = replicate_interval(value, deviations.get(name), level=level)
-        is_sampled = METRICS[name].needs == "sample" and cloud.is_sampled
-        settings = [setting, f"sample={cloud.sample_size}" * is_sampled, f"half-samples={bootstrap}" * (low is not None)]
-        fields["setting"] = " ".join(filter(None, settings))
-        rows.append(Row(metric=name, value=value, low=low, high=high, reason=reason, **fields))
+        low, high = replicate_interval(value, deviations.get(name), level=level, limits=METRICS[name].limits)
+        sample = cloud.sample_size if METRICS[name].needs == "sample" and cloud.is_sampled else None
+        row = Row(metric=name, value=value, low=low, high=high, reason=reason, sample=sample, **fields)
+        rows.append((row, deviations.get(name)))
     return rows
 
 
@@ -178,7 +194,15 @@ def _values(cloud: Cloud, names: Sequence[str]) -> dict[str, tuple[float, str]]:
     return {name: METRICS[name].value(cloud) for name in names}
 
 
-def _deviations(cloud: Cloud, names: Sequence[str], count: int, *, seed: int, progress: Progress | None) -> dict[str, Doubles]:
+def _deviations(
+    cloud: Cloud,
+    names: Sequence[str],
+    count: int,
+    *,
+    seed: int,
+    groups: NDArray[np.generic] | None = None,
+    progress: Progress | None,
+) -> dict[str, Doubles]:
     """The deviations of each metric from its mean over half-samples; metrics without an interval are left out.
 
     Halves are drawn from the cloud's sampled rows; sqrt(sampled / all) converts their spread to that of a metric that was
@@ -199,7 +223,7 @@ def _deviations(cloud: Cloud, names: Sequence[str], count: int, *, seed: int, pr
     def measure(part: Cloud) -> list[float]:
         return [value for value, _ in _values(part, names).values()]
 
-    parts = half_clouds(cloud, names, count, seed=seed)
+    parts = half_clouds(cloud, names, count, seed=seed, groups=groups)
     for number, values[number] in enumerate(in_order(measure, parts, workers=available_cores())):
         if progress is not None:
             progress(number + 1, count)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec, TypeAlias
 
+from theodolite.core.intervals import Limits
 from theodolite.core.options import suggestion
 from theodolite.metrics.cloud import Undefined
 
@@ -89,6 +91,14 @@ class Metric:
             return float(self.function(cloud)), ""
         except Undefined as undefined:
             return math.nan, str(undefined)
+
+    @functools.cached_property
+    def limits(self) -> Limits:
+        """The smallest and the largest value that it can have; ends that depend on n or d are replaced by wider ones."""
+        ends = self.range.strip("[]()").split(", ")
+        low, high = (re.sub(r"^\d/.*", "0", re.sub(r"^-1/.*", "-1", end)) for end in (ends[0], ends[-1]))
+        is_number = [re.fullmatch(r"-?[\d.]+", end) is not None for end in (low, high)]
+        return float(low) if is_number[0] else -math.inf, float(high) if is_number[1] else math.inf
 
     @property
     def axis(self) -> str:

@@ -13,7 +13,9 @@ from theodolite.metrics.cosine import PAIR_METRICS, PAIRS, SIMILAR, PairCosines,
 from theodolite.metrics.sphere import UNIFORMITY_T, uniformity_key, uniformity_of_parts
 
 
-def half_clouds(cloud: Cloud, names: Sequence[str], count: int, *, seed: int) -> Iterator[Cloud]:
+def half_clouds(
+    cloud: Cloud, names: Sequence[str], count: int, *, seed: int, groups: NDArray[np.generic] | None = None
+) -> Iterator[Cloud]:
     """Seeded random halves of a cloud's sampled rows, as clouds.
 
     A half's pairs of rows are those of the whole sample that have both rows in it, so their cosines and kernels are computed
@@ -29,8 +31,10 @@ def half_clouds(cloud: Cloud, names: Sequence[str], count: int, *, seed: int) ->
         Number of halves.
     seed
         Seed of the halves.
+    groups
+        The group of each row of the cloud, such as its text: rows of one group are drawn together.
     """
-    halves = half_samples(len(cloud.sample), count, seed=seed)
+    halves = half_samples(len(cloud.sample), count, seed=seed, groups=None if groups is None else groups[cloud.sample_index])
     filled: list[dict[str, object]] = [{} for _ in halves]
     try:
         units = cloud.units

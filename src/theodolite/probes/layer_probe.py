@@ -51,8 +51,8 @@ class LayerProbe:
     rows
         All numbers as rows: `labels`, `clusters`, `overlaps` (pairs of clusters that overlap), `is_linear` (1 or 0) and
         `mean_minimum_distance`; for each label
-        `label_clusters`, `minimum_distance`, `inside_mean` and `inside_max`; for each pair of labels `label_distance`, with "A|B"
-        as its setting and the certified bounds as its interval; if there are held-out rows, `hull_accuracy`: the share whose
+        `label_clusters`, `minimum_distance`, `inside_mean` and `inside_max`; for each pair of labels `label_distance`, with
+        the certified bounds as its interval; if there are held-out rows, `hull_accuracy`: the share whose
         nearest hull is one of their own label; with a classifier `probe_accuracy`, `probe_accuracy_sd` over initialisations,
         `probe_hidden_1` and `_2` (the chosen sizes), `probe_alpha` (the chosen L2 weight) and
         `classifier_seconds`; if requested `train_test_similarity`, with its interval; and `probe_seconds`, the time of the fit.
@@ -215,9 +215,9 @@ def _layout_metrics(probe: DirectProbe, y: NDArray[Any]) -> Iterator[dict[str, A
     for i, j in combinations(range(len(sizes)), 2):
         low, value, high = (float(table[i, j]) for table in (probe.label_lower_, probe.label_distances_, probe.label_upper_))
         if math.isfinite(value):
-            setting = f"{probe.classes_[i]}|{probe.classes_[j]}"
+            labels = {"label": str(probe.classes_[i]), "other_label": str(probe.classes_[j])}
             n = sizes[i] + sizes[j]
-            yield {"metric": "label_distance", "value": value, "low": low, "high": high, "n": n, "setting": setting}
+            yield {"metric": "label_distance", "value": value, "low": low, "high": high, "n": n, **labels}
 
 
 def _sample(y: NDArray[Any], size: int | None, seed: int) -> NDArray[np.intp] | slice:

@@ -18,7 +18,7 @@ from theodolite.reports.lines import LineSpec, XAxis
 from theodolite.reports.overviews import overview_displays
 from theodolite.reports.similarity_display import similarity_displays
 from theodolite.reports.theme import growth_pens, ramp_pens, unit_pens
-from theodolite.reports.wording import setting_of, two_labels, unique_names
+from theodolite.reports.wording import unique_names
 
 if TYPE_CHECKING:
     from theodolite.core.result import Result
@@ -79,8 +79,8 @@ def _layer_lines(rows: Sequence[Row]) -> list[Row]:
     """Lines over two layers or more; of rows over training steps, the first step of a run and its last."""
     rows = [row for row in rows if row.layer is not None and not row.label]
     # If a model has rows of units, its other settings are repairs, which have a figure of their own.
-    with_units = {row.model for row in rows if setting_of(row) in UNITS}
-    rows = [row for row in rows if setting_of(row) in UNITS or row.model not in with_units]
+    with_units = {row.model for row in rows if row.setting in UNITS}
+    rows = [row for row in rows if row.setting in UNITS or row.model not in with_units]
     ends: list[Row] = []
     for run in grouped(rows, lambda row: (row.model, row.task, row.seed)).values():
         steps = {row.step for row in run if row.step is not None}
@@ -92,7 +92,7 @@ def _layer_lines(rows: Sequence[Row]) -> list[Row]:
 def _state_unit_step(row: Row) -> str:
     """The state of a row, what its vectors are of, and whether it is of the first training step or the last."""
     step = "" if row.step is None else "last step" if row.step else "before step 1"
-    return ", ".join(filter(None, (row.state, UNITS.get(setting_of(row), ""), step)))
+    return ", ".join(filter(None, (row.state, UNITS.get(row.setting, ""), step)))
 
 
 def _spectrum_rows(result: Result) -> list[Row]:
@@ -112,7 +112,7 @@ def _spectrum_rows(result: Result) -> list[Row]:
 def _last_curves(rows: Sequence[Row]) -> list[Row]:
     """The curve of the last training step and layer of each model, task, state and seed, if it has enough directions."""
     curves: list[Row] = []
-    for group in grouped(rows, lambda row: (row.model, row.task, row.state, setting_of(row), row.seed)).values():
+    for group in grouped(rows, lambda row: (row.model, row.task, row.state, row.setting, row.seed)).values():
         # A row without a layer is of the model's final vectors: it comes after all layers.
         steps = grouped(group, lambda row: (row.step or 0, row.layer is None, row.layer or 0))
         whole = [step for step, members in steps.items() if len({row.metric for row in members}) >= FEWEST_DIRECTIONS]
@@ -127,7 +127,7 @@ def _direction_of(row: Row) -> int:
 
 def _state_and_setting(row: Row) -> str:
     """The state of a row and its setting."""
-    return ", ".join(filter(None, (row.state, setting_of(row))))
+    return ", ".join(filter(None, (row.state, row.setting)))
 
 
 def _repairs_of_last_layer(rows: Sequence[Row]) -> list[Row]:
@@ -151,14 +151,14 @@ def _repairs_by_layer(rows: Sequence[Row]) -> list[Row]:
 
 def _sweep_rows(rows: Sequence[Row]) -> list[Row]:
     """Rows of the sweep over the number of removed directions, which is their label."""
-    sweep = [row for row in rows if setting_of(row) == "sweep global" and row.label.isdecimal()]
+    sweep = [row for row in rows if row.setting == "sweep global" and row.label.isdecimal()]
     return sorted(sweep, key=lambda row: int(row.label))
 
 
 def _final_scores(rows: Sequence[Row]) -> list[Row]:
     """The last score and shape of each seed, of tasks that were scored in two states or more."""
     # Scores of an epoch and shapes of a step are what led to a state; its last ones are the state's own.
-    seeds = [row for row in rows if row.seed is not None and not setting_of(row) and row.state != FINE_TUNING]
+    seeds = [row for row in rows if row.seed is not None and not row.setting and row.state != FINE_TUNING]
     tested = [row for row in seeds if row.split not in ("train", "validation")]
     cells = grouped(tested, lambda row: (row.task, row.state, row.seed, row.metric))
     final = [max(cell, key=lambda row: (row.layer is None, row.step or 0, row.layer or 0)) for cell in cells.values()]
@@ -188,14 +188,12 @@ def _probe_scores(rows: Sequence[Row]) -> list[Row]:
 
 
 def _label_pairs(rows: Sequence[Row]) -> list[Row]:
-    """Distances of two labels in the last layer, one as `label` and the other as `setting`."""
-    labels = {row.label for row in rows if row.label}
-    distances = [row for row in rows if row.metric == "label_distance" and "|" in row.setting]
+    """Distances of two labels in the last layer."""
+    distances = [row for row in rows if row.metric == "label_distance" and row.other_label]
     # If no state was probed by itself, the first step of a tracked run and its last stand for before and after.
     steps = [row.step for row in distances if row.step is not None]
     ends = [row for row in distances if row.step is None] or [row for row in distances if row.step in (min(steps), max(steps))]
-    pairs = [(row, *two_labels(row.setting, labels)) for row in of_last_layer(ends)]
-    return [replace(row, label=first, setting=second) for row, first, second in pairs]
+    return of_last_layer(ends)
 
 
 def _distances_over_steps(rows: Sequence[Row]) -> list[Row]:

@@ -42,18 +42,18 @@ ALL_NAMED, CLOSEST = 6, 3
 class HeatMapSpec(FigureSpec):
     """The declaration of heat maps of distances: one for each state, with one colour scale and one order of the labels.
 
-    Its `select` returns rows that have one label as `label` and the other as `setting`.
+    Its `select` returns rows of pairs of labels.
     """
 
     def columns(self, rows: Sequence[Row]) -> dict[str, list[Any]]:
         """The columns of the frame, with the two labels as `first` and `second`."""
         columns = super().columns(rows)
-        return {"first": columns.pop("label"), "second": columns.pop("setting"), **columns}
+        return {"first": columns.pop("label"), "second": columns.pop("other_label"), **columns}
 
     def plot(self, rows: Sequence[Row]) -> Figure:
         """A heat map for each state; labels that are close in the first one are side by side in all of them."""
         states = sorted({row.state for row in rows}, key=lambda state: (state_order(state), state))
-        labels = sorted({label for row in rows for label in (row.label, row.setting)})
+        labels = sorted({label for row in rows for label in (row.label, row.other_label)})
         squares = [_square([row for row in rows if row.state == state], labels) for state in states]
         order = _similar_together(squares[0])  # of the first state in all maps, so that what moved stands out
         height = max(320, min(640, 14 * len(labels) + 120))
@@ -186,7 +186,7 @@ def _square(rows: Sequence[Row], labels: Sequence[str]) -> NDArray[np.float64]:
     places = {label: i for i, label in enumerate(labels)}
     square = np.full((len(labels), len(labels)), np.nan)
     for row in rows:
-        first, second = places[row.label], places[row.setting]
+        first, second = places[row.label], places[row.other_label]
         square[first, second] = square[second, first] = row.value
     return square
 

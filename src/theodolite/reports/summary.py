@@ -26,7 +26,6 @@ from theodolite.reports.wording import (
     finding_numbers,
     outcome_look,
     sentence_and_command,
-    two_labels,
     with_labels,
 )
 
@@ -267,8 +266,7 @@ def _closest(rows: Sequence[Row]) -> str:
     if not distances:
         return "–"
     row = min(distances, key=lambda row: row.value)
-    labels = two_labels(row.setting, {row.label for row in rows})
-    return f"{' '.join(clean(label, 8) for label in labels)} {short_number(row.value)}"
+    return f"{clean(row.label, 8)} {clean(row.other_label, 8)} {short_number(row.value)}"
 
 
 def _labels(rows: Sequence[Row]) -> Iterator[Block]:
@@ -276,7 +274,7 @@ def _labels(rows: Sequence[Row]) -> Iterator[Block]:
     labels = {label: {row.metric: row for row in group} for label, group in grouped(rows, lambda row: row.label).items() if label}
     if not labels:
         return
-    distances = {two_labels(row.setting, labels): row.value for row in rows if row.metric == "label_distance"}
+    distances = {(row.label, row.other_label): row.value for row in rows if row.metric == "label_distance"}
     lines = list(labels.values())
     shortest = _values("minimum_distance", lines)
     nearest = []

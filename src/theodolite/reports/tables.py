@@ -12,7 +12,7 @@ from theodolite.core.numbers import interval_text, number_text, short_number
 from theodolite.core.rows import Row
 from theodolite.core.states import DIFFERENCE, FINE_TUNING, state_order, state_title
 from theodolite.metrics.registry import label_of
-from theodolite.reports.wording import change_mark, clean, is_value, setting_of
+from theodolite.reports.wording import change_mark, clean, is_value
 
 if TYPE_CHECKING:
     from theodolite.core.result import Result
@@ -24,7 +24,7 @@ CELL = 200
 # Significant digits of a number on the page: more than any of these numbers means, and what is copied as CSV.
 DIGITS = 7
 # Fields that say what a row is of, and the columns of the table of every row.
-ABOUT_FIELDS = ("model", "state", "task", "split", "layer", "step", "seed", "setting", "label")
+ABOUT_FIELDS = ("model", "state", "task", "split", "layer", "step", "seed", "setting", "label", "other_label")
 ROW_COLUMNS = ("run", "study", *ABOUT_FIELDS, "metric", "value", "n", "d", "reason")
 # Metrics that are side by side; if there are more, each gets a line instead.
 MOST_METRICS = 8
@@ -390,10 +390,9 @@ def tables_of(results: Iterable[tuple[str, Result]]) -> list[Table]:
     tables = [spec.table(entries) for spec, entries in declared.items()]
     for entries in others.values():
         # Not of a label, nor of two: a probe has thousands of those, which its heat map and the table of all rows show.
-        whole = [entry for entry in entries if not entry.row.label and entry.row.metric != "label_distance"]
+        whole = [entry for entry in entries if not entry.row.label]
         # Several seeds that meet in a cell are pooled there, so rows that already are would repeat it.
         whole = [entry for entry in whole if is_value(entry.row) or entry.row.state == DIFFERENCE]
-        whole = [Entry(entry.run, replace(entry.row, setting=setting_of(entry.row))) for entry in whole]
         kinds: dict[str, list[Entry]] = {"measured": [], "states": [], "steps": []}
         for entry in whole:
             is_state = entry.row.layer is None and entry.row.state not in ("", FINE_TUNING)

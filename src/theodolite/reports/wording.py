@@ -12,7 +12,7 @@ import shlex
 import textwrap
 import unicodedata
 import zlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,6 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _NONCHARACTERS = re.compile("[\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _RIGHT_TO_LEFT = {"R", "AL", "AN"}
 # What the setting of a row says of its sampling, and how it ends if the row is pooled over seeds.
-_SAMPLING = re.compile(r"(?:^|\s)(?:half-samples|sample)=\d+")
 _POOLED = re.compile(r"(?:median|standard deviation) of \d+ seeds$")
 # A dollar sign starts a formula if MathJax is on the page.
 _MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "$": "&#36;"})
@@ -148,17 +147,6 @@ def unique_names(names: Iterable[str], pattern: str = "{}-{}") -> list[str]:
     return unique
 
 
-def setting_of(row: Row) -> str:
-    """The row's setting without what a survey says there of its sampling: `tokens half-samples=20` is of `tokens`.
-
-    Parameters
-    ----------
-    row
-        The row. Two surveys of the same setting with different samples are still of the same setting.
-    """
-    return _SAMPLING.sub("", row.setting).strip()
-
-
 def is_value(row: Row) -> bool:
     """Whether the number of a row is a value: not the difference of two states, and not pooled over seeds.
 
@@ -168,20 +156,6 @@ def is_value(row: Row) -> bool:
         The row. Differences and standard deviations are not on the axis of the values they are taken of.
     """
     return row.state != DIFFERENCE and _POOLED.search(row.setting) is None
-
-
-def two_labels(setting: str, labels: Collection[str]) -> tuple[str, str]:
-    """The two labels that the setting of a row names, such as `NOUN|VERB`.
-
-    Parameters
-    ----------
-    setting
-        The setting of a row of the metric `label_distance`.
-    labels
-        All labels. One may contain the sign that separates two: the right cut is the one with a label on both sides.
-    """
-    cuts = [(setting[:i], setting[i + 1 :]) for i, sign in enumerate(setting) if sign == "|"]
-    return next((cut for cut in cuts if cut[0] in labels and cut[1] in labels), cuts[0])
 
 
 def outcome_look(outcome: str) -> tuple[str, str]:

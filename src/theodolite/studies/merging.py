@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # What a slice may have of its own.
 _SLICED = ("seeds", "tasks", "layers")
 # A row's place: two rows with the same one are two measurements of the same number.
-_PLACE = ("metric", "model", "revision", "state", "task", "split", "setting", "layer", "label", "step", "seed")
+_PLACE = ("metric", "model", "revision", "state", "task", "split", "setting", "layer", "label", "other_label", "step", "seed")
 
 
 def merge_slices(earlier: Result, later: Result) -> Result:

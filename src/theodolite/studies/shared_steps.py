@@ -14,9 +14,10 @@ from theodolite.core.moments import Moments
 from theodolite.core.pictures import draw_picture
 from theodolite.core.rows import Row
 from theodolite.core.states import FINE_TUNED, ISOLAYER, PRE_TRAINED, base_state
-from theodolite.metrics.registry import METRICS
+from theodolite.metrics.cloud import Cloud
+from theodolite.metrics.evaluation import REPLICATES, measure
 from theodolite.spaces.space import Origin, Space, picture_columns
-from theodolite.studies.item_records import DRAWS, Draws, Recorder, jackknife_draws, resampled_items
+from theodolite.studies.item_records import DRAW_SEED, DRAWS, Draws, Recorder
 from theodolite.studies.steps import Action, Sources, Work
 from theodolite.tasks.examples import Examples
 from theodolite.tasks.scores import score
@@ -100,8 +101,10 @@ def _with_records(work: Work, tuning: TuneSettings, rows: list[Row]) -> list[Row
     logits, X = classifier.logits(dev.texts, dev.second), classifier.vectors(dev.texts, dev.second)
     truth: Any = dev.unit_scores() if dev.labels is None else np.array(dev.label_ids(classifier.labels))
     answers = logits[:, 0] if dev.labels is None else logits.argmax(-1)
-    items = {task.score: np.array([score(task.score, truth[at], answers[at])[0] for at in resampled_items(len(truth), DRAWS)])}
-    items |= jackknife_draws(X, np.arange(len(X)), {name: METRICS[name].function for name in SHAPE_METRICS})
+    resamples = np.random.default_rng(DRAW_SEED).integers(0, len(truth), (DRAWS, len(truth)))
+    items = {task.score: np.array([score(task.score, truth[at], answers[at])[0] for at in resamples])}
+    cloud = Cloud(X, sample=max(2, len(X)), seed=DRAW_SEED)
+    items |= {row.metric: row.value + dev for row, dev in measure(cloud, SHAPE_METRICS, bootstrap=REPLICATES) if dev is not None}
     final = [row for row in rows if row.metric in items and row.layer is None and row.state != PRE_TRAINED and row.split]
     recorded = {row: recorder.add(row, Draws(row.value, items[row.metric], len(truth), "examples")) for row in final}
     recorder.write(work)
@@ -206,7 +209,7 @@ def _keep_spectrum(work: Work) -> list[Row]:
     return []
 
 
-TUNE = Action("tune", _fine_tune, version=2, resumable=True)
+TUNE = Action("tune", _fine_tune, version=3, resumable=True)
 VECTORS = Action("vectors", _extract_vectors, resumable=True)
 PICTURE = Action("picture", _draw_layer)
 SPECTRUM = Action("spectrum", _keep_spectrum)

@@ -182,12 +182,11 @@ def centroid_rows(X: NDArray[np.floating], labels: Sequence[str], *, about: Mapp
     to_others = distances + np.diag(np.full(len(names), np.inf))
     for i, name in enumerate(names.tolist()):
         j = int(to_others[i].argmin())
-        nearest = f"nearest: {names[j]}"
-        yield Row(metric="label_min_distance", value=float(to_others[i, j]), label=name, setting=nearest, **about)
+        yield Row(metric="label_min_distance", value=float(to_others[i, j]), label=name, other_label=names[j], **about)
     pairs = [(i, j) for i in range(len(names)) for j in range(i)]
     if len(pairs) <= MOST_PAIRS:
         for i, j in pairs:
-            yield Row(metric="centroid_distance", value=float(distances[i, j]), label=f"{names[j]} | {names[i]}", **about)
+            yield Row(metric="centroid_distance", value=float(distances[i, j]), label=names[j], other_label=names[i], **about)
 
 
 def hull_rows(

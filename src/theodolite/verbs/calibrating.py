@@ -224,7 +224,7 @@ def _labelled(
 ) -> LabelledPairs:
     import numpy as np
 
-    from theodolite.advice.repair_scores import row_cosines
+    from theodolite.advice.pair_scores import row_cosines
     from theodolite.advice.signals import ScoredPairs
     from theodolite.advice.thresholds import LabelledPairs
 

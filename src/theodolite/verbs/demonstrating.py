@@ -112,14 +112,12 @@ def static_demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: boo
 
 def _repair_scores(models: dict[str, str]) -> Result:
     """Spearman of the demo's pairs after each repair, on the encoder as it comes and fine-tuned."""
-    from theodolite.advice.repair_scores import repaired_scores
+    from theodolite.advice.pair_scores import SentencePairs
     from theodolite.core.rows import Row, current_versions
     from theodolite.repairs import make_repair
-    from theodolite.tasks.loading import load_task
+    from theodolite.tasks.scores import spearman
     from theodolite.verbs.extracting import extract
 
-    examples = load_task("demo-pairs", "dev")
-    assert examples.scores is not None
     repairs = {
         "zero-mean": make_repair("zero-mean"),
         "cluster-zero-mean": make_repair("cluster-zero-mean", clusters=CLUSTERS),
@@ -129,9 +127,11 @@ def _repair_scores(models: dict[str, str]) -> Result:
     rows = []
     for state, model in models.items():
         space = extract(model, task="demo-pairs", split="dev", unit="mean", layers="last", progress=False)
-        sides = [space[-1][[row for row, each in enumerate(space.rows["side"]) if each == side]] for side in (0, 1)]
-        about: dict[str, Any] = {"state": state, "model": model, "task": "demo-pairs", "split": "dev", "n": len(examples)}
-        for name, value in repaired_scores(sides[0], sides[1], examples.scores, repairs).items():
+        X, pairs = space[-1], SentencePairs(space)
+        about: dict[str, Any] = {"state": state, "model": model, "task": "demo-pairs", "split": "dev", "n": len(pairs)}
+        vectors = {"none": X} | {name: repair.fit(X).transform(X) for name, repair in repairs.items()}
+        for name, repaired in vectors.items():
+            value = spearman(pairs.scores, pairs.cosines(repaired))
             rows.append(Row(metric="spearman", value=value, setting=f"repair={name}", versions=current_versions(), **about))
     return Result(verb="repairs", title="Spearman after each repair (demo-pairs dev)", rows=tuple(rows))
 

@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from theodolite.advice.gate import CONFIG, GateFile, judge
 from theodolite.core.options import option, suggestion
 from theodolite.core.result import Result
@@ -109,7 +107,7 @@ def _measured(name: str, options: Mapping[str, Any], file: GateFile, progress: P
 
 def _score(source: Any, reading: Reading, progress: Progress) -> Result:
     """The Spearman correlation of cosines with the scores of a similarity task, on the last layer."""
-    from theodolite.advice.repair_scores import row_cosines
+    from theodolite.advice.pair_scores import SentencePairs
     from theodolite.core.rows import Row, current_versions
     from theodolite.spaces.space import Space
     from theodolite.tasks.scores import spearman
@@ -118,11 +116,9 @@ def _score(source: Any, reading: Reading, progress: Progress) -> Result:
     space = opened.space(progress, frequencies=False) if isinstance(opened, EncoderInput) else opened
     if not isinstance(space, Space) or not {"side", "score", "text"} <= set(space.rows):
         raise ValueError(f"[score] needs pairs of texts with scores, such as task = 'stsb'; {source} has none")
-    text, side, scores = (np.asarray(space.rows[name]) for name in ("text", "side", "score"))
-    order = np.lexsort((side, text))  # the two texts of each pair, next to each other
-    X, scores = space[-1][order], scores[order][::2]
-    value = spearman(scores, row_cosines(X[0::2], X[1::2]))
-    row = Row(metric="spearman", value=value, n=len(scores), d=X.shape[1], versions=current_versions(), **space.about(-1))
+    pairs = SentencePairs(space)
+    value = spearman(pairs.scores, pairs.cosines(space[-1]))
+    row = Row(metric="spearman", value=value, n=len(pairs), d=space.d, versions=current_versions(), **space.about(-1))
     return Result(verb="score", rows=(row,), provenance=provenance(texts_digest(space)))
 
 

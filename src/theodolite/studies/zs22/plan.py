@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from theodolite.advice.folds import resample_counts
 from theodolite.core.intervals import student_interval
 from theodolite.core.result import table_of
 from theodolite.core.rows import Row, current_versions, read_rows
@@ -19,7 +20,7 @@ from theodolite.probes.labels import check_label_sets
 from theodolite.probes.layer_probe import probe_layer
 from theodolite.probes.movement import centroid_movement, centroid_paths, closest_labels, movement_directions
 from theodolite.probes.similarity import cka_similarity, spatial_similarity
-from theodolite.studies.item_records import DRAWS, Draws, Recorder, resample_counts
+from theodolite.studies.item_records import DRAW_SEED, DRAWS, Draws, Recorder
 from theodolite.studies.planning import Request, StudyModel
 from theodolite.studies.shared_steps import PICTURE, TRACKED, open_space, row_fields
 from theodolite.studies.steps import ROWS, Action, Step, Work
@@ -86,7 +87,7 @@ def _probe_labels(work: Work) -> list[Row]:
 def _accuracy_draws(score: ProbeScore) -> Draws:
     """The accuracy over resampled test rows, the same in every state, and of every initialisation."""
     count = score.correct.shape[1]
-    items = resample_counts(count, DRAWS) @ score.correct.mean(axis=0) / count
+    items = resample_counts(np.arange(count), DRAWS, seed=DRAW_SEED) @ score.correct.mean(axis=0) / count
     repeats = (score.scores, "initialisations") if len(score.scores) > 1 else ((), "")
     return Draws(score.mean, items, count, "test rows", *repeats)
 
