@@ -37,6 +37,12 @@ def merge_slices(earlier: Result, later: Result) -> Result:
         if of(earlier.provenance) != of(later.provenance):
             raise ValueError(f"the folder holds records of other {what}, which cannot be merged with these; name another folder")
     facts = dict(later.provenance)
+    versions = {**earlier.provenance.get("step_versions", {}), **facts.get("step_versions", {})}
+    for kind, version in earlier.provenance.get("step_versions", dict.fromkeys(versions, "an unknown version")).items():
+        if version != versions[kind]:
+            what = f"its {kind!r} steps are of {_version(version)}, those of this run of {_version(versions[kind])}"
+            raise ValueError(f"the folder holds records made another way: {what}; export to a new folder, or run it all again")
+    facts["step_versions"] = versions
     facts["step_hashes"] = {**earlier.provenance.get("step_hashes", {}), **facts.get("step_hashes", {})}
     commands = [*str(earlier.provenance.get("command", "")).splitlines(), *str(facts.get("command", "")).splitlines()]
     facts["command"] = "\n".join(dict.fromkeys(commands))
@@ -50,6 +56,10 @@ def merge_slices(earlier: Result, later: Result) -> Result:
         },
         provenance=facts,
     )
+
+
+def _version(version: Any) -> str:
+    return f"version {version}" if isinstance(version, int) else str(version)
 
 
 def _study(facts: Mapping[str, Any]) -> Any:

@@ -361,6 +361,7 @@ class Study:
         import pyarrow
 
         finished = [step for step in steps if store.has(step)]
+        about = {step: store.about(step) for step in finished}
         # Several steps may say the same: each method of fine-tuning scores the state that it starts from.
         rows = tuple(dict.fromkeys(replace(row, study=self.name) for step in finished for row in store.rows(step)))
         pictures = [picture for step in finished if (picture := store.picture(step)) is not None]
@@ -396,7 +397,8 @@ class Study:
                 "tables": [dict(table) for table in self.spec.tables],
                 "versions": current_versions(),
                 "steps": {name: len(getattr(outcome, name)) for name in ("done", "reused", "failed", "blocked")},
-                "step_hashes": {step: store.about(step)["title"] for step in finished},
+                "step_hashes": {step: each["title"] for step, each in about.items()},
+                "step_versions": {each["kind"]: each["version"] for each in about.values()},
                 "failed": [{"step": step.title, "error": str(error)} for step, error in outcome.failed.items()],
             },
         )

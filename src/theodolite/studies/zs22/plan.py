@@ -73,7 +73,7 @@ def _probe_labels(work: Work) -> list[Row]:
         if row.metric == "probe_accuracy" and probe.score is not None:
             row = recorder.add(row, _accuracy_draws(probe.score))
             _keep_correct(work, row, probe.score.correct)
-        # The setting of a pair's row names the pair, so that it cannot say what the encoder was tuned on.
+        # The distances of all pairs, which are many, are drawn for the task's own tuning only; the layouts have the others.
         if not (settings["setting"] and row.metric == "label_distance"):
             rows.append(row)
         if row.metric in ("probe_accuracy", "hull_accuracy"):
