@@ -2,8 +2,7 @@
 
 `direct_probe_tasks.py --folder FOLDER [--task NAME ...] [--model NAME ...] [--budget SECONDS]` extracts what is not in the
 folder and fits every layer in a process of its own. What a layer took is stored in `direct_probe_tasks.json` as soon as it is
-known, and layers that are stored are not run again; `--table` prints the table of what is stored, and `--estimate` estimates the
-stored layers again without running them.
+known, and layers that are stored are not run again; `--table` prints the table of what is stored.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from theodolite import Space, extract
-from theodolite.probes.cost import estimate_cost
 from theodolite.probes.direct_probe import DirectProbe, NoSpread
 from timing import run
 
@@ -34,8 +32,6 @@ COLUMNS = (
     "linear",
     "CPU s",
     "elapsed s",
-    "estimated CPU s",
-    "estimated in s",
     "peak GB",
 )
 RECORDS = Path(__file__).with_suffix(".json")
@@ -51,12 +47,11 @@ def space_of(folder: Path, model: str, task: str) -> Path:
 
 
 def child(path: Path, layer: int, budget: float | None) -> dict[str, Any]:
-    """One layer: the estimate, then the fit."""
+    """The fit of one layer."""
     space = Space.open(path, verify=False)
     X, y = space[layer], space.labels("label")
     shape = {"rows": X.shape[0], "d": X.shape[1], "budget": budget}
     try:
-        estimated = estimates(path, layer)
         start, cpu = time.perf_counter(), time.process_time()
         probe = DirectProbe(budget=budget).fit(X, y)
     except NoSpread:
@@ -72,39 +67,20 @@ def child(path: Path, layer: int, budget: float | None) -> dict[str, Any]:
         "unmeasured": len(probe.unmeasured_),
         "cpu": round(cpu, 2),
         "elapsed": round(elapsed, 2),
-        **estimated,
         "gigabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9, 2),
     }
-
-
-def estimates(path: Path, layer: int) -> dict[str, float]:
-    """The estimated processor seconds of a layer, and those that the estimate itself took."""
-    space = Space.open(path, verify=False)
-    X, y = space[layer], space.labels("label")
-    start = time.process_time()
-    estimate = estimate_cost(X, y).seconds
-    return {"estimate": round(estimate, 2), "estimated_in": round(time.process_time() - start, 2)}
-
-
-def within_two(records: list[dict[str, Any]]) -> str:
-    """How many estimates are within a factor of 2; a layer that the budget stopped takes longer than its record says."""
-    whole = [record for record in records if "why" not in record and record["fewest"] == record["most"]]
-    whole = [record for record in whole if not record["unmeasured"]]
-    ratios = sorted(record["estimate"] / record["cpu"] for record in whole)
-    close = sum(0.5 <= ratio <= 2 for ratio in ratios)
-    return f"{close} of {len(whole)} layers within a factor of 2, from {ratios[0]:.2f} x to {ratios[-1]:.2f} x"
 
 
 def row(record: dict[str, Any]) -> str:
     shape = f"{record['rows']:,} × {record['d']}"
     if "why" in record:
-        cells = [shape, "", record["why"], "", "", "", "", "", ""]
+        cells = [shape, "", record["why"], "", "", "", ""]
     else:
         count = f"{record['fewest']:,} to {record['most']:,}" if record["fewest"] < record["most"] else f"{record['most']:,}"
         late = (
             f", {record['unmeasured']} labels not measured" if record["unmeasured"] and record["fewest"] == record["most"] else ""
         )
-        numbers = [f"{record[name]:.1f}" for name in ("cpu", "elapsed", "estimate", "estimated_in")]
+        numbers = [f"{record[name]:.1f}" for name in ("cpu", "elapsed")]
         linear = "yes" if record["linear"] else "no"
         cells = [shape, str(record["labels"]), count + late, linear, *numbers, f"{record['gigabytes']:.2f}"]
     return f"| {' | '.join([record['model'], record['task'], str(record['layer']), *cells])} |"
@@ -126,7 +102,6 @@ def main() -> None:
     parser.add_argument("--model", action="append", choices=MODELS, help="only these encoders; may be repeated")
     parser.add_argument("--budget", type=float, help="seconds of merging and measuring per layer, as in DirectProbe")
     parser.add_argument("--table", action="store_true", help="run nothing, print the table of what is stored")
-    parser.add_argument("--estimate", action="store_true", help="only estimate again what is stored")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.child:
@@ -134,17 +109,10 @@ def main() -> None:
         return
     records: list[dict[str, Any]] = json.loads(RECORDS.read_text()) if RECORDS.exists() else []
     if asked.table:
-        print(table(records), within_two(records), sep="\n\n")
+        print(table(records))
         return
     if asked.folder is None:
         parser.error("--folder is needed to run")
-    if asked.estimate:
-        for record in records:
-            if record["model"] in (asked.model or MODELS) and record["task"] in (asked.task or TASKS) and "why" not in record:
-                record.update(estimates(space_of(asked.folder, record["model"], record["task"]), record["layer"]))
-                store(records)
-                print(row(record), flush=True)
-        return
     stored = {(record["model"], record["task"], record["layer"]) for record in records}
     for model in asked.model or MODELS:
         for task in asked.task or TASKS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ Results = Mapping[str, Sequence[Result]]
 DOCS = Path(__file__).parents[1] / "docs"
 WRITTEN = Path(__file__).with_name("RESULTS.md")
 """Tables that are written by hand; those with goals end with value, goal and verdict."""
-TASKS = Path(__file__).with_name("direct_probe_tasks.json")
 TEMPLATE = Path(__file__).with_name("performance_template.md")
 TITLES = {
     "survey": "Survey against one matrix product",
@@ -46,7 +44,6 @@ def files(records: Mapping[str, Any]) -> dict[Path, str]:
         By table: what it was measured on, and its results.
     """
     results = {table: [Result.from_dict(each) for each in record["results"]] for table, record in records.items()}
-    results["direct"] = [*results.get("direct", []), estimates(json.loads(TASKS.read_text(encoding="utf-8")))]
     drawings = {DOCS / "images" / f"scaling-{name}.svg": picture(*drawing) for name, drawing in curves(results).items()}
     return {DOCS / "performance.md": page(records, results), **drawings}
 
@@ -83,23 +80,6 @@ def missed(results: Results) -> str:
     count = sum(verdict in ("met", "MISSED") for verdict, _ in goals)
     head = f"{len(lines)} of the {count} goals below were missed"
     return f"{head}:\n\n" + "\n".join(lines) if lines else f"{head}."
-
-
-def estimates(layers: Sequence[Mapping[str, Any]]) -> Result:
-    """How often DirectProbe's estimate was near the processor time that the fit of a layer takes, if it is not stopped."""
-    whole = [layer for layer in layers if "estimate" in layer and layer["fewest"] == layer["most"] and not layer["unmeasured"]]
-    ratios = [layer["estimate"] / layer["cpu"] for layer in whole]
-    near = sum(0.5 <= ratio <= 2 for ratio in ratios)
-    return Result(
-        table="direct",
-        case="DirectProbe's estimate of its own time on five tasks: layers within a factor of 2",
-        value=100 * near / len(ratios),
-        sense="at least",
-        goal=100,
-        unit="%",
-        ours=f"{near} of {len(ratios)} layers",
-        note="processor time; some constants of the estimate were chosen by seven of these layers",
-    )
 
 
 def tables(records: Mapping[str, Any], results: Results) -> str:

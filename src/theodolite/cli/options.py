@@ -30,9 +30,7 @@ Engine = Annotated[
 ]
 DryRun = Annotated[
     bool,
-    typer.Option(
-        "--dry-run", help="Run a few batches only, and print the time, memory, disk and download that the whole run would take."
-    ),
+    typer.Option("--dry-run", help="Print what would be done and downloaded, and stop."),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what exists already.")]
 

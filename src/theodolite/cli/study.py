@@ -97,7 +97,7 @@ def run_command(
     engine: opt.Engine = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Print which steps are missing, how long they would take, and what would be downloaded."),
+        typer.Option("--dry-run", help="Print which steps are missing, and what would be downloaded."),
     ] = False,
     text: opt.Text = True,
     trust_plan: Annotated[
@@ -125,7 +125,7 @@ def run_command(
     typed = opt.typed_options(context, "name", "models", "as_json")
     if dry_run:
         options = {key: value for key, value in typed.items() if key not in ("dry_run", "workers", "engine", "text")}
-        say(str(chosen.plan(models, **options, estimate=True)))
+        say(str(chosen.plan(models, **options, downloads=True)))
         return
     result = chosen.run(models, **typed)
     page = result.report(chosen.folder(to) / "report.html", text=text)

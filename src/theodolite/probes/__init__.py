@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from theodolite.probes.classifiers.estimators import ClassifierProbe, LinearProbe, ProbeScore
     from theodolite.probes.classifiers.memorisation import ControlTask, description_length, selectivity
-    from theodolite.probes.cost import estimate_cost
     from theodolite.probes.direct_probe import DirectProbe, NoSpread
     from theodolite.probes.hulls.gap import HullGap, hull_gap
     from theodolite.probes.layer_probe import LayerProbe, probe_layer
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 # fmt: off
 __all__ = [
     "ClassifierProbe", "ControlTask", "DirectProbe", "HullGap", "LayerProbe", "LinearProbe", "NoSpread", "ProbeScore",
-    "Similarity", "centroid_movement", "centroid_paths", "cka", "cka_similarity", "description_length", "estimate_cost",
+    "Similarity", "centroid_movement", "centroid_paths", "cka", "cka_similarity", "description_length",
     "hull_gap", "movement_directions", "probe_layer", "selectivity", "spatial_similarity",
 ]
 # fmt: on
@@ -27,7 +26,6 @@ __all__ = [
 _NAMES = {
     "classifiers.estimators": ("ClassifierProbe", "LinearProbe", "ProbeScore"),
     "classifiers.memorisation": ("ControlTask", "description_length", "selectivity"),
-    "cost": ("estimate_cost",),
     "direct_probe": ("DirectProbe", "NoSpread"),
     "hulls.gap": ("HullGap", "hull_gap"),
     "layer_probe": ("LayerProbe", "probe_layer"),

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from theodolite.core.engines import chosen_engine
 from theodolite.core.files import UNFINISHED, Lock, read_json, reading, write_json
-from theodolite.core.numbers import duration_text
 from theodolite.core.options import ON_COMMAND_LINE, command_line, option
 from theodolite.core.pictures import Picture
 from theodolite.core.result import ABOUT, Result, require_result_folder, table_of
@@ -40,8 +39,7 @@ from theodolite.studies.steps import Step, Store, in_order
 from theodolite.verbs.inputs import Paths, Reading
 
 if TYPE_CHECKING:
-    from theodolite.models.estimates import Download
-    from theodolite.studies.estimating import KindEstimate
+    from theodolite.models.downloads import Download
 
 # Where runs are kept, relative to the working directory, unless a folder is given; and the folder of the steps inside of it.
 FOLDER = "theodolite-studies"
@@ -85,20 +83,17 @@ class PlannedStep:
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """The steps of a run in the order they are done; prints as one line per step, and what the missing ones take.
+    """The steps of a run in the order they are done; prints as one line per step, and what would be downloaded.
 
     Parameters
     ----------
     steps
         The steps.
-    estimates
-        What the missing steps take, by kind; empty if it was not asked for.
     downloads
-        What the Hub would send for each model.
+        What the Hub would send for each model; empty if it was not asked for.
     """
 
     steps: tuple[PlannedStep, ...]
-    estimates: tuple[KindEstimate, ...] = ()
     downloads: tuple[Download, ...] = ()
 
     @property
@@ -106,20 +101,12 @@ class Plan:
         """How many steps are still to do."""
         return sum(not step.done for step in self.steps)
 
-    @property
-    def seconds(self) -> float:
-        """What the missing steps take one after the other, as far as it is known."""
-        return sum(estimate.seconds for estimate in self.estimates)
-
     def __len__(self) -> int:
         return len(self.steps)
 
     def __repr__(self) -> str:
         lines = [f"{'done   ' if step.done else 'missing'}  {step.title}" for step in self.steps]
         lines += [f"{len(self)} steps, {self.missing} missing", *map(str, self.downloads)]
-        if self.estimates:
-            kinds = "; ".join(map(str, self.estimates))
-            lines.append(f"about {duration_text(self.seconds)} left, one step after the other: {kinds}")
         return "\n".join(lines)
 
 
@@ -268,7 +255,7 @@ class Study:
         score_range: tuple[float, float] | None = None,
         encoding: str | None = None,
         trust_plan: bool = False,
-        estimate: bool = False,
+        downloads: bool = False,
     ) -> Plan:
         """The steps of a run, and which of them are done; nothing is run.
 
@@ -276,19 +263,19 @@ class Study:
         ----------
         models, data, tasks, seeds, layers, quick, settings, to, own, kind, column, score_range, encoding, trust_plan
             As for `run`.
-        estimate
-            Whether to say how long the missing steps take and what is downloaded: as finished steps of the same kind took, or
-            measured on a few batches.
+        downloads
+            Whether to say what the Hub would send for each model.
         """
         own_files = Reading(own=own, kind=kind, column=column, score_range=score_range, encoding=encoding)
         request = Request(self.spec, identify_models(models, self.spec), data, tasks, seeds, layers, quick, settings, own_files)
         store, steps = Store(self.folder(to) / STEPS), in_order(load_plan(self.spec, trust=trust_plan)(request))
         planned = tuple(PlannedStep(step.title, step.action.kind, store.has(step)) for step in steps)
-        if not estimate or all(step.done for step in planned):
+        if not downloads:
             return Plan(planned)
-        from theodolite.studies.estimating import downloads, estimate_steps
+        from theodolite.models.downloads import download_of
 
-        return Plan(planned, estimate_steps(steps, store, request.sources), tuple(downloads(request.sources)))
+        places, revisions = request.sources.models, request.sources.revisions
+        return Plan(planned, tuple(download_of(place, revision=revisions.get(name)) for name, place in places.items()))
 
     def check(self, to: str | os.PathLike[str] | None = None) -> Check:
         """Compare a run's numbers with the printed ones, side by side, and judge the claims again.

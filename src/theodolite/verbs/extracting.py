@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from theodolite.core.engines import chosen_engine
@@ -95,7 +94,7 @@ def extract(
     Returns
     -------
     Space
-        One (n, d) array per layer, with what is known of each row. With `dry_run`, the estimates as a `Result`.
+        One (n, d) array per layer, with what is known of each row. With `dry_run`, a `Result` that says what would be done.
     """
     from theodolite.core.files import require_free_folder
     from theodolite.models.extraction import extract_space
@@ -107,7 +106,7 @@ def extract(
         require_free_folder(to, overwrite=overwrite, marker=MARKER)
     source = EncoderInput(model, options)
     if dry_run:
-        return _dry_run(source, in_memory=to is None, store_dtype=store_dtype)
+        return _dry_run(source, to=to, store_dtype=store_dtype)
     with chosen_engine(workers, engine), progress_bars(progress) as bars:
         texts_read = source.texts.texts
         return extract_space(
@@ -121,26 +120,16 @@ def extract(
         )
 
 
-def _dry_run(source: EncoderInput, *, in_memory: bool, store_dtype: str) -> Result:
-    from dataclasses import replace
-    from tempfile import TemporaryDirectory
-
-    from theodolite.models.estimates import download_of, dry_run_result, encoding_cost, measurable
+def _dry_run(source: EncoderInput, *, to: str | os.PathLike[str] | None, store_dtype: str) -> Result:
+    """What would be encoded, where it would be kept, and what would be downloaded."""
+    from theodolite.models.downloads import download_of
 
     options, model, texts = source.reading, source.model, source.texts
-    with TemporaryDirectory() as folder:
-        download = None
-        if isinstance(model, (str, os.PathLike)):
-            download = download_of(model, revision=options.revision)
-            model = measurable(model, download, Path(folder), trust_remote_code=options.trust_remote_code)
-            options = replace(options, revision=options.revision if download.weights_are_here else None)
-        encoder = options.load_encoder(model)
-        taken = source.encoding_options(Progress())
-        taken = {name: taken[name] for name in ("unit", "layers", "specials", "batch_size", "allow_unknown")}
-        if taken["unit"] == "text" and encoder.pipeline is None:  # random weights come without the sentence model around them
-            taken["unit"] = "mean"
-        size = 2 if store_dtype == "float16" else 4
-        cost = encoding_cost(encoder, texts.texts, **taken, item_bytes=size, in_memory=in_memory)
-    name = download.name if download else encoder.name
-    where = f"computed on {encoder.device} in {encoder.dtype}, stored as {store_dtype}"
-    return dry_run_result(f"encoding {texts.name} with {name}", cost, download, [where], model=name, setting=texts.unit)
+    place = "memory" if to is None else os.fspath(to)
+    notes = [f"{len(texts.texts):,} texts, unit {texts.unit}, layers {options.layers}, kept in {place} as {store_dtype}"]
+    name = str(getattr(model, "name", "the encoder"))
+    if isinstance(model, (str, os.PathLike)):
+        download = download_of(model, revision=options.revision)
+        name = download.name
+        notes.append(str(download))
+    return Result(verb="dry run", title=f"Dry run: encoding {texts.name} with {name}", notes=tuple(notes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +16,7 @@ from theodolite.verbs.progress import Progress, progress_bars
 
 if TYPE_CHECKING:
     from theodolite.tasks.task import Task
+    from theodolite.tuning.planning import PlannedRun
 
 # Where runs go if no folder is named.
 FOLDER = "theodolite-tuned"
@@ -197,11 +199,26 @@ def tune(
         **options,
     )
     if dry_run:
-        from theodolite.tuning.estimating import estimate_runs
-
-        return estimate_runs(runs, data=data)
+        return _dry_run(runs, data)
     with progress_bars(progress) as bars:
         return tune_runs(runs, to=folder, data=data, resume=resume, overwrite=overwrite, progress=bars.steps("training"))
+
+
+def _dry_run(runs: Sequence[PlannedRun], data: str | os.PathLike[str] | None) -> Result:
+    """Which runs are still to do, with how many steps each, and what would be downloaded."""
+    from theodolite.models.downloads import download_of
+    from theodolite.tuning.runs import Run, load_splits
+
+    settings = runs[0].settings
+    download, splits, notes = download_of(settings.model, revision=settings.revision), load_splits(settings, data), []
+    for run in runs:
+        own = run.settings
+        steps = own.epochs * math.ceil(len(splits.train) / own.batch_size)
+        work = "puts an Isotropy Layer into a finished run" if run.plain else f"trains for at most {steps:,} steps"
+        state = "is done already" if Run(own.output).finished else f"{work} on {len(splits.train):,} examples"
+        notes.append(f"seed {own.seed}: {state}; {own.output}")
+    title = f"Dry run: fine-tuning {download.name} on {settings.declared.name}"
+    return Result(verb="dry run", title=title, notes=(*notes, str(download)))
 
 
 def _default_folder(model: Any, from_run: Any, task: str | Task | None, method: str) -> Path:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -37,10 +35,6 @@ if TYPE_CHECKING:
 
 # Share of a task's examples that is held out if the task has no second split.
 HELD_OUT = 0.2
-# Rows below which a run is over before an estimate of it would be.
-WORTH_ESTIMATING = 2000
-# Seconds from which on a run is announced.
-WORTH_ANNOUNCING = 30.0
 CLASSIFIERS = ("none", "linear", "mlp")
 LABEL_DISTANCES = ("mean", "minimum")
 
@@ -155,8 +149,6 @@ def probe(
         if classifier != "none":
             data.require_test(option("classifier", classifier))
         fixed = _fixed_clusters(fit_clusters, data)
-        if fixed is None:
-            _estimate(data, settings)
         layers: list[tuple[int | None, LayerProbe]] = []
         for layer, measured in _probe_layers(data, settings, fixed, bars, notes):
             layers.append((layer, measured))
@@ -463,24 +455,6 @@ def _fixed_clusters(clusters: str | Sequence[int] | None, data: _Data) -> NDArra
         line = int(numbers.argmin()) + 1
         raise ValueError(f"{clusters}, line {line} is -1, a row in no cluster; leave such rows out of the vectors too")
     return numbers
-
-
-def _estimate(data: _Data, settings: _Settings) -> None:
-    """Say how long all layers will take if that is long."""
-    import sys
-
-    from theodolite.probes import NoSpread, estimate_cost
-
-    train = data.train
-    if len(train.y) < WORTH_ESTIMATING:
-        return
-    seconds = 0.0
-    for layer in train.layers:
-        with suppress(NoSpread):  # such a layer is left out, with a note, when it is its turn
-            seconds += min(estimate_cost(train.take(layer), train.y).seconds, settings.budget or math.inf)
-    sentence = f"about {seconds:.0f} s of processor time for {len(train.layers)} layer(s) of {len(train.y):,} rows"
-    if seconds >= WORTH_ANNOUNCING:
-        print(f"theodolite: probing will take {sentence}", file=sys.stderr)  # noqa: T201  # before the wait, not after
 
 
 def _probe_layers(

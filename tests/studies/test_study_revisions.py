@@ -1,6 +1,5 @@
-"""How long missing steps take: as finished ones did, measured otherwise; and which revision of a model a run takes."""
+"""Which revision of a model a run takes."""
 
-import json
 import shutil
 
 import pytest
@@ -58,23 +57,3 @@ def test_pinned_revisions_are_commits_of_ids_that_the_study_has():
         for model in models:
             assert set(model.revisions) <= set(model.hub)
             assert all(len(commit) == 40 and int(commit, 16) for commit in model.revisions.values())
-
-
-def test_what_is_left_is_measured_at_first_and_then_as_finished_steps_took(study_bert, releases, tmp_path):
-    options = {**OPTIONS, "settings": {**OPTIONS["settings"], "methods": ["plain"]}, "data": releases, "to": tmp_path / "run"}
-    plan = study("il23").plan(study_bert, **options, estimate=True)
-    assert not (tmp_path / "run").exists()
-    (tune,) = plan.estimates
-    assert (tune.kind, tune.count, tune.unknown) == ("tune", 2, 0) and tune.seconds > 0
-    assert repr(plan).splitlines()[-1].startswith("about ")
-    assert "2 tune" in repr(plan) and "measured on a few batches" in repr(plan) and "nothing would be downloaded" in repr(plan)
-    study("il23").run(study_bert, **{**options, "seeds": [0]}, progress=False)
-    (about,) = (tmp_path / "run" / "steps").glob("tune-*/step.json")
-    about.write_text(json.dumps({**json.loads(about.read_text()), "seconds": 7200.0}))
-    (later,) = study("il23").plan(study_bert, **options, estimate=True).estimates
-    assert (later.count, later.seconds, later.source) == (1, 7200.0, "as finished steps took")
-    assert study("il23").plan(study_bert, **{**options, "seeds": [0]}, estimate=True).estimates == ()
-    # Another method is other work, of which the finished one says nothing.
-    both = {**options, "seeds": [0], "settings": {**options["settings"], "methods": ["plain", "isobn"]}}
-    (other,) = study("il23").plan(study_bert, **both, estimate=True).estimates
-    assert (other.count, other.source) == (1, "measured on a few batches") and other.seconds < 7200
