@@ -64,12 +64,13 @@ def test_what_is_left_is_measured_at_first_and_then_as_finished_steps_took(study
     options = {**OPTIONS, "settings": {**OPTIONS["settings"], "methods": ["plain"]}, "data": releases, "to": tmp_path / "run"}
     plan = study("il23").plan(study_bert, **options, estimate=True)
     assert not (tmp_path / "run").exists()
-    (tune,) = plan.estimates
-    assert (tune.kind, tune.count, tune.unknown) == ("tune", 2, 0) and tune.seconds > 0
+    choose, tune = plan.estimates
+    assert (choose.kind, choose.count, choose.unknown) == ("choose", 1, 0) and choose.seconds > tune.seconds > 0  # 4 candidates
+    assert (tune.kind, tune.count, tune.unknown) == ("tune-chosen", 2, 0)
     assert repr(plan).splitlines()[-1].startswith("about ")
     assert "2 tune" in repr(plan) and "measured on a few batches" in repr(plan) and "nothing would be downloaded" in repr(plan)
     study("il23").run(study_bert, **{**options, "seeds": [0]}, progress=False)
-    (about,) = (tmp_path / "run" / "steps").glob("tune-*/step.json")
+    (about,) = (tmp_path / "run" / "steps").glob("tune-chosen-*/step.json")
     about.write_text(json.dumps({**json.loads(about.read_text()), "seconds": 7200.0}))
     (later,) = study("il23").plan(study_bert, **options, estimate=True).estimates
     assert (later.count, later.seconds, later.source) == (1, 7200.0, "as finished steps took")

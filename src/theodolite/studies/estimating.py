@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from theodolite.core.numbers import duration_text
 from theodolite.core.states import ISOLAYER
-from theodolite.studies.shared_steps import TUNE, VECTORS, limited_examples, tuning_settings
+from theodolite.studies.shared_steps import VECTORS, limited_examples, tuning_settings
 from theodolite.studies.steps import Sources, Step, Store
 
 if TYPE_CHECKING:
@@ -79,10 +79,10 @@ def estimate_steps(steps: Sequence[Step], store: Store, sources: Sources) -> tup
             if alike:
                 found.add("as finished steps took")
                 times.append(statistics.median(seconds[each.key] for each in alike))
-            elif kind in _MEASURES:
+            elif "preset" in step.settings or kind == VECTORS.kind:
                 key = (kind, *_subject(step), str(step.settings.get("unit") or step.settings.get("method")))
                 if key not in measured:
-                    measured[key] = _MEASURES[kind](step, sources)
+                    measured[key] = (_encoding_seconds if kind == VECTORS.kind else _tuning_seconds)(step, sources)
                 found.add("measured on a few batches")
                 times.append(measured[key])
         source = " or ".join(sorted(found))
@@ -127,7 +127,8 @@ def _tuning_seconds(step: Step, sources: Sources) -> float:
         if not download.weights_are_here:
             settings = replace(settings, model=place, revision=None)
         data = sources.data_for(step.settings["task"])
-        return training_cost(settings, data, only_layer=settings.method == ISOLAYER).seconds
+        seconds = training_cost(settings, data, only_layer=settings.method == ISOLAYER).seconds
+        return seconds * len(step.settings.get("candidates", [None]))
 
 
 def _encoding_seconds(step: Step, sources: Sources) -> float:
@@ -143,6 +144,3 @@ def _encoding_seconds(step: Step, sources: Sources) -> float:
         encoder = Encoder.load(place, revision=revision if download.weights_are_here else None)
         texts = limited_examples(settings, sources)
         return encoding_cost(encoder, texts, unit=settings["unit"], layers=settings["layers"] or "all").seconds
-
-
-_MEASURES: dict[str, Callable[[Step, Sources], float]] = {TUNE.kind: _tuning_seconds, VECTORS.kind: _encoding_seconds}
