@@ -82,7 +82,7 @@ def test_il23_leaves_a_method_what_its_settings_name(releases):
 
 
 def test_il23_tries_more_methods_and_forms_of_the_layer_on_one_task(releases):
-    more_methods = load_spec("il23").settings["more_methods"]["rte"]
+    more_methods = ["cosreg", "istar", *load_spec("il23").settings["more_methods"]["rte"]]
     steps = plan("il23", releases, tasks=["cola"], seeds=[0], changes={"more_methods.cola": more_methods})
     tunings = [step for step in steps if step.action.kind == "tune-chosen"]
     more = {step.settings["method"]: step for step in tunings[3:]}
