@@ -89,10 +89,11 @@ def _choose(work: Work) -> list[Row]:
     if best["score"] is None:
         raise ValueError(f"no candidate has a score on the validation rows: {best['reason']}; name other learning rates")
     write_json(work.folder / CHOICE, {"trials": trials, "learning_rate": best["learning_rate"], "epochs": best["epochs"]})
-    fields = {**_fields(work), "state": ISOLAYER if is_layer else FINE_TUNED, "split": "validation"}
+    fields = {**_fields(work), "split": "validation"}
     rows = []
     for trial in trials:
-        of_trial = {**fields, "setting": f"learning_rate={trial['learning_rate']:g}", "n": trial["n"], "reason": trial["reason"]}
+        setting = f"{'layer.' * is_layer}learning_rate={trial['learning_rate']:g}"
+        of_trial = {**fields, "setting": setting, "n": trial["n"], "reason": trial["reason"]}
         rows.append(Row(metric="validation_score", value=math.nan if trial["score"] is None else trial["score"], **of_trial))
         if trial["score"] is not None:
             rows.append(Row(metric="best_epoch", value=trial["epochs"], **of_trial))
