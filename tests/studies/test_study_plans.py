@@ -43,21 +43,53 @@ def test_the_last_layer_is_measured_whatever_layers_are_asked_for(releases):
 
 def test_il23_tunes_each_seed_by_each_method_and_puts_the_layer_into_the_plain_run(releases):
     steps = plan("il23", releases, tasks=["cola"], seeds=[0, 1])
-    assert kinds(steps) == {"tune": 6}
-    plain = {step.settings["seed"]: step.key for step in steps if step.settings["method"] == "plain"}
-    layers = [step for step in steps if step.settings["method"] == ISOLAYER]
+    assert kinds(steps) == {"choose": 2, "tune-chosen": 6}
+    tunings = [step for step in steps if step.action.kind == "tune-chosen"]
+    plain = {step.settings["seed"]: step.key for step in tunings if step.settings["method"] == "plain"}
+    layers = [step for step in tunings if step.settings["method"] == ISOLAYER]
     assert {step.settings["seed"]: step.needs["plain"].key for step in layers} == plain
-    assert kinds(plan("il23", releases, tasks=["cola"], changes={"methods": [ISOLAYER]}, seeds=[0])) == {"tune": 2}
+    layer_alone = plan("il23", releases, tasks=["cola"], changes={"methods": [ISOLAYER]}, seeds=[0])
+    assert kinds(layer_alone) == {"choose": 2, "tune-chosen": 2}
+
+
+def test_il23_chooses_once_for_every_seed_and_method(releases):
+    def choices(**changes):
+        steps = plan("il23", releases, tasks=["cola"], seeds=[1, 2], changes=changes)
+        chosen = [step for step in steps if step.action.kind == "choose"]
+        tunings = [step for step in steps if step.action.kind == "tune-chosen"]
+        assert {step.needs["choice"].key for step in tunings} == {chosen[0].key}
+        assert {step.needs["layer_choice"].key for step in tunings if "layer_choice" in step.needs} == {chosen[1].key}
+        assert {step.settings["seed"] for step in chosen} == {0} and {step.settings["seed"] for step in tunings} == {0, 1, 2}
+        return chosen, {step.key for step in tunings}
+
+    (rate, layer_rate), keys = choices()
+    assert rate.settings["candidates"] == [2e-5, 5e-5, 1e-4, 3e-4] and layer_rate.settings["candidates"] == [1e-4, 1e-3]
+    assert layer_rate.needs["plain"].settings["seed"] == 0 and not rate.needs
+    # Other candidates are another choice, and what is trained with it is another result.
+    _, others = choices(**{"choose.learning_rate": [2e-5]})
+    assert not keys & others
+    (named, _), _ = choices(**{"tuning.learning_rate": 7e-5})
+    assert named.settings["candidates"] == [7e-5]
+
+
+def test_il23_leaves_a_method_what_its_settings_name(releases):
+    changes = {"method_tuning.isobn.preset": "isobn", "method_tuning.isolayer.layer": {"learning_rate": 0.01}}
+    steps = plan("il23", releases, tasks=["cola"], seeds=[0], changes=changes)
+    (batch_norm,) = [step for step in steps if step.settings["method"] == "isobn"]
+    (layer,) = [step for step in steps if step.settings["method"] == ISOLAYER]
+    assert batch_norm.settings["chosen"] == [] and not batch_norm.needs
+    assert set(layer.needs) == {"choice", "plain"} and layer.settings["changes"]["layer"] == {"learning_rate": 0.01}
 
 
 def test_il23_tries_more_methods_and_forms_of_the_layer_on_one_task(releases):
-    more_methods = load_spec("il23").settings["more_methods"]["rte"]
+    more_methods = ["cosreg", "istar", *load_spec("il23").settings["more_methods"]["rte"]]
     steps = plan("il23", releases, tasks=["cola"], seeds=[0], changes={"more_methods.cola": more_methods})
-    more = {step.settings["method"]: step for step in steps[3:]}
+    tunings = [step for step in steps if step.action.kind == "tune-chosen"]
+    more = {step.settings["method"]: step for step in tunings[3:]}
     assert list(more) == ["cosreg", "istar", "isolayer, deeper", "isolayer, alternating", "isolayer, joint"]
     assert more["isolayer, joint"].settings["changes"]["layer"] == {"trains": "joint"}
-    assert more["isolayer, joint"].needs["plain"].key == steps[0].key
-    assert not more["cosreg"].needs
+    assert more["isolayer, joint"].needs["plain"].key == tunings[0].key
+    assert list(more["cosreg"].needs) == ["choice"]
 
 
 def test_zs22_probes_every_layer_of_both_states_and_classifies_in_the_last(releases):

@@ -25,7 +25,7 @@ SMALL = {
         "repairs.global.n_directions": 2, "repairs.cluster-based.n_directions": 2,
         **{f"repairs.{name}.n_clusters": 3 for name in ("clustering+zero-mean", *CLUSTERED)},
     },
-    "il23": {"tuning.epochs": 1, "tuning.track": None},
+    "il23": {"tuning.epochs": 1, "choose.learning_rate": [1e-4], "choose.layer_learning_rate": [1e-3]},
     "zs22": {"tuning.epochs": 1, "tuning.track_texts": 40, "probe.classifier": "linear", "points": 30, "cross": []},
 }  # fmt: skip
 
@@ -184,6 +184,18 @@ def test_il23_has_all_three_methods_and_judges_over_seeds(study_bert, releases, 
     scores = {(row.state, row.seed) for row in result if row.metric == "matthews" and row.state != PRE_TRAINED}
     assert scores == {(state, seed) for state in (FINE_TUNED, ISOLAYER, ISOBN) for seed in (0, 1)}
     assert {row.model for row in result} == {Path(study_bert).name}
+    readings = {f"ev_{k}{ending}" for k in range(1, 21) for ending in ("", "_centered")}
+    for state in (FINE_TUNED, ISOLAYER, ISOBN):
+        assert {row.metric for row in result if row.state == state and row.split == "dev"} >= {"iso_score", *readings}
+    drawn = set(zip(*(result.records["draws"][name].to_pylist() for name in ("metric", "state", "seed")), strict=True))
+    judged = ["matthews", "iso_score", *(f"ev_{k}{ending}" for k in (1, 2, 3) for ending in ("", "_centered"))]
+    assert drawn >= {(metric, state, seed) for metric in judged for state in (FINE_TUNED, ISOLAYER, ISOBN) for seed in (0, 1)}
+    assert result.records["predictions"].num_rows == 3 * 2 * 40
+    gains = {(row.metric, row.state, row.seed) for row in result if row.metric.endswith("_gain")}
+    assert gains == {(f"{metric}_gain", ISOLAYER, seed) for metric in ("matthews", "iso_score") for seed in (0, 1)}
+    sizes = {row.split: row.value for row in result if row.metric == "examples" and row.seed == 1}
+    assert sizes == {"train": 182, "validation": 78, "dev": 40}
+    assert {row.value for row in result if row.metric == "majority_share"} == {0.5}
 
 
 @pytest.mark.slow
@@ -213,7 +225,8 @@ def test_slices_of_a_run_merge(study_bert, releases, tmp_path):
         seeds=[1],
         **{**options, "changes": {"methods": ["plain"], "tuning.epochs": 2}},
     )
-    assert {row.seed for row in other} == {1}  # other settings: not a slice of the same run
+    # Other settings: not a slice of the same run.
+    assert {row.seed for row in other if not row.metric.startswith(("chosen", "validation", "best"))} == {1}
 
 
 @pytest.mark.slow

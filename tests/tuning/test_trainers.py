@@ -11,8 +11,10 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the extra models is not installed")
@@ -25,7 +27,16 @@ from theodolite.models.encoder import Encoder  # noqa: E402
 from theodolite.tuning import fine_tune  # noqa: E402
 from theodolite.tuning.heads import LinearHead  # noqa: E402
 from theodolite.tuning.runs import Run  # noqa: E402
-from theodolite.tuning.trainers import MARKER, apply_strategy, last_checkpoint, seal, sealed_facts  # noqa: E402
+from theodolite.tuning.trainers import (  # noqa: E402
+    MARKER,
+    EarlyStopping,
+    LengthSampler,
+    apply_strategy,
+    last_checkpoint,
+    seal,
+    sealed_facts,
+    trainer_arguments,
+)
 
 Quick = Callable[..., Any]
 
@@ -207,6 +218,62 @@ def test_an_interrupted_run_ends_with_the_same_weights(
 
     batch = 8 if kind == "tags" else 16
     check_continued_run(request.getfixturevalue(kind), quick, tmp_path, break_off, strategy=strategy, batch_size=batch)
+
+
+def test_a_run_by_length_that_is_interrupted_inside_an_epoch_ends_with_the_same_weights(
+    quick: Quick, moods: Any, tmp_path: Path
+) -> None:
+    def break_off(settings: Any) -> None:
+        def progress(done: int, total: int) -> None:
+            if done == 11:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            fine_tune(settings, progress=progress)
+
+    check_continued_run(moods, quick, tmp_path, break_off, save_steps=4, by_length=True)
+
+
+def test_batches_by_length_have_texts_of_similar_length_and_another_order_in_every_epoch() -> None:
+    lengths = np.random.default_rng(0).integers(5, 100, 1003)
+    sampler = LengthSampler(lengths, 16, seed=3)
+    first = list(sampler)
+    assert sorted(first) == list(range(1003)) and list(sampler) == first
+    sampler.set_epoch(1)
+    assert list(sampler) != first and sorted(sampler) == list(range(1003))
+    batches = [lengths[first[start : start + 16]] for start in range(0, 1003, 16)]
+    padding = sum(len(batch) * batch.max() for batch in batches) / lengths.sum()
+    shuffled = np.random.default_rng(1).permutation(lengths)
+    assert padding < 1.1 < sum(16 * shuffled[start : start + 16].max() for start in range(0, 1003, 16)) / lengths.sum()
+    assert np.corrcoef(np.arange(62), [batch.mean() for batch in batches[:62]])[0, 1] < 0.5, "batches come in random order"
+
+
+def test_an_equal_score_is_no_improvement_and_does_not_use_up_the_patience() -> None:
+    """The scores of epochs, and after which of them a run with a patience of 2 stops."""
+
+    def stops_after(scores: list[float]) -> int | None:
+        patience, best = EarlyStopping(early_stopping_patience=2), None
+        args = SimpleNamespace(greater_is_better=True, metric_for_best_model="eval_accuracy")
+        for epoch, score in enumerate(scores, 1):
+            control = SimpleNamespace(should_training_stop=False)
+            patience.on_evaluate(args, SimpleNamespace(best_metric=best), control, {"eval_accuracy": score})
+            if control.should_training_stop:
+                return epoch
+            best = score if best is None or score > best else best
+        return None
+
+    assert stops_after([0.5, 0.4, 0.3, 0.6]) == 3
+    assert stops_after([0.0, 0.0, 0.0, 0.0, 0.2, 0.1, 0.1]) == 7, "one class for every text, and then it learns"
+    assert stops_after([0.5, 0.4, 0.5, 0.4]) == 4, "a tie does not begin the patience again"
+
+
+@pytest.mark.parametrize(("patience", "steps"), [(None, 60), (2, 18), (20, 60)])
+def test_warm_up_is_a_share_of_the_steps_that_are_trained_at_least(
+    quick: Quick, moods: Any, tmp_path: Path, patience: int | None, steps: int
+) -> None:
+    settings = quick(moods, epochs=10, validation=0.3, patience=patience, warmup=0.1)
+    arguments = trainer_arguments(settings, tmp_path, rows=960, metric="eval_accuracy")
+    assert (arguments["warmup_steps"], arguments["num_train_epochs"]) == (steps, 10)
 
 
 @pytest.mark.slow

@@ -19,10 +19,22 @@ from theodolite.core.result import Result  # noqa: E402
 from theodolite.core.rows import read_rows  # noqa: E402
 from theodolite.spaces.readers.data_files import DataError  # noqa: E402
 from theodolite.tasks import own_task  # noqa: E402
-from theodolite.tuning import LayerSettings, TuneSettings, fine_tune  # noqa: E402
+from theodolite.tuning import LayerSettings, TuneSettings, fine_tune, runs  # noqa: E402
 from theodolite.tuning.planning import settings_of_run  # noqa: E402
 
 Quick = Callable[..., Any]
+
+
+def test_a_run_can_be_scored_on_its_held_out_rows_without_reading_the_scored_split(
+    quick: Quick, moods: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    splits, load = [], runs.load_task
+    monkeypatch.setattr(runs, "load_task", lambda task, split, data: splits.append(split) or load(task, split, data))
+    tuned = fine_tune(quick(moods, validation=0.3, eval_split="held-out", by_length=True))
+    best = max(row.value for row in tuned.rows if row.metric == "accuracy" and row.split == "validation")
+    assert splits == ["train"] and tuned.after == best
+    with pytest.raises(ValueError, match="eval_split='held-out' needs held-out rows"):
+        quick(moods, eval_split="held-out")
 
 
 def test_what_a_run_leaves_behind(quick: Quick, moods: Any) -> None:

@@ -12,8 +12,8 @@ from theodolite.metrics.partition import (
     eigen_gap, log_partition_isotropy, log_partition_isotropy_centered, log_partition_isotropy_unit_norm, partition_isotropy,
 )
 from theodolite.metrics.spectral import (
-    condition_number, dimensions_95, effective_rank, effective_rank_singular, ev_1, ev_1_centered, ev_2, ev_3,
-    explained_variance, explained_variance_curve,
+    condition_number, dimensions_95, effective_rank, effective_rank_singular, ev_1, ev_1_centered, ev_2, ev_2_centered,
+    ev_3, ev_3_centered, explained_variance, explained_variance_curve,
 )
 from theodolite.metrics.cosine import (
     dimension_contributions, largest_variance_ratio, mean_cosine, mean_cosine_centered, mean_norm, norm_variation,
@@ -30,7 +30,8 @@ __all__ = [
     "LAYER_METRICS", "METRICS", "Cloud", "Comparison", "Metric", "Undefined", "UndefinedMetricWarning", "alignment",
     "axis_of", "check_metrics", "compare_clouds", "condition_number", "default_metrics", "density_variation",
     "dimension_contributions", "dimensions_95", "effective_rank", "effective_rank_singular", "eigen_gap", "ev_1",
-    "ev_1_centered", "ev_2", "ev_3", "exact_duplicates", "explained_variance", "explained_variance_curve", "hub_share",
+    "ev_1_centered", "ev_2", "ev_2_centered", "ev_3", "ev_3_centered", "exact_duplicates", "explained_variance",
+    "explained_variance_curve", "hub_share",
     "hubness", "intrinsic_dimension", "islands", "iso_score", "iso_score_corrected", "iso_score_star", "label_of",
     "largest_variance_ratio", "log_partition_isotropy", "log_partition_isotropy_centered", "log_partition_isotropy_unit_norm",
     "mean_cosine", "mean_cosine_centered", "mean_norm", "metric_agreement", "metric_rows", "near_duplicates",

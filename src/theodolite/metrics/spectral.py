@@ -93,6 +93,30 @@ def ev_1_centered(X: Vectors | Moments | Cloud) -> float:
     return _share(X, 1, centered=True)
 
 
+@metric("[2/d, 1]", LOWER, needs="moments", paper="IL23 eq. 1", label="EV 2, centred", default=False)
+def ev_2_centered(X: Vectors | Moments | Cloud) -> float:
+    """Share of variance along the first two principal components, in (0, 1]; small is isotropic.
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
+    """
+    return _share(X, 2, centered=True)
+
+
+@metric("[3/d, 1]", LOWER, needs="moments", paper="IL23 eq. 1", label="EV 3, centred", default=False)
+def ev_3_centered(X: Vectors | Moments | Cloud) -> float:
+    """Share of variance along the first three principal components, in (0, 1]; small is isotropic.
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
+    """
+    return _share(X, 3, centered=True)
+
+
 @metric("[1, d]", HIGHER, needs="moments", paper="Roy & Vetterli 2007")
 def effective_rank(X: Vectors | Moments | Cloud) -> float:
     """Effective rank: exp of the entropy of the normalised covariance eigenvalues, in [1, d]; d is isotropic.

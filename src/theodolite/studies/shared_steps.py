@@ -23,6 +23,7 @@ from theodolite.tasks.examples import Examples
 from theodolite.tasks.scores import score
 
 if TYPE_CHECKING:
+    from theodolite.tuning.runs import Tuned
     from theodolite.tuning.settings import TuneSettings
 
 # Folders inside a step's folder: the fine-tuning, its tracked vectors, and the vectors of a state.
@@ -30,7 +31,9 @@ RUN = "run"
 TRACKED = "vectors"
 SPACE = "space"
 # Metrics of the vectors that a head takes, of which records are kept next to those of the score.
-SHAPE_METRICS = ("iso_score", "iso_score_corrected", "ev_1", "ev_2", "ev_3")
+SHAPE_METRICS = (
+    "iso_score", "iso_score_corrected", "ev_1", "ev_2", "ev_3", "ev_1_centered", "ev_2_centered", "ev_3_centered",
+)  # fmt: skip
 
 
 def _fine_tune(work: Work) -> list[Row]:
@@ -39,17 +42,26 @@ def _fine_tune(work: Work) -> list[Row]:
     The input `plain` is the run that an Isotropy Layer is put into. With the setting `keep_vectors`, the tracked vectors of every
     measured training step stay in the folder.
     """
+    tuning = tuning_settings(work.settings, work.sources, work.folder / RUN)
+    run = train_or_read(work, tuning, vectors=work.folder / TRACKED if work.settings["keep_vectors"] else None)
+    return tuned_rows(work, tuning, run)
+
+
+def train_or_read(work: Work, tuning: TuneSettings, *, vectors: Path | None = None) -> Tuned:
+    """The run of these settings: trained, continued, or read if it is finished."""
     from theodolite.tuning import fine_tune
 
-    settings, name, task, method = work.settings, work.settings["model"]["name"], work.settings["task"], work.settings["method"]
-    tuning = tuning_settings(settings, work.sources, work.folder / RUN)
-    options: dict[str, Any] = {"data": work.sources.data_for(task), "progress": work.progress}
-    options["plain"] = work.inputs["plain"] / RUN if "plain" in work.inputs else None
-    options["vectors"] = work.folder / TRACKED if settings["keep_vectors"] else None
+    options: dict[str, Any] = {"data": work.sources.data_for(work.settings["task"]), "progress": work.progress}
+    options |= {"plain": work.inputs["plain"] / RUN if "plain" in work.inputs else None, "vectors": vectors}
     try:
-        run = fine_tune(tuning, **options)
+        return fine_tune(tuning, **options)
     except FileExistsError:  # begun with the same weights in another folder: to the run these are other settings
-        run = fine_tune(tuning, **options, overwrite=True)
+        return fine_tune(tuning, **options, overwrite=True)
+
+
+def tuned_rows(work: Work, tuning: TuneSettings, run: Tuned) -> list[Row]:
+    """The rows of a run's scored split, with the method as their state; of the score and the shape also records."""
+    name, method = work.settings["model"]["name"], work.settings["method"]
     rows = [_renamed(row, method, name) for row in run.rows if _belongs(row, method)]
     return rows if tuning.is_siamese or tuning.declared.on_words else _with_records(work, tuning, rows)
 
@@ -104,7 +116,7 @@ def _with_records(work: Work, tuning: TuneSettings, rows: list[Row]) -> list[Row
     resamples = np.random.default_rng(DRAW_SEED).integers(0, len(truth), (DRAWS, len(truth)))
     items = {task.score: np.array([score(task.score, truth[at], answers[at])[0] for at in resamples])}
     cloud = Cloud(X, sample=max(2, len(X)), seed=DRAW_SEED)
-    items |= {row.metric: row.value + dev for row, dev in measure(cloud, SHAPE_METRICS, bootstrap=REPLICATES) if dev is not None}
+    items |= {row.metric: row.value + by for row, by in measure(cloud, SHAPE_METRICS, bootstrap=REPLICATES) if by is not None}
     final = [row for row in rows if row.metric in items and row.layer is None and row.state != PRE_TRAINED and row.split]
     recorded = {row: recorder.add(row, Draws(row.value, items[row.metric], len(truth), "examples")) for row in final}
     recorder.write(work)

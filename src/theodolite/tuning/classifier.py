@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from transformers import Trainer, TrainingArguments
 
@@ -19,12 +20,32 @@ from theodolite.tuning.heads import LinearHead, embed, truth_and_answers
 from theodolite.tuning.regularisers import RefreshCallback, method_modules
 from theodolite.tuning.runs import Splits
 from theodolite.tuning.settings import TuneSettings
-from theodolite.tuning.trainers import FiniteLoss, PlainCheckpoints, apply_strategy, check_tokens, load_encoder, trainer_arguments
+from theodolite.tuning.trainers import (
+    FiniteLoss,
+    LengthSampler,
+    PlainCheckpoints,
+    apply_strategy,
+    check_tokens,
+    load_encoder,
+    trainer_arguments,
+)
 from theodolite.tuning.tuned_classifier import TunedClassifier
 
 
 class HeadTrainer(PlainCheckpoints, FiniteLoss, Trainer):
     """Transformers' trainer for a `TextDataset`, ended by a loss that is not finite."""
+
+    by_length = False
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+        dataset: Any = train_dataset or self.train_dataset
+        if not self.by_length:
+            return super()._get_train_sampler(dataset)
+        return LengthSampler(dataset.lengths, self.args.train_batch_size, seed=self.args.seed)
+
+    def _get_eval_sampler(self, eval_dataset: Any) -> Any:
+        # Scores do not depend on the order: labels and answers come in the same one.
+        return np.argsort(eval_dataset.lengths, kind="stable") if self.by_length else super()._get_eval_sampler(eval_dataset)
 
 
 def drop_cut_words(splits: Splits, encoder: Encoder) -> Splits:
@@ -96,6 +117,7 @@ class ClassifierJob:
             data_collator=dict,  # a TextDataset gives whole batches
             compute_metrics=lambda output: {name: self._score(output)[0]},
         )
+        trainer.by_length = self.settings.by_length
         if self.settings.method == "istar":
             trainer.add_callback(RefreshCallback(self.model, train, seed=self.settings.seed))
         return trainer

@@ -107,10 +107,15 @@ class TextDataset:
             arrays["token_type_ids"] = types
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
+    @property
+    def lengths(self) -> Ints:
+        """Tokens of each text."""
+        return self.plan.tokens.lengths[self.texts]
+
     def batches_by_length(self) -> tuple[Ints, Iterator[Batch]]:
         """The positions of the texts in the order of their batches, the shortest first, and the batches."""
         # Texts of similar length in one batch need the least padding.
-        order = np.argsort(self.plan.tokens.lengths[self.texts], kind="stable")
+        order = np.argsort(self.lengths, kind="stable")
         parts = (order[start : start + BATCH_TEXTS] for start in range(0, len(order), BATCH_TEXTS))
         return order, (self.__getitems__(part) for part in parts)
 

@@ -31,6 +31,7 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "siamese": False,
         "validation": 0.3,
         "patience": 2,
+        "by_length": True,
     },
     # Zhou, Lin & Ren (2021), IsoBN on the pooled [CLS]; without early stopping.
     "isobn": {

@@ -27,8 +27,10 @@ from theodolite.tuning.settings import METHODS, TuneSettings
 SHAPE_METRICS = ("iso_score", "iso_score_corrected")
 # Directions of the curve of explained variance (IL23, figure 2).
 CURVE = 20
+# How the names of metrics of centred vectors end.
+CENTRED = "_centered"
 # Metrics of the head's vectors on the model card, after the task's score.
-ON_CARD = ("iso_score", "ev_1", "ev_2", "ev_3")
+ON_CARD = ("iso_score", "ev_1", "ev_2", "ev_3", "ev_1_centered", "ev_2_centered", "ev_3_centered")
 DIVERGED = "the vectors are not finite: the training has diverged"
 
 
@@ -133,7 +135,7 @@ def validation_row(metric: str, value: float, n: int, fields: Mapping[str, Any])
 
 
 def shape_rows(X: NDArray[Any], fields: Mapping[str, Any]) -> list[Row]:
-    """IsoScore, plain and corrected, and EV 1 to 20, uncentred, of the vectors that a head takes.
+    """IsoScore, plain and corrected, and EV 1 to 20, uncentred (IL23 eq. 1) and centred, of the vectors that a head takes.
 
     Parameters
     ----------
@@ -144,14 +146,18 @@ def shape_rows(X: NDArray[Any], fields: Mapping[str, Any]) -> list[Row]:
     """
     n, d = X.shape
     if not np.isfinite(X).all():
-        names = (*SHAPE_METRICS, *(f"ev_{k}" for k in range(1, min(CURVE, d) + 1)))
+        names = (*SHAPE_METRICS, *(f"ev_{k}{ending}" for ending in ("", CENTRED) for k in range(1, min(CURVE, d) + 1)))
         return [Row(metric=name, value=float("nan"), reason=DIVERGED, n=n, d=d, **fields) for name in names]
     # The cloud's seed becomes that of its rows, so it must not be in `about` too.
     cloud = Cloud(X, seed=int(fields.get("seed") or 0))
     rows = metric_rows(cloud, SHAPE_METRICS, about={name: value for name, value in fields.items() if name != "seed"})
-    for k, share in enumerate(explained_variance_curve(cloud, min(CURVE, d)), 1):
-        reason = "all rows are zero" if np.isnan(share) else ""
-        rows.append(Row(metric=f"ev_{k}", value=float(share), reason=reason, n=n, d=d, **fields))
+    for ending, undefined in (("", "all rows are zero"), (CENTRED, "all rows are the same point")):
+        curve = explained_variance_curve(cloud, min(CURVE, d), centered=bool(ending))
+        if ending and not cloud.moments.has_spread:  # what is left of the variance is rounding
+            curve = np.full_like(curve, np.nan)
+        for k, share in enumerate(curve, 1):
+            reason = undefined if np.isnan(share) else ""
+            rows.append(Row(metric=f"ev_{k}{ending}", value=float(share), reason=reason, n=n, d=d, **fields))
     return rows
 
 

@@ -33,7 +33,7 @@ from theodolite.models.encoder import quiet_loading
 from theodolite.spaces.readers.data_files import DataError
 from theodolite.tasks.examples import Examples, check_labels, drop_unseen_labels, labels_of
 from theodolite.tasks.loading import load_task
-from theodolite.tuning.settings import TuneSettings
+from theodolite.tuning.settings import HELD_OUT, TuneSettings
 
 # Training examples below which a run is refused: fewer are more often a mistake than intended.
 FEWEST = 16
@@ -79,7 +79,8 @@ def load_splits(settings: TuneSettings, data: str | os.PathLike[str] | None) -> 
     """
     task = settings.declared
     train = load_task(task, task.train_split, data)
-    dev = load_task(task, settings.eval_split or task.scored_split, data)
+    held_out = settings.eval_split == HELD_OUT
+    dev = train if held_out else load_task(task, settings.eval_split or task.scored_split, data)
     labels: tuple[str, ...] = ()
     # Labels are judged on the whole training split: a cap on the rows is a choice, not a fault of the data.
     if train.labels is not None:
@@ -96,7 +97,7 @@ def load_splits(settings: TuneSettings, data: str | os.PathLike[str] | None) -> 
     if not settings.validation:
         return Splits(train, None, dev, labels)
     first, second = train.divide(1 - settings.validation, seed=settings.seed)
-    return Splits(first, second, dev, labels)
+    return Splits(first, second, second if held_out else dev, labels)
 
 
 @dataclass(frozen=True, eq=False)

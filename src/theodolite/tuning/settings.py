@@ -18,6 +18,8 @@ When: TypeAlias = Literal["epoch"] | int | tuple[int, ...]
 Method: TypeAlias = Literal["plain", "isolayer", "isobn", "cosreg", "istar"]
 Trains: TypeAlias = Literal["layer", "alternate", "joint"]
 Activation: TypeAlias = Literal["identity", "relu", "tanh", "gelu"]
+# The name of the held-out training examples as a split.
+HELD_OUT = "held-out"
 
 # What acts on the space while it is fine-tuned, or after.
 METHODS: dict[Method, str] = {
@@ -149,7 +151,8 @@ class TuneSettings:
     learning_rate
         Peak learning rate of AdamW.
     warmup
-        Share of all steps in which the learning rate rises, in [0, 1).
+        Share of all steps in which the learning rate rises, in [0, 1). With `patience` nobody knows how many steps there will be:
+        the share is then of the 1 + `patience` epochs that the run trains at least.
     weight_decay
         Of AdamW.
     schedule
@@ -172,9 +175,13 @@ class TuneSettings:
         Share of the training examples held out, in [0, 1); 0.3 is a 70/30 split. The epoch with the best main score there is
         kept.
     patience
-        Epochs without a better validation score before the run ends; needs `validation`.
+        Epochs with a lower validation score than the best before the run ends; needs `validation`. An epoch with the very same
+        score is not better, but is not counted either: a model that still answers one label to every text is not finished.
+    by_length
+        Whether the texts of a batch have similar lengths, which takes less padding; not for Siamese runs.
     eval_split
-        The split that is scored before and after; by default the task's scored split.
+        The split that is scored before and after; by default the task's scored split. "held-out" scores the validation rows, and
+        reads no split besides the training one.
     drop_unseen
         Whether scored examples with a label that training does not have are left out; otherwise they are an error.
     save_steps
@@ -227,6 +234,7 @@ class TuneSettings:
     train_rows: int | None = None
     validation: float = 0.0
     patience: int | None = None
+    by_length: bool = False
     eval_split: str | None = None
     drop_unseen: bool = False
     save_steps: int | None = None
@@ -269,6 +277,10 @@ class TuneSettings:
                 raise ValueError(f"{option(name, str(getattr(self, name)))} must be one of {', '.join(map(str, values))}")
         if self.patience is not None and not self.validation:
             raise ValueError(f"{option('patience', str(self.patience))} needs held-out rows: set {option('validation', '0.3')}")
+        if self.eval_split == HELD_OUT and not self.validation:
+            raise ValueError(f"eval_split={HELD_OUT!r} needs held-out rows: set {option('validation', '0.3')}")
+        if self.by_length and self.is_siamese:
+            raise ValueError("by_length is for runs with a head, and a Siamese run has none; leave it out")
         if not re.fullmatch(r"full|head|lora|frozen:\d+", self.strategy):
             raise ValueError(f"{option('strategy', self.strategy)} must be full, frozen:N, head or lora")
         if self.strategy == "head" and self.is_siamese:

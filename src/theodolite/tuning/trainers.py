@@ -12,12 +12,15 @@ import os
 import re
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
+from torch.utils.data import Sampler
 from transformers import EarlyStoppingCallback, PrinterCallback, TrainerCallback, TrainerState
 
 from theodolite.core.files import changed_file, hashes_in, sync, sync_all, write_json
@@ -32,6 +35,8 @@ from theodolite.tuning.runs import Splits
 from theodolite.tuning.settings import TuneSettings
 
 MARKER = "whole.json"
+# Batches whose texts are sorted by length together.
+POOL = 50
 # Low-rank additions to every linear map of the encoder, at peft's usual size.
 LORA: dict[str, Any] = {"r": 8, "lora_alpha": 16, "lora_dropout": 0.1, "target_modules": "all-linear"}
 
@@ -189,6 +194,8 @@ def trainer_arguments(settings: TuneSettings, folder: Path, *, rows: int, metric
     """
     # The trainer takes warm-up in steps, and does not say how many there are before it starts.
     per_epoch = math.ceil(rows / (settings.batch_size * world_size()))
+    # With early stopping, a share of the largest number of epochs could be all that is trained.
+    epochs = settings.epochs if settings.patience is None else min(settings.epochs, 1 + settings.patience)
     return {
         "output_dir": str(folder),
         "num_train_epochs": settings.epochs,
@@ -197,7 +204,7 @@ def trainer_arguments(settings: TuneSettings, folder: Path, *, rows: int, metric
         "learning_rate": settings.learning_rate,
         "weight_decay": settings.weight_decay,
         "lr_scheduler_type": "linear" if settings.schedule == "linear" else "constant_with_warmup",
-        "warmup_steps": math.ceil(settings.warmup * per_epoch * settings.epochs),
+        "warmup_steps": math.ceil(settings.warmup * per_epoch * epochs),
         "optim": "adamw_torch",
         "seed": settings.seed,
         "data_seed": settings.seed,
@@ -242,7 +249,51 @@ def prepare_trainer(trainer: Any, settings: TuneSettings, progress: Progress | N
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(RunCallback(save_steps=settings.save_steps, progress=progress))
     if settings.patience is not None:
-        trainer.add_callback(EarlyStoppingCallback(early_stopping_patience=settings.patience))
+        trainer.add_callback(EarlyStopping(early_stopping_patience=settings.patience))
+
+
+class EarlyStopping(EarlyStoppingCallback):
+    """Ends a run after `patience` epochs below the best score. Epochs that equal it are no improvement, and are not counted."""
+
+    def check_metric_value(self, args: Any, state: Any, control: Any, metric_value: float) -> None:
+        """Count the epoch, unless it is a tie."""
+        if state.best_metric is None or metric_value != state.best_metric:
+            super().check_metric_value(args, state, control, metric_value)  # type: ignore[no-untyped-call]
+
+
+class LengthSampler(Sampler[int]):
+    """Texts in random order, such that those of one batch have similar lengths; the order depends on seed and epoch alone.
+
+    Parameters
+    ----------
+    lengths
+        Tokens of each text.
+    batch_size
+        Texts per batch.
+    seed
+        Seed of the order.
+    """
+
+    def __init__(self, lengths: NDArray[Any], batch_size: int, *, seed: int) -> None:
+        self.lengths, self.batch_size, self.seed, self.epoch = lengths, batch_size, seed, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch comes next; trainers do, also when they resume."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __iter__(self) -> Iterator[int]:
+        random = np.random.default_rng([self.seed, self.epoch])
+        order, size = random.permutation(len(self.lengths)), self.batch_size * POOL
+        # Sorted within pools, not over all texts: otherwise the same texts would meet in every epoch.
+        pools = [order[start : start + size] for start in range(0, len(order), size)]
+        order = np.concatenate([pool[np.argsort(self.lengths[pool], kind="stable")] for pool in pools])
+        whole = len(order) // self.batch_size
+        batches = order[: whole * self.batch_size].reshape(whole, self.batch_size)
+        yield from random.permutation(batches).ravel().tolist()
+        yield from order[whole * self.batch_size :].tolist()
 
 
 def train_or_resume(trainer: Any, folder: Path) -> None:

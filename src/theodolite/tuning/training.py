@@ -20,7 +20,7 @@ from theodolite.tuning.classifier import ClassifierJob
 from theodolite.tuning.isolayer.run import train_run_layer
 from theodolite.tuning.planning import PlannedRun
 from theodolite.tuning.results import loss_rows, over_seeds, row_fields, run_result, shape_rows, write_card
-from theodolite.tuning.runs import MARKER, Run, Splits, Tuned, is_first_process, load_splits, require_replaceable
+from theodolite.tuning.runs import MARKER, Run, Splits, Tuned, is_first_process, load_splits, read_settings, require_replaceable
 from theodolite.tuning.settings import TuneSettings
 from theodolite.tuning.tracked_sample import preserved_random_state
 from theodolite.tuning.tracker import TEXTS, GeometryCallback, GeometryTracker, read_complete_lines
@@ -145,8 +145,11 @@ def _plain_run(
         run.begin(settings)
     folder = run.folder / "plain" if plain is None else Path(plain)
     plain_settings = replace(settings, method="plain", layer=None, output=str(folder))
-    if plain is not None and not Run(folder).finished:
-        raise FileNotFoundError(f"{folder} does not have a finished run; finish it first, or leave it out to have one made")
+    if plain is not None:
+        if not Run(folder).finished:
+            raise FileNotFoundError(f"{folder} does not have a finished run; finish it first, or leave it out to have one made")
+        # Which split it was scored on changes nothing in its weights.
+        plain_settings = replace(plain_settings, eval_split=read_settings(folder).get("eval_split"))
     with Run.open(plain_settings, resume=True, overwrite=False) as plain_run:
         if not plain_run.finished:
             _train(plain_settings, plain_run, splits, progress)

@@ -17,7 +17,7 @@ pytest.importorskip("accelerate", reason="the extra models is not installed")
 
 from safetensors.torch import load_file  # noqa: E402
 
-from theodolite.metrics.isoscore import iso_score  # noqa: E402
+from theodolite.metrics import explained_variance, iso_score  # noqa: E402
 from theodolite.models.encoder import Encoder  # noqa: E402
 from theodolite.models.tokens import text_inputs  # noqa: E402
 from theodolite.tasks import load_task  # noqa: E402
@@ -51,6 +51,8 @@ def test_before_is_the_plain_runs_own_score_and_after_is_what_the_saved_model_gi
     assert iso_score(loaded.vectors(dev.texts)) == pytest.approx(rows_of(tuned, "iso_score", "isolayer")[0], rel=1e-4)
     curve = [rows_of(tuned, f"ev_{k}", "isolayer")[0] for k in range(1, 21)]
     assert curve == sorted(curve) and curve[0] > 0 and curve[-1] <= 1 + 1e-9
+    centred = rows_of(tuned, "ev_3_centered", "isolayer")[0]
+    assert centred == pytest.approx(explained_variance(loaded.vectors(dev.texts), 3, centered=True), rel=1e-4)
     for name in ("model", "head"):
         first, second = (load_file(folder / f"{name}.safetensors") for folder in (plain_run / "model", tuned.model_folder))
         assert all(torch.equal(first[key], second[key]) for key in first)
