@@ -73,12 +73,13 @@ def test_il23_chooses_once_for_every_seed_and_method(releases):
 
 
 def test_il23_leaves_a_method_what_its_settings_name(releases):
-    changes = {"method_tuning.isobn.preset": "isobn", "method_tuning.isolayer.layer": {"learning_rate": 0.01}}
-    steps = plan("il23", releases, tasks=["cola"], seeds=[0], changes=changes)
+    form = "isolayer, deeper"
+    changes = {"method_tuning.isobn.preset": "isobn", f"method_tuning.{form}.layer.learning_rate": 0.01}
+    steps = plan("il23", releases, tasks=["cola"], seeds=[0], changes={**changes, "methods": ["isobn", form]})
     (batch_norm,) = [step for step in steps if step.settings["method"] == "isobn"]
-    (layer,) = [step for step in steps if step.settings["method"] == ISOLAYER]
+    (layer,) = [step for step in steps if step.settings["method"] == form]
     assert batch_norm.settings["chosen"] == [] and not batch_norm.needs
-    assert set(layer.needs) == {"choice", "plain"} and layer.settings["changes"]["layer"] == {"learning_rate": 0.01}
+    assert set(layer.needs) == {"choice", "plain"} and layer.settings["changes"]["layer"]["learning_rate"] == 0.01
 
 
 def test_il23_tries_more_methods_and_forms_of_the_layer_on_one_task(releases):
