@@ -17,8 +17,8 @@ from theodolite.probes.classifiers.grid_search import (
     Search,
     _balanced_sample,
     grid,
-    race_size,
     search_grid,
+    search_size,
     stratified_folds,
 )
 from theodolite.probes.classifiers.networks import Network
@@ -75,10 +75,10 @@ def test_the_race_finds_the_best_cell_with_a_tenth_of_the_networks(ladder: tuple
     ]
     by_cell = {(cell.hidden, cell.alpha): q for cell, q in zip(cells, quality, strict=True)}
     full, short = FakeTrainer(by_cell), FakeTrainer(by_cell)
-    complete, raced = (search_grid(*ladder, cells, train, seed=0, race=train is short) for train in (full, short))
+    complete, raced = (search_grid(*ladder, cells, train, seed=0, kind=kind) for kind, train in (("full", full), ("race", short)))
     assert complete.best == raced.best == int(np.argmax(quality))
     assert full.trained == 128 * 5
-    assert short.trained <= race_size(cells, 5) == 44
+    assert short.trained <= search_size(cells, 5, "race") == 44
     ran = ~np.isnan(raced.scores)
     assert raced.scores[ran] == pytest.approx(complete.scores[ran])
     assert np.count_nonzero(ran.all(axis=1)) == 2
@@ -92,7 +92,9 @@ def test_the_race_chooses_as_well_as_the_full_grid_if_scores_are_noisy(ladder: t
     for seed in range(20):
         scores = true[:, None] + np.random.default_rng(seed).normal(0, 0.01, (len(cells), 5))
         train = NoisyTrainer(dict(zip([(cell.hidden, cell.alpha) for cell in cells], scores, strict=True)), ladder[1])
-        chosen.append([search_grid(*ladder, cells, train, seed=0).best, scores.mean(axis=1).argmax(), scores[:, 0].argmax()])
+        chosen.append(
+            [search_grid(*ladder, cells, train, seed=0, kind="race").best, scores.mean(axis=1).argmax(), scores[:, 0].argmax()]
+        )
     race, full, first_fold = true.max() - true[np.array(chosen)].mean(axis=0)
     assert race == pytest.approx(full, abs=0.001)
     assert race < first_fold
@@ -112,11 +114,11 @@ def test_a_race_meets_every_value_of_the_grid_on_every_fold(ladder: tuple[Any, A
 def test_a_small_grid_and_networks_of_other_depths_are_searched_too(ladder: tuple[Any, Any]) -> None:
     small = grid(((8,), (8, 4)), (1e-3, 1e-1))
     train = FakeTrainer({(cell.hidden, cell.alpha): 0.5 + 0.1 * len(cell.hidden) + cell.alpha for cell in small})
-    assert search_grid(*ladder, small, train, seed=0).best == 3
+    assert search_grid(*ladder, small, train, seed=0, kind="race").best == 3
     assert train.trained == 4 * 5  # no fewer would be enough for a race
     mixed = grid(((), (8,), (16,), (8, 4), (16, 4)), ALPHAS)
     train = FakeTrainer({(cell.hidden, cell.alpha): 0.5 + 0.1 * len(cell.hidden) + cell.alpha / 10 for cell in mixed})
-    best = mixed[search_grid(*ladder, mixed, train, seed=0).best]
+    best = mixed[search_grid(*ladder, mixed, train, seed=0, kind="race").best]
     assert (best.hidden, best.alpha) == ((8, 4), 1.0)
 
 

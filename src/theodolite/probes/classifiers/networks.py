@@ -379,13 +379,12 @@ class _Batch:
         hidden, logits = self._forward(inputs)
         binary = logits.shape[1] == 1
         scores = torch.cat([torch.zeros_like(logits), logits], dim=1) if binary else logits
-        logs = torch.log_softmax(scores, dim=1)
+        delta = torch.softmax(scores, dim=1)
+        true = delta.gather(1, labels[:, None])
         # scikit-learn keeps probabilities away from 0 and 1 before it takes their logarithm.
-        smallest = torch.finfo(logs.dtype).eps
-        true = logs.gather(1, labels[:, None]).clamp(math.log(smallest), math.log1p(-smallest))
-        loss = -true.mean(dim=(1, 2))
-        delta = logs.exp_()
-        delta.scatter_add_(1, labels[:, None], torch.full_like(true, -1.0))
+        smallest = torch.finfo(true.dtype).eps
+        loss = -true.clamp(smallest, 1 - smallest).log_().mean(dim=(1, 2))
+        delta.scatter_(1, labels[:, None], true - 1)
         delta = (delta[:, 1:] if binary else delta).div_(rows).contiguous()
         shrink = self.alphas / rows
         for weights in self.weights:
