@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,6 +94,7 @@ def against_scikit_learn(name: str, data: Split, probe: ClassifierProbe, *, goal
     with one_thread():
         mine = cpu_seconds(lambda: probe.fit(data.X, data.y))
         peer = scikit_learn(data, probe)
+        floor = products_seconds(data, probe)
     score = probe.evaluate(data.T, data.t)
     case = f"{name}, {len(data.y):,} × {data.X.shape[1]}, {len(probe.classes_)} labels"
     part = f"of its search one fold was run with every {EVERY}nd L2 weight, which counts {EVERY * probe.folds} times"
@@ -104,6 +106,7 @@ def against_scikit_learn(name: str, data: Split, probe: ClassifierProbe, *, goal
         goal=goal,
         ours=shown(mine),
         theirs=f"GridSearchCV of MLPClassifier, {shown(peer.seconds)}",
+        floor=f"the products alone, as fast as one large product: {shown(floor)}, {peer.seconds / floor:.1f} ×",
         note=f"processor time, one thread; {part}",
     )
     ran = ~np.isnan(peer.scores) & ~np.isnan(probe.search_.scores)
@@ -123,6 +126,22 @@ def against_scikit_learn(name: str, data: Split, probe: ClassifierProbe, *, goal
         f"mean difference {apart.mean():+.2f} points, standard deviation {apart.std():.2f}",
         measures={"error": error},
     )
+
+
+def products_seconds(data: Split, probe: ClassifierProbe) -> float:
+    """Processor time of all multiplications of the networks that were trained, at the speed of a large matrix product."""
+    import torch
+
+    square = torch.rand(2048, 2048)
+    speed = 2 * 2048**3 / min(cpu_seconds(lambda: torch.mm(square, square)) for _ in range(4))
+
+    def per_row(hidden: Sequence[int]) -> int:
+        products = [a * b for a, b in pairwise((data.X.shape[1], *hidden, len(probe.classes_)))]
+        return 6 * sum(products) - 2 * products[0]  # forward, and two products backward; the input has no gradient
+
+    epochs = np.nansum(probe.search_.epochs, axis=1) * (1 - 1 / probe.folds)
+    search = sum(per_row(cell.hidden) * passes for cell, passes in zip(probe.search_.cells, epochs, strict=True))
+    return float(search + per_row(probe.hidden_) * sum(probe.epochs_)) * len(data.y) / speed
 
 
 class Peer(NamedTuple):

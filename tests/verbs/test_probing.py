@@ -44,11 +44,24 @@ def test_held_out_rows_are_scored() -> None:
     assert th.probe(X, LABELS, test=X[:10], test_labels=LABELS[:10]).value("hull_accuracy") == 1.0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("search", ["full", "race"])
+def test_the_notes_say_what_a_race_loses(search: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setattr("theodolite.probes.classifiers.networks._TOLERANCE", 1e9)  # networks stop after two epochs
+    monkeypatch.setattr("theodolite.probes.classifiers.networks._PATIENCE", 0)
+    result = th.probe(SPACE, layers=[0], hold_out=0.25, classifier="mlp", search=search)
+    assert any("lost 0.3 points of accuracy on average" in note for note in result.notes) is (search == "race")
+    assert result.provenance["settings"]["search"] == search
+
+
 def test_mistakes_are_named_before_the_work() -> None:
     with pytest.raises(ValueError, match="classifier='mlp' is scored on held-out rows"):
         th.probe(X, LABELS, classifier="mlp")
     with pytest.raises(ValueError, match="must be one of none, linear, mlp"):
         th.probe(X, LABELS, classifier="forest")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="search='quick' must be one of full, race"):
+        th.probe(X, LABELS, search="quick")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least two labels"):
         th.probe(X, ["a"] * len(X))
     with pytest.raises(ValueError, match="119 labels for the 120 rows"):

@@ -48,6 +48,13 @@ def probe_command(
     classifier: Annotated[
         str, typer.Option(help="Also train a classifier probe on the rows: mlp, linear or none.", metavar="NAME")
     ] = "none",
+    search: Annotated[
+        str,
+        typer.Option(
+            help="Search of mlp's grid: full, or race (15 times fewer networks; loses 0.3 points on average, up to 1.2).",
+            metavar="NAME",
+        ),
+    ] = "full",
     sample: Annotated[
         int | None,
         typer.Option(help="Fit on a stratified sample of N rows; every label keeps one.", min=2, metavar="N"),

@@ -108,7 +108,8 @@ def probe_layer(
     max_classifier_rows
         Train it on a stratified sample of at most this many rows (0 or None: all).
     grid
-        Further options of the classifier "mlp", such as `hidden` and `alphas`, in place of the published grid.
+        Further options of the classifier "mlp": `hidden` and `alphas` in place of the published grid, or `search`: "full" by
+        default, or "race", which is faster at a loss that the score's note states.
     train_test
         Whether to compare the layout of the labels in the fitted rows with that in the held-out rows.
     seed

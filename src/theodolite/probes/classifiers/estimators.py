@@ -248,7 +248,7 @@ class ClassifierProbe(BaseClassifierProbe):
         Seeds from which the chosen cell is trained: `seed`, `seed` + 1, ...
     search
         "full" runs every cell on every fold, as published; "race" runs a balanced sample of the cells on one fold each, and only
-        the most promising cells on all folds: about a fifteenth of the networks, at a loss that `note_` states.
+        the most promising cells on all folds: 15 times fewer networks, at a loss that `note_` states.
     max_iter
         Epochs at most.
     backend
