@@ -217,6 +217,15 @@ def test_a_shift_or_a_scale_of_the_space_changes_nothing_for_the_linear_probe(di
     assert np.mean(moved.predict(T * scale + shift) == plain.predict(T)) > 0.995
 
 
+def test_networks_on_vectors_that_differ_by_little_learn_nothing_and_say_so(digits: Any) -> None:
+    """As scikit-learn's do: the loss falls too slowly for its stopping rule."""
+    X, y, T, t = digits
+    one = {"hidden": ((32, 16),), "alphas": (1e-3,), "folds": 2, "initialisations": 1}
+    plain, small = (ClassifierProbe(**one).fit(X * scale, y).evaluate(T * scale, t) for scale in (1, 1e-3))
+    assert plain.mean > 0.85 and "differ" not in plain.note
+    assert small.mean < 0.3 and "the vectors differ by only 0.000" in small.note
+
+
 def test_the_strongest_of_equally_good_weights_is_chosen_and_reported() -> None:
     X, y = np.repeat([[-5.0, 0.0], [5.0, 1.0]], 20, axis=0), np.repeat(["low", "high"], 20)
     probe = LinearProbe(alphas=(1e-3, 1.0, 1e-1), folds=2).fit(X, y)
