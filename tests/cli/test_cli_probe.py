@@ -213,6 +213,7 @@ def write(name: str, text: str) -> str:
         (["x.npy", "--labels", "y.txt", "--predictions", "p.txt"], "there are none"),
         (["x.npy", "--labels", "y.txt", "--classifier", "linear"], "scored on held-out rows"),
         (["x.npy", "--labels", "y.txt", "--classifier", "svm"], "svm must be one of none, linear, mlp"),
+        (["x.npy", "--labels", "y.txt", "--search", "quick"], "quick must be one of full, race"),
         (["x.npy", "--labels", "y.txt", "--label-distance", "max"], "max must be one of mean, minimum"),
         (["x.npy", "--labels", "y.txt", "--sample", "2"], "cannot hold all 3 labels"),
         (["x.npy", "--labels", "y.txt", "--fit-clusters", "short.txt"], "2 cluster numbers for 60 rows"),

@@ -42,7 +42,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 _CHOSEN = ("hidden", "alpha", "cv_score", "epochs", "seconds", "note")
 
 # Root mean squared deviation below which networks learn little of vectors as they are: digits scaled to 0.1, 0.03, 0.01 and 0.003
-# gave accuracies of 0.92, 0.89, 0.74 and 0.10, since the loss falls too slowly for scikit-learn's stopping rule; TREC broke at 0.01.
+# gave accuracies of 0.92, 0.89, 0.74 and 0.10, since the loss falls too slowly for its stopping rule; TREC failed at 0.01.
 _SMALL_SPREAD = 0.03
 
 
