@@ -291,10 +291,13 @@ def figure_rows(
         add("mean_minimum_distance", layer=2, **place)
         for layer in range(3):
             add("similarity_to_original", layer=layer, **place)
+            add("cka_to_original", layer=layer, **place)
     place = {"state": "fine-tuned", "task": "pos", "step": STEPS[-1]}
     for layer in range(3):
         for label in labels:
             add("centroid_movement", label=label, layer=layer, interval=True, **place)
+            add("movement_pca_1", label=label, layer=layer, **place)
+            add("movement_pca_2", label=label, layer=layer, **place)
         for metric in ("movement_share_1", "movement_share_2"):
             add(metric, layer=layer, **place)
     return rows

@@ -74,3 +74,13 @@ def test_one_row_is_a_point_at_the_origin() -> None:
     picture = draw_picture(np.array([[1.0, 2.0, 3.0, 4.0]]))
     np.testing.assert_array_equal(picture.points, np.zeros((1, 3)))
     assert picture.explained == (0.0, 0.0, 0.0)
+
+
+def test_a_thinned_picture_has_points_of_the_whole_with_their_facts(X):
+    names = [str(i) for i in range(len(X))]
+    whole = draw_picture(X, columns={"token": names, "label": names})
+    thin = whole.thinned(30, without=("token",))
+    assert thin.n == 30 and set(thin.columns) == {"label"} and thin.explained == whole.explained
+    assert [int(name) for name in thin.columns["label"]] == thin.rows.tolist()
+    assert thin.points.tolist() == whole.points[np.isin(whole.rows, thin.rows)].tolist()
+    assert whole.thinned(10 * whole.n).rows.tolist() == whole.rows.tolist()

@@ -9,7 +9,7 @@ import pytest
 from report_samples import verdicts_of
 
 from theodolite.core.result import OUTCOMES, Effect
-from theodolite.reports.cards import WIDTH, bars, card, outcome_counts
+from theodolite.reports.cards import WIDTH, bars, basis_of, card, interval_head, outcome_counts, verdict_table
 
 
 def test_bars_are_ordered_as_their_numbers() -> None:
@@ -91,3 +91,41 @@ def test_an_outcome_that_is_not_known_is_shown_as_undecided_text() -> None:
     verdict = replace(verdicts_of()[0], measured=replace(verdicts_of()[0].measured, outcome=odd))
     assert card(verdict, 1)["measured"]["sign"] == "?" and card(verdict, 1)["measured"]["outcome"] == odd
     assert outcome_counts([verdict]) == [{"n": 1, "word": odd, "sign": "?", "kind": "open"}]
+
+
+def with_fields(value: Any, **fields: Any) -> Any:
+    """A copy with further fields, as results of later versions have them."""
+    copy = replace(value)
+    for name, content in fields.items():
+        object.__setattr__(copy, name, content)
+    return copy
+
+
+def test_the_head_of_a_column_names_the_level_of_its_own_intervals() -> None:
+    wide = Effect(name="a", value=0.1, low=0.0, high=0.2)
+    narrow = with_fields(wide, level=0.9)
+    assert interval_head([wide]) == "value, 95% interval" and interval_head([narrow]) == "value, 90% interval"
+    assert interval_head([wide, narrow]) == "value, interval" and interval_head([Effect(name="a", value=0.1)]) == "value"
+    assert [bar["interval"] for bar in bars([wide, narrow])] == ["[0, 0.2] (95%)", "[0, 0.2] (90%)"]
+    assert [bar["interval"] for bar in bars([narrow])] == ["[0, 0.2]"]
+
+
+def test_a_card_says_on_what_it_stands_item_by_task() -> None:
+    verdict = verdicts_of("m")[0]
+    assert basis_of(verdict.measured) == "" and card(verdict, 1)["stated"] == ""
+    effect = with_fields(Effect(name="a", value=0.1), counts={"rte": 277, "cola": 1043})
+    fields = {"encoders": {"m": "tuned"}, "seeds": (0, 1), "tasks": ("rte", "cola"), "left_out": {"mrpc": "not learned"}}
+    judged = with_fields(verdict.measured, effects=(effect,), remarks=("centred only",), **fields)
+    expected = "On m (tuned); seeds 0, 1; tasks rte (277 items), cola (1,043 items); left out: mrpc (not learned). centred only."
+    assert basis_of(judged) == expected
+    assert card(with_fields(verdict, stated="it grows"), 1)["stated"] == "it grows"
+
+
+def test_the_table_of_verdicts_has_claims_down_and_models_across() -> None:
+    table = verdict_table([("one", verdicts_of("m")), ("two", verdicts_of("n"))])
+    assert table["heads"] == ["m", "n"]
+    assert [line["claim"] for line in table["lines"]] == [verdict.claim for verdict in verdicts_of("m")]
+    ids = [cell["id"] for line in table["lines"] for cell in line["cells"]]
+    assert len(set(ids)) == len(ids) == 2 * len(verdicts_of("m"))
+    same = verdict_table([("one", verdicts_of("m")), ("two", verdicts_of("m"))])
+    assert same["heads"] == ["one, m", "two, m"]

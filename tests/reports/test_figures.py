@@ -32,6 +32,8 @@ SHOWN: dict[str, Callable[[Row], bool]] = {
     "label-distances": lambda row: row.metric == "label_distance",
     "minimum-distances": lambda row: row.metric in ("minimum_distance", "mean_minimum_distance"),
     "similarity-by-layer": lambda row: row.metric == "similarity_to_original",
+    "cka-by-layer": lambda row: row.metric == "cka_to_original",
+    "movement-directions": lambda row: row.metric.startswith("movement_pca_"),
     "centroid-movement": lambda row: row.metric.startswith(("centroid_movement", "movement_share")),
     "probe-scores": lambda row: row.metric in ("probe_accuracy", "hull_accuracy", "train_test_similarity"),
 }
@@ -173,3 +175,31 @@ def test_a_notebook_shows_the_plot_with_its_title(monkeypatch: pytest.MonkeyPatc
     plot = bundle["application/vnd.plotly.v1+json"]
     assert plot["layout"]["title"]["text"] == "Removing more and more top directions: &lt;m&gt;, stsb"
     assert plot["config"]["showSendToCloud"] is False
+
+
+def test_movement_has_a_panel_per_layer_and_names_intj_sym_and_the_outermost() -> None:
+    """ZS22's figures 7 to 10, of the first seed: directions of two seeds are not comparable."""
+    places = {"NOUN": (0.9, 0.1), "VERB": (-0.8, 0.2), "ADJ": (0.1, 0.0), "INTJ": (0.2, 0.1), "SYM": (0.0, 0.3)}
+    about = {"model": "m", "task": "pos", "state": "fine-tuned", "step": 9}
+    rows = [
+        Row(metric=f"movement_pca_{k}", value=value * (layer + 1) * (seed + 1), label=label, layer=layer, seed=seed, **about)
+        for seed in (0, 1)
+        for layer in (0, 1)
+        for label, point in places.items()
+        for k, value in enumerate(point, 1)
+    ]
+    figure = display_of(rows, "movement-directions").plot()
+    assert [note.text for note in figure.layout.annotations] == ["layer 0", "layer 1"]
+    named = [trace for trace in figure.data if "text" in trace.mode]
+    assert [set(trace.text) for trace in named] == [{"NOUN", "VERB", "INTJ", "SYM"}] * 2
+    others = [trace for trace in figure.data if "text" not in trace.mode]
+    assert [(list(trace.text), list(trace.x)) for trace in others] == [(["ADJ"], [0.1]), (["ADJ"], [0.2])]
+
+
+def test_a_task_without_any_similarity_has_no_panel() -> None:
+    def row(task: str, step: int, value: float) -> Row:
+        about = {"reason": "17 pairs of labels overlap"} if value != value else {}
+        return Row(metric="similarity_to_original", value=value, model="m", task=task, layer=1, step=step, **about)
+
+    rows = [row("pos", 0, 1.0), row("pos", 5, float("nan")), row("dep", 0, 1.0), row("dep", 5, 0.9)]
+    assert set(display_of(rows, "similarity-by-layer").frame()["task"]) == {"dep"}

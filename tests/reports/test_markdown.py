@@ -76,4 +76,6 @@ def test_a_claims_id_is_not_markup_in_its_heading() -> None:
 @pytest.mark.parametrize("count", [59, 61])
 def test_long_tables_are_cut_and_say_so(count: int) -> None:
     rows = tuple(Row(metric="iso_score", value=i / 100, model=f"m{i}") for i in range(count))
-    assert ("The first 60 of 61 lines." in markdown_of(Result(verb="rows", rows=rows))) == (count == 61)
+    assert (
+        "The first 60 of 61 lines; the HTML page of this result has them all." in markdown_of(Result(verb="rows", rows=rows))
+    ) == (count == 61)

@@ -12,6 +12,7 @@ from theodolite.core.result import Effect, Finding, Judged, Result, Verdict
 from theodolite.core.rows import Row
 from theodolite.reports.displays import Display
 from theodolite.reports.figures import displays_of
+from theodolite.reports.overviews import REACH
 
 
 def display(result: Result, kind: str) -> Display:
@@ -81,3 +82,12 @@ def test_two_clouds_are_drawn_in_one_frame_so_that_a_shift_can_be_seen() -> None
     shift = (after.points - before.points).mean(axis=0)
     assert np.linalg.norm(shift) == pytest.approx(6, abs=0.5)  # 3 in each of 4 dimensions, nearly all in the three drawn
     assert np.linalg.norm(before.points.mean(axis=0)) < 1
+
+
+def test_an_effect_beyond_the_axis_is_an_arrow_at_its_edge() -> None:
+    effects = [Effect(name=str(v), value=v, low=v - 1, high=v + 1, claimed="above 0") for v in (1000.0, -1000.0, 2.0)]
+    measured = Judged(source="measured", outcome="inconclusive", why="", effects=tuple(effects))
+    verdict = Verdict(claim="C", title="c", rule="", model="m", measured=measured)
+    (trace,) = display(Result(verb="study", verdicts=(verdict,)), "claims").plot().data
+    assert list(trace.x) == [REACH, -REACH, 2.0]
+    assert list(trace.marker.symbol) == ["triangle-right", "triangle-left", "circle"]

@@ -119,7 +119,11 @@ def test_an_interval_agrees_with_a_plain_loop_over_the_pairs(rp21):
 def test_records_alone_are_judged_as_the_run_is(rp21, tmp_path):
     folder = study("rp21").export(tmp_path / "records", to=rp21)
     exported, run_result = Result.load(folder), Result.load(rp21)
-    assert exported.pictures == () and exported.verdicts == run_result.verdicts
+    assert exported.verdicts == run_result.verdicts
+    # The pictures without texts, and the same rows in both states.
+    before, after = exported.pictures
+    assert {"frequency", "cluster"} <= set(before.columns) and not {"text", "token"} & set(before.columns)
+    assert before.rows.tolist() == after.rows.tolist() and before.about["state"] != after.about["state"]
     assert set(exported.provenance["step_hashes"]) == {path.name for path in (rp21 / "steps").iterdir() if path.is_dir()}
     assert study("rp21").check(folder).verdicts == run_result.verdicts
     assert not list(folder.rglob("*.safetensors")) and "text" not in exported.records["pairs"].column_names

@@ -54,6 +54,12 @@ class Picture:
         """Number of points."""
         return len(self.points)
 
+    def thinned(self, points: int, *, without: Sequence[str] = ()) -> Picture:
+        """The picture with at most so many points, evenly spread over its rows, and without some of its columns."""
+        kept = np.linspace(0, self.n - 1, min(points, self.n)).round().astype(np.intp)
+        columns = {name: [column[i] for i in kept] for name, column in self.columns.items() if name not in without}
+        return Picture(self.points[kept], self.explained, self.rows[kept], self.about, columns)
+
 
 def draw_picture(
     X: ArrayLike,

@@ -1,4 +1,4 @@
-"""One card per claim: its verdict, a forest plot of its effects, why, and what the papers' own tables say."""
+"""Verdicts: a table of all claims, and a card for each with its effects, why, and what the paper's own tables say."""
 
 from __future__ import annotations
 
@@ -34,6 +34,9 @@ def card(verdict: Verdict, number: int) -> dict[str, Any]:
         "rule": clean(verdict.rule, 1000),
         "model": clean(verdict.model, 120),
         "measured": _judged(verdict.measured),
+        "basis": clean(basis_of(verdict.measured), 1500),
+        # A field that results of earlier versions do not have.
+        "stated": clean(getattr(verdict, "stated", ""), 600),
         "printed": [_judged(judged) for judged in verdict.printed],
         "printed_counts": _counts([judged.outcome for judged in verdict.printed]),
     }
@@ -48,6 +51,79 @@ def outcome_counts(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
         The verdicts of all runs.
     """
     return _counts([verdict.measured.outcome for verdict in verdicts])
+
+
+def interval_head(effects: Sequence[Effect]) -> str:
+    """What a column of values with their intervals is called: by the level of the intervals, if they share one.
+
+    Parameters
+    ----------
+    effects
+        The effects of the column.
+    """
+    levels = {level_of(effect) for effect in effects if _bounds(effect)}
+    return f"value, {levels.pop():.0%} interval" if len(levels) == 1 else "value, interval" if levels else "value"
+
+
+def level_of(effect: Effect) -> float:
+    """The coverage of the interval of an effect."""
+    return float(getattr(effect, "level", 0.95))
+
+
+def value_text(effect: Effect, *, with_level: bool = False) -> str:
+    """The value of an effect and its interval, with the interval's level if the head of the column does not name it."""
+    bounds = _bounds(effect)
+    level = f" ({level_of(effect):.0%})" if with_level and bounds else ""
+    return f"{number_text(effect.value)} {interval_text(*bounds) if bounds else ''}{level}".strip()
+
+
+def basis_of(judged: Judged) -> str:
+    """What a verdict stands on: encoders, seeds, tasks with their numbers of items, and what was left out; empty if unknown."""
+    # Fields that results of earlier versions do not have.
+    encoders, left_out = (dict(getattr(judged, name, {})) for name in ("encoders", "left_out"))
+    counts = next((dict(each.counts) for each in judged.effects if getattr(each, "counts", {})), {})
+    tasks = [f"{task} ({counts[task]:,} items)" if task in counts else task for task in getattr(judged, "tasks", ())]
+    seeds = [str(seed) for seed in getattr(judged, "seeds", ())]
+    parts = [
+        ", ".join(f"{name} ({what})" if what else name for name, what in encoders.items()),
+        f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(seeds)}" if seeds else "",
+        f"{'task' if len(tasks) == 1 else 'tasks'} {', '.join(tasks)}" if tasks else "",
+        f"left out: {', '.join(f'{name} ({why})' for name, why in left_out.items())}" if left_out else "",
+    ]
+    sentences = [f"On {'; '.join(filter(None, parts))}."] if any(parts) else []
+    return " ".join([*sentences, *(f"{remark.rstrip('.')}." for remark in getattr(judged, "remarks", ()))])
+
+
+def verdict_table(runs: Sequence[tuple[str, Sequence[Verdict]]]) -> dict[str, Any]:
+    """All claims down and all runs and models across, each cell with its outcome and the effects that decide it.
+
+    Parameters
+    ----------
+    runs
+        The name and the verdicts of each run, in the order of the page's cards, whose ids the cells have.
+    """
+    several = len({verdict.model for _, verdicts in runs for verdict in verdicts}) == sum(bool(v) for _, v in runs)
+    lines: dict[str, dict[str, Any]] = {}
+    heads: dict[tuple[str, str], str] = {}
+    numbered = enumerate(((name, verdict) for name, verdicts in runs for verdict in verdicts), 1)
+    for number, (name, verdict) in numbered:
+        head = (name, verdict.model)
+        # The model says which run it is if every run has one of its own.
+        heads[head] = clean(verdict.model if several or len(runs) == 1 else f"{name}, {verdict.model}", 60)
+        line = lines.setdefault(
+            verdict.claim, {"claim": clean(verdict.claim, 60), "title": clean(verdict.title, 300), "cells": {}}
+        )
+        primary = [effect for effect in verdict.measured.effects if effect.primary and math.isfinite(effect.value)]
+        sign, kind = outcome_look(verdict.measured.outcome)
+        line["cells"][head] = {
+            "id": f"claim-{number}", "sign": sign, "kind": kind, "outcome": clean(verdict.measured.outcome, 60),
+            "effects": [
+                (clean(with_labels(each.name), 100), value_text(each, with_level=level_of(each) != 0.95).replace("-", "−"))
+                for each in primary
+            ],
+        }  # fmt: skip
+    cells = [{**line, "cells": [line["cells"].get(head) for head in heads]} for line in lines.values()]
+    return {"heads": list(heads.values()), "lines": cells}
 
 
 def _counts(outcomes: Sequence[str]) -> list[dict[str, Any]]:
@@ -78,7 +154,8 @@ def bars(effects: Sequence[Effect]) -> list[dict[str, Any]]:
     ]
     positive = [reach for reach in reaches if reach > 0]
     same = len({_centre(effect) for effect in finite}) == 1 and positive and max(positive) <= SAME_SCALE * min(positive)
-    return [_bar(effect, max(positive) if same else reach or 1.0) for effect, reach in zip(finite, reaches, strict=True)]
+    mixed = len({level_of(effect) for effect in finite if _bounds(effect)}) > 1
+    return [_bar(effect, max(positive) if same else reach or 1.0, mixed) for effect, reach in zip(finite, reaches, strict=True)]
 
 
 def _bounds(effect: Effect) -> tuple[float, ...]:
@@ -99,7 +176,7 @@ def _margin(effect: Effect) -> tuple[float, ...]:
     return (-effect.boundary, effect.boundary) if _is_inside(effect) else ()
 
 
-def _bar(effect: Effect, reach: float) -> dict[str, Any]:
+def _bar(effect: Effect, reach: float, with_level: bool) -> dict[str, Any]:
     centre, bounds = _centre(effect), _bounds(effect)
 
     def place(value: float) -> float:
@@ -111,7 +188,7 @@ def _bar(effect: Effect, reach: float) -> dict[str, Any]:
         "name": clean(with_labels(effect.name), 160),
         # With the true minus sign that the page's tables have.
         "value": number_text(effect.value).replace("-", "−"),
-        "interval": interval_text(*bounds).replace("-", "−") if bounds else "",
+        "interval": value_text(effect, with_level=with_level).partition(" ")[2].replace("-", "−"),
         "expected": clean(f"claimed {effect.claimed}".replace("-", "−"), 80) if effect.claimed else "",
         "how": clean(effect.how, 300),
         "shown_only": not effect.primary,
@@ -134,4 +211,5 @@ def _judged(judged: Judged) -> dict[str, Any]:
         "kind": kind,
         "command": clean(judged.command, 1500),
         "bars": bars(judged.effects),
+        "interval_head": interval_head(judged.effects),
     }

@@ -13,7 +13,7 @@ from theodolite.metrics.registry import LAYER_METRICS, axis_of
 from theodolite.reports.cloud_display import cloud_displays
 from theodolite.reports.displays import Display, FigureSpec, grouped, of_last_layer, records_of
 from theodolite.reports.dots import DotSpec
-from theodolite.reports.label_displays import HeatMapSpec, path_displays
+from theodolite.reports.label_displays import HeatMapSpec, MovementSpec, path_displays
 from theodolite.reports.lines import LineSpec, XAxis
 from theodolite.reports.overviews import overview_displays
 from theodolite.reports.similarity_display import similarity_displays
@@ -32,6 +32,8 @@ REPAIRS = (
 )  # fmt: skip
 # How the setting of a row begins whose model was tuned on another task than the one it is probed on.
 TUNED_ELSEWHERE = "tuned on "
+# Parts of speech that ZS22 says are apart from the others in figures 7 to 10.
+APART = ("INTJ", "SYM")
 SCORES = ("accuracy", "matthews")
 # States of the rows of `advise`.
 ADVICE_STATES = ("repair", "compression", "choice")
@@ -233,6 +235,18 @@ def _ordered_by(*fields: str) -> Callable[[Sequence[Row]], list[Row]]:
     return select
 
 
+def _similarities(rows: Sequence[Row]) -> list[Row]:
+    """Similarities by layer and step, of tasks that have any."""
+    tasks = {row.task for row in rows if math.isfinite(row.value) and row.step}
+    return sorted((row for row in _ordered_by("layer", "step")(rows) if row.task in tasks), key=lambda row: row.task)
+
+
+def _of_first_seed(rows: Sequence[Row]) -> list[Row]:
+    """Rows by layer, of the first seed: principal directions of two seeds are not comparable."""
+    first = min((row.seed or 0 for row in rows), default=0)
+    return _ordered_by("layer")([row for row in rows if (row.seed or 0) == first and math.isfinite(row.value)])
+
+
 def _repaired(rows: Sequence[Row]) -> list[Row]:
     """Rows after a repair, in the order of the repairs: not those of a sweep or of a training step."""
     repaired = [row for row in rows if row.setting and row.step is None and not row.setting.startswith("sweep ")]
@@ -373,9 +387,17 @@ FIGURES: tuple[FigureSpec, ...] = (
     ),
     LineSpec(
         name="similarity-by-layer", heading="Similarity of each layer to its original",
-        note="1 is unchanged. Low layers are blue, high ones orange: the further a line falls, the more its layer changed.",
-        metrics=("similarity_to_original", "cka_to_original"), select=_ordered_by("layer", "step"),
-        x=STEP, line=lambda row: f"layer {row.layer}", pens=ramp_pens,
+        note="Pearson of the distances between labels with those before training, on the tracked test rows; 1 is unchanged, and "
+        "bars are intervals over labels. Low layers are blue, high ones orange. It is not defined if labels overlap; a task "
+        "whose labels overlap in every layer has no panel.",
+        metrics=("similarity_to_original",), split=("model",), select=_similarities,
+        x=STEP, line=lambda row: f"layer {row.layer}", panel=("task",), panels_across=5, pens=ramp_pens,
+    ),
+    LineSpec(
+        name="cka-by-layer", heading="CKA of each layer with its original",
+        note="The same by CKA, which needs no labels and is always defined.",
+        metrics=("cka_to_original",), split=("model",), select=_similarities,
+        x=STEP, line=lambda row: f"layer {row.layer}", panel=("task",), panels_across=5, pens=ramp_pens,
     ),
     LineSpec(
         name="centroid-movement", heading="Movement of the labels' centroids by layer",
@@ -384,6 +406,13 @@ FIGURES: tuple[FigureSpec, ...] = (
         metrics=("centroid_movement", *SHARES), select=_ordered_by("layer"),
         x=LAYER, y=lambda row: "share of the movement" if row.metric in SHARES else "distance moved / mean norm",
         line=lambda row: SHARES.get(row.metric, "labels"), boxes="centroid_movement", y_axis=FROM_ZERO,
+    ),
+    MovementSpec(
+        name="movement-directions", heading="Directions in which the labels' centroids moved, by layer",
+        note="A dot is a label: the movement of its centroid over fine-tuning on the two directions along which its layer's labels "
+        "moved most, divided by the mean norm before; every layer has directions of its own, and one scale shows how far. The "
+        "outermost labels are named, and those that the paper names (INTJ and SYM). Of several seeds, the first.",
+        metrics=("movement_pca_1", "movement_pca_2"), select=_of_first_seed, named=APART,
     ),
 )
 # fmt: on

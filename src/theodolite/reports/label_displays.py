@@ -15,7 +15,7 @@ from theodolite.core.pictures import AXES
 from theodolite.core.rows import Row
 from theodolite.core.states import state_order, state_title
 from theodolite.reports.displays import Display, FigureSpec, add_slider, frame_of, grouped, name_once, records_of, titles_of
-from theodolite.reports.theme import AXIS, CELL_SCALE, NAME, Pen, panel_grid, panel_position, state_pens
+from theodolite.reports.theme import AXIS, CELL_SCALE, GREY, NAME, PALETTE, Pen, panel_grid, panel_position, state_pens
 from theodolite.reports.wording import plain
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ PATH_COLUMNS = ("task", "layer", "label", "step", *AXES)
 NUMBERED = 8
 # Labels up to which every path is named; of more, only the closest ones are.
 ALL_NAMED, CLOSEST = 6, 3
+# Labels of each layer that are named because they moved furthest on the two directions drawn.
+OUTERMOST = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +74,52 @@ class HeatMapSpec(FigureSpec):
         figure.update_yaxes(**ticks, autorange="reversed")  # the first label on top, as in a matrix
         bar = {"title": {"text": "distance", "side": "right"}, "thickness": 12, "outlinewidth": 0, "len": 0.9}
         return figure.update_layout(coloraxis={"colorscale": CELL_SCALE, "cmin": 0, "colorbar": bar})
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovementSpec(FigureSpec):
+    """The declaration of labels on the first two directions of their centroids' movement: one panel per layer, on one scale.
+
+    Parameters
+    ----------
+    named
+        Labels that are named in every layer; in each, the `OUTERMOST` ones are named too.
+    """
+
+    named: tuple[str, ...] = ()
+
+    def plot(self, rows: Sequence[Row]) -> Figure:
+        """A dot for each label, from the origin, which is where a label that did not move would be."""
+        from plotly.graph_objects import Scatter
+
+        first, second = self.metrics
+        layers: dict[int, dict[str, tuple[float, float]]] = {}
+        values = {(row.metric, row.layer, row.label): row.value for row in rows}
+        for row in rows:
+            y = values.get((second, row.layer, row.label))
+            if row.metric == first and y is not None:
+                layers.setdefault(row.layer or 0, {})[row.label] = (row.value, y)
+        columns = min(4, len(layers))
+        lines = -(-len(layers) // columns)
+        figure = panel_grid([f"layer {layer}" for layer in layers], columns=columns, height=300 * lines, horizontal_spacing=0.04)
+        for number, (layer, places) in enumerate(layers.items()):
+            outermost = sorted(places, key=lambda label: -dist(places[label], (0.0, 0.0)))[:OUTERMOST]
+            named = {*outermost, *self.named}
+            for apart in (False, True):
+                points = {label: places[label] for label in places if (label in named) == apart}
+                names = [plain(label, NAME) for label in points]
+                figure.add_trace(
+                    Scatter(
+                        x=[x for x, _ in points.values()], y=[y for _, y in points.values()], text=names, name="",
+                        mode="markers+text" if apart else "markers", textposition="top center", textfont={"size": 9},
+                        marker={"color": PALETTE[1] if apart else GREY, "size": 7 if apart else 5}, showlegend=False,
+                        hovertemplate=f"%{{text}}, layer {layer}: (%{{x:.3g}}, %{{y:.3g}})<extra></extra>", cliponaxis=False,
+                    ),
+                    **panel_position(number, columns),
+                )  # fmt: skip
+        figure.update_xaxes(title_text="direction 1", matches="x", zeroline=True)
+        figure.update_yaxes(matches="y", zeroline=True)
+        return figure.update_yaxes(title_text="direction 2", col=1)
 
 
 class Stop(NamedTuple):

@@ -62,7 +62,7 @@ def overview_displays(result: Result) -> Iterator[Display]:
         note = (
             "One line per effect that decides a claim: its distance from the bound of the claim, to the right if it is as "
             "claimed, over half the width of its interval, so that effects of different units share an axis. Beyond a dotted "
-            "line the interval excludes the bound."
+            "line the interval excludes the bound. An arrow marks an effect that is further out than the axis reaches."
         )
         yield ForestDisplay(verdicts=result.verdicts, note=note, **titles_of("claims", "All claims at a glance", ()))
     changes = [row for row in result.rows if row.state == DIFFERENCE and row.layer is not None and not row.label]
@@ -156,12 +156,14 @@ class ForestDisplay(Display):
             names.append(f"{plain(verdict.claim, 16)}{model} {sign}" if is_first else "")
         for outcome, group in grouped(enumerate(lines), lambda line: line[1][0].measured.outcome).items():
             look = LOOKS[outcome_look(outcome)[1]] if outcome != "not measured" else GREY
-            places = [_standard(effect) for _, (_, effect) in group]
+            distances = [_standard(effect) for _, (_, effect) in group]
+            places = [None if distance is None else max(-REACH, min(REACH, distance)) for distance in distances]
+            symbols = [_symbol(distance) for distance in distances]
             bars = [1.0 if effect is not None and _half_width(effect) else 0.0 for _, (_, effect) in group]
             texts = [plain(_effect_words(verdict, effect), 160) for _, (verdict, effect) in group]
             trace = Scatter(
                 x=places, y=[number for number, _ in group], mode="markers", customdata=texts, name=plain(outcome, NAME),
-                hovertemplate="%{customdata}<extra></extra>", marker={"color": look, "size": 9},
+                hovertemplate="%{customdata}<extra></extra>", marker={"color": look, "size": 9, "symbol": symbols},
                 error_x={"type": "data", "array": bars, "color": look, "thickness": 1.5, "width": 4},
             )  # fmt: skip
             figure.add_trace(trace)
@@ -203,13 +205,18 @@ def _half_width(effect: Effect) -> float:
 
 
 def _standard(effect: Effect | None) -> float | None:
-    """How far the effect is on the claimed side of its bound, in halves of its interval's width, cut off where the axis ends."""
+    """How far the effect is on the claimed side of its bound, in halves of its interval's width."""
     if effect is None or not _half_width(effect):
         return None
     middle = (effect.low or 0.0) + _half_width(effect)  # of the interval, which need not be symmetric about the value
     side = effect.claimed.partition(" ")[0]
     distance = effect.boundary - abs(middle) if side == "inside" else middle - effect.boundary
-    return max(-REACH, min(REACH, (-distance if side == "below" else distance) / _half_width(effect)))
+    return (-distance if side == "below" else distance) / _half_width(effect)
+
+
+def _symbol(distance: float | None) -> str:
+    """A dot, or an arrow if the axis does not reach so far."""
+    return "circle" if distance is None or abs(distance) <= REACH else "triangle-right" if distance > 0 else "triangle-left"
 
 
 def _effect_words(verdict: Verdict, effect: Effect | None) -> str:

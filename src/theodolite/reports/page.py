@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from theodolite.core.files import require_free
 from theodolite.core.options import option
 from theodolite.core.pictures import COMMON
+from theodolite.reports.cards import basis_of, interval_head, value_text, verdict_table
 from theodolite.reports.first_screen import opening
 from theodolite.reports.sections import page_content
 from theodolite.reports.tables import Column, Table, tables_of
@@ -29,7 +30,6 @@ MARK = "theodolite-report"
 PAGES, MARKDOWN, LATEX = (".html", ".htm"), ".md", ".tex"
 # Lines of a table in Markdown, whose whole is in the result's own file; and characters of one string there.
 LINES, TEXT = 60, 2_000
-EFFECT_FIELDS = ("value", "low", "high", "how")
 # All that could end a <script> element or a line of JavaScript is written as an escape, which JSON reads back as the same letter.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
@@ -177,6 +177,7 @@ def markdown_of(result: Result) -> str:
 def _verdicts(verdicts: Sequence[Verdict]) -> Iterator[str]:
     if verdicts:
         yield "## Verdicts"
+        yield from verdict_lines(verdicts)
     several = len({verdict.model for verdict in verdicts}) > 1
     for verdict in verdicts:
         measured = verdict.measured
@@ -184,14 +185,40 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Iterator[str]:
         yield f"### {outcome_look(measured.outcome)[0]} {_text(f'{claim}: {verdict.title} – {measured.outcome}')}"
         yield _sentence(measured.why)
         if measured.effects:
-            values, low, high, how = ([getattr(effect, name) for effect in measured.effects] for name in EFFECT_FIELDS)
-            names = Column("effect", [with_labels(effect.name) for effect in measured.effects])
-            yield from _table(Table("", (names, Column("value, 95 % interval", values, low=low, high=high), Column("from", how))))
+            mixed = (head := interval_head(measured.effects)) == "value, interval"
+            columns = {
+                "effect": [with_labels(effect.name) for effect in measured.effects],
+                head: [value_text(effect, with_level=mixed) for effect in measured.effects],
+                "from": [effect.how for effect in measured.effects],
+            }
+            yield from _table(Table("", tuple(Column(name, values) for name, values in columns.items())))
+        if basis := basis_of(measured):
+            yield _text(basis)
+        if stated := getattr(verdict, "stated", ""):
+            yield f"The paper: {_text(stated)}"
         if verdict.printed:
             yield "On the paper's own rows:"
             yield "\n".join(
                 f"- {_text(judged.source)}: **{_text(judged.outcome)}**. {_sentence(judged.why)}" for judged in verdict.printed
             )
+
+
+def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """A Markdown table of claims down and models across, each cell with its outcome and the effects that decide it.
+
+    Parameters
+    ----------
+    verdicts
+        The verdicts of one run, or of several with models of their own.
+    """
+    table = verdict_table([("", verdicts)])
+    columns = [Column("claim", [f"{line['claim']}: {line['title']}" for line in table["lines"]])]
+    for i, head in enumerate(table["heads"]):
+        cells = [line["cells"][i] for line in table["lines"]]
+        words = ["" if cell is None else "; ".join([cell["outcome"], *(value for _, value in cell["effects"])]) for cell in cells]
+        signs = ["" if cell is None else f"{cell['sign']} " for cell in cells]
+        columns.append(Column(head or "outcome", [sign + word for sign, word in zip(signs, words, strict=True)]))
+    yield from _table(Table("", tuple(columns)))
 
 
 def _sentence(why: str) -> str:
@@ -232,7 +259,7 @@ def _table(table: Table) -> Iterator[str]:
     head += [_line("---:" if column.is_number else "---" for column in table.columns)]
     yield "\n".join([*head, *map(_line, zip(*cells, strict=True))])
     if table.lines > LINES:
-        yield f"The first {LINES} of {table.lines:,} lines."
+        yield f"The first {LINES} of {table.lines:,} lines; the HTML page of this result has them all."
 
 
 def _line(cells: Iterable[str]) -> str:

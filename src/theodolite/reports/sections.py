@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from theodolite.reports.cards import card, outcome_counts
+from theodolite.reports.cards import card, outcome_counts, verdict_table
 from theodolite.reports.cloud_display import CloudDisplay
 from theodolite.reports.clouds import clouds_document
 from theodolite.reports.displays import Display
@@ -85,11 +85,11 @@ def page_content(results: Sequence[Result], *, text: bool) -> PageContent:
             {
                 "name": name,
                 "title": clean(result.title, 200),
-                "models": len({verdict.model for verdict in result.verdicts}),
                 "cards": [card(verdict, next(numbers)) for verdict in result.verdicts],
             }
             for name, result in runs
         ],
+        "verdict_table": verdict_table([(name, result.verdicts) for name, result in runs]),
         "findings": [finding for name, result in runs for finding in _findings(name if several else "", result)],
         "counts": outcome_counts([verdict for result in results for verdict in result.verdicts]),
         "tables": _tables(page, runs),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from theodolite.core.pictures import Picture
 from theodolite.core.result import Result
 from theodolite.core.rows import Row
 
@@ -54,12 +55,21 @@ def merge_slices(earlier: Result, later: Result) -> Result:
         records={
             name: _merge_tables([each.records[name] for each in (earlier, later) if name in each.records]) for name in names
         },
+        pictures=first_pictures((*earlier.pictures, *later.pictures)),
         provenance=facts,
     )
 
 
 def _version(version: Any) -> str:
     return f"version {version}" if isinstance(version, int) else str(version)
+
+
+def first_pictures(pictures: Iterable[Picture]) -> tuple[Picture, ...]:
+    """The first picture of each model, state, task and layer: those of further seeds look alike."""
+    first: dict[tuple[Any, ...], Picture] = {}
+    for picture in pictures:
+        first.setdefault(tuple(picture.about.get(name) for name in ("model", "state", "task", "layer")), picture)
+    return tuple(first.values())
 
 
 def _study(facts: Mapping[str, Any]) -> Any:

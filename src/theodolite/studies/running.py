@@ -30,7 +30,7 @@ from theodolite.studies.claims.judging import (
     study_notes,
 )
 from theodolite.studies.claims.paper_tables import paper_table_cells
-from theodolite.studies.merging import merge_slices
+from theodolite.studies.merging import first_pictures, merge_slices
 from theodolite.studies.planning import Layers, ModelNames, Request, Tasks, identify_models
 from theodolite.studies.plans import load_plan
 from theodolite.studies.runner import Outcome, StepReport, Watcher, run_steps
@@ -49,6 +49,8 @@ SLICES = "slices.json"
 QUICK = "Quick run, not final"
 # Columns of a picture that hold what people wrote.
 TEXT_COLUMNS = ("text", "token")
+# Points of a picture that `export` keeps.
+EXPORTED_POINTS = 3_000
 
 
 def study(name: str | os.PathLike[str]) -> Study:
@@ -302,7 +304,9 @@ class Study:
         return self._judge_again(result)
 
     def export(self, folder: str | os.PathLike[str], *, to: str | os.PathLike[str] | None = None) -> Path:
-        """Write the rows and item-level records of a run, with the hashes of its steps, without weights, vectors or texts.
+        """Write the rows, item-level records and pictures of a run, with the hashes of its steps, without weights, vectors or texts.
+
+        A model's pictures of one state and task are those of its first seed, with at most 3,000 points each.
 
         `check` and `theodolite report` read the folder as they read that of a run, so that a page can be built from it. A folder
         that already holds other seeds or tasks of the same run gets these too, so that slices may come from several machines.
@@ -323,7 +327,8 @@ class Study:
         """
         result = self.check(to).result
         assert result is not None
-        result = replace(result, pictures=())
+        pictures = [picture.thinned(EXPORTED_POINTS, without=TEXT_COLUMNS) for picture in first_pictures(result.pictures)]
+        result = replace(result, pictures=tuple(pictures))
         if (Path(folder) / ABOUT).is_file():
             result = self._judge_again(merge_slices(Result.load(folder), result)).result
             assert result is not None
