@@ -81,7 +81,7 @@ def basis_of(judged: Judged) -> str:
     """What a verdict stands on: encoders, seeds, tasks with their numbers of items, and what was left out; empty if unknown."""
     # Fields that results of earlier versions do not have.
     encoders, left_out = (dict(getattr(judged, name, {})) for name in ("encoders", "left_out"))
-    counts = next((dict(each.counts) for each in judged.effects if getattr(each, "counts", {})), {})
+    counts = next((dict(counts) for each in judged.effects if (counts := getattr(each, "counts", {}))), {})
     tasks = [f"{task} ({counts[task]:,} items)" if task in counts else task for task in getattr(judged, "tasks", ())]
     seeds = [str(seed) for seed in getattr(judged, "seeds", ())]
     parts = [

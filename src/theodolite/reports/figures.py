@@ -409,8 +409,8 @@ FIGURES: tuple[FigureSpec, ...] = (
     ),
     MovementSpec(
         name="movement-directions", heading="Directions in which the labels' centroids moved, by layer",
-        note="A dot is a label: the movement of its centroid over fine-tuning on the two directions along which its layer's labels "
-        "moved most, divided by the mean norm before; every layer has directions of its own, and one scale shows how far. The "
+        note="A dot is a label: the movement of its centroid over fine-tuning on the two directions along which the labels of that "
+        "layer moved most, divided by the mean norm before; every layer has directions of its own, and one scale shows how far. The "
         "outermost labels are named, and those that the paper names (INTJ and SYM). Of several seeds, the first.",
         metrics=("movement_pca_1", "movement_pca_2"), select=_of_first_seed, named=APART,
     ),

@@ -304,7 +304,7 @@ class Study:
         return self._judge_again(result)
 
     def export(self, folder: str | os.PathLike[str], *, to: str | os.PathLike[str] | None = None) -> Path:
-        """Write the rows, item-level records and pictures of a run, with the hashes of its steps, without weights, vectors or texts.
+        """Write the rows, records and pictures of a run, with the hashes of its steps, without weights, vectors or texts.
 
         A model's pictures of one state and task are those of its first seed, with at most 3,000 points each.
 
