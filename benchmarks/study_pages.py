@@ -1,88 +1,245 @@
-"""Write docs/study-NAME.md of every study from the records in docs/studies/records: `python benchmarks/study_pages.py`.
+"""Write docs/study-NAME.md and its figures for every study from the records in docs/studies/records.
 
-`python benchmarks/study_pages.py --add NAME RUN` first adds the run of a study in the folder RUN. Otherwise neither models nor
-data are needed: claims are judged again from rows and item-level records.
+`python benchmarks/study_pages.py` needs neither models nor data: claims are judged again from rows and item-level records.
+`python benchmarks/study_pages.py --add NAME RUN` first adds the run of a study in the folder RUN. The documentation site takes
+the full HTML page of every study from here too.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
+from statistics import mean
 from tempfile import TemporaryDirectory
 
-from theodolite.core.result import Result
+from theodolite.core.result import OUTCOMES, Result
+from theodolite.reports.displays import Display
+from theodolite.reports.drawing import write_figures
+from theodolite.reports.figures import displays_of
+from theodolite.reports.page import report_html, table_lines, verdict_lines
+from theodolite.reports.tables import Column, Table, tables_of
 from theodolite.studies import study, study_names
+from theodolite.studies.claims.judging import chance_note
 
 DOCS = Path(__file__).parents[1] / "docs"
 RECORDS = DOCS / "studies" / "records"
+IMAGES = DOCS / "images"
 ENCODERS = {
     "tiny-mlm": "two layers, d = 128, trained from new weights as a masked language model on 10 million tokens of public English "
     "text, with minilm-mlm as its teacher",
     "minilm-mlm": "all-MiniLM-L6-v2 re-trained as a masked language model on the same text (six layers, d = 384), which brings "
     "back the shape of a pre-trained space; it is not a model that never saw contrastive training",
     "all-MiniLM-L6-v2": "the demo's encoder, contrastively fine-tuned (six layers, d = 384): its state called pre-trained is the "
-    "encoder as it comes",
+    "encoder before the fine-tuning of this study",
+    "mobilebert": "Google's MobileBERT (24 layers, d = 512), a published pre-trained encoder, distilled from a larger BERT",
 }
 # What of the paper's protocol has not been run yet, and the time on one core that it would take, estimated from what was run.
 LEFT = {
-    "rp21": "four more seeds of minilm-mlm, about half an hour of one core each.",
-    "il23": "minilm-mlm: an estimated 15 to 20 hours. tiny-mlm learns nothing of CoLA (Matthews 0 for every method), so the gain "
-    "of a share that IL23-b claims has no value there.",
-    "zs22": "minilm-mlm: an estimated 10 hours.",
+    "rp21": "mobilebert with three seeds, about two hours of one core each, and four more seeds of minilm-mlm, about half an "
+    "hour each.",
+    "il23": "all-MiniLM-L6-v2 on MRPC, RTE and CoLA, with five seeds each for plain fine-tuning, the Isotropy Layer and IsoBN: "
+    "about 20 hours of one core. minilm-mlm would take another 15 to 20 hours.",
+    "zs22": "two more seeds of tiny-mlm, and minilm-mlm on all tasks: about 10 hours of one core. mobilebert would take longer.",
     "do-no-harm": "",
 }
+# The rows that the numbers of each study are on.
+MEASURED_ON = {
+    "rp21": "Scores and isotropy are on the development split of STS-B; isotropy is on its tokens, without the special ones.",
+    "il23": "Learning rates and epochs are chosen on 30% of the training rows; all numbers shown are on the development rows.",
+    "zs22": "Clusters and distances before and after fine-tuning are on the training rows, and accuracies on the test rows (the "
+    "development rows of PS-role and PS-fxn). Distances, similarities and movements over training are on those same test rows, "
+    "all of which are tracked.",
+    "do-no-harm": "Repairs are fitted on one part of the data and scored on another.",
+}
+# Tables of the Markdown page, by how their titles begin, and figures, by their names.
+TABLES = {
+    "rp21": ("RP21 table 1",),
+    "il23": ("IL23 table 2",),
+    "zs22": ("Clusters, distances and probes", "Fine-tuned on one task"),
+    "do-no-harm": (),
+}
+FIGURES = {
+    "rp21": ("isotropy-by-layer-log_partition_isotropy", "repair-scores-*"),
+    "il23": ("scores-by-seed-*", "ev-curves"),
+    "zs22": ("similarity-by-layer-*", "movement-directions-*-pos"),
+    "do-no-harm": ("repair-gains-all*", "repair-gains-minilm*"),
+}
 CAVEAT = (
-    "The encoders are none of the paper's: nothing here reproduces a printed number, and a claim that needs the paper's models "
-    "is *not measured*. The same command with Hub ids runs them. "
+    "These runs use encoders other than the paper's: nothing here reproduces a printed number, and a claim that needs the "
+    "paper's models is *not measured*. The same command with Hub ids runs them."
 )
-HEAD = """# {title}
 
-{citation}. [The paper]({link}); [what a study is](studies.md).
 
-{caveat}`$THEODOLITE_DATA` is a folder with the tasks' releases, `$THEODOLITE_MODELS` one with the encoders.
-Written by `benchmarks/study_pages.py` from the rows and item-level records in `docs/studies/records`.
+def runs(name: str) -> list[Result]:
+    """The committed runs of a study, judged again, each under the name of its encoder."""
+    of_study, results = study(name), []
+    for folder in sorted(folder for folder in RECORDS.glob(f"{name}-*") if (folder / "result.json").is_file()):
+        result = of_study.check(folder).result
+        assert result is not None
+        facts = {"name": folder.name.removeprefix(f"{name}-"), "tables": [dict(table) for table in of_study.spec.tables]}
+        # A folder in a variable is written for a shell that must still expand it.
+        verdicts = tuple(
+            replace(
+                each, measured=replace(each.measured, command=re.sub(r"'(\$THEODOLITE_[^']*)'", r'"\1"', each.measured.command))
+            )
+            for each in result.verdicts
+        )
+        notes = tuple(
+            filter(None, [*of_study.spec.notes, f"{MEASURED_ON[name]} {_search(result)}".strip(), chance_note(verdicts)])
+        )
+        results.append(replace(result, verdicts=verdicts, notes=notes, provenance={**result.provenance, **facts}))
+    return results
 
-{encoders}
-{left}"""
+
+def _search(result: Result) -> str:
+    """How the classifier probe was chosen, if there is one."""
+    probe = result.provenance.get("settings", {}).get("probe")
+    if not isinstance(probe, dict):
+        return ""
+    if probe.get("search") == "full":
+        return "The classifier probe is the best of the full grid of 128 cells, each trained on five folds."
+    return "The classifier probe is chosen by a race: all 128 cells are trained on one fold, and only the best few on the others."
+
+
+def html_pages() -> Iterator[tuple[str, str]]:
+    """The name of every study that has a run, and its HTML page with all of its runs."""
+    for name in study_names():
+        if results := runs(name):
+            yield name, report_html(results, text=False)
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """The path and the text of every page; a study without a run has none."""
+    """The path and the text of every Markdown page."""
     for name in study_names():
-        folders = sorted(folder for folder in RECORDS.glob(f"{name}-*") if (folder / "result.json").is_file())
-        if not folders:
-            continue
-        spec = study(name).spec
-        encoders = sorted({row.model for folder in folders for row in Result.load(folder).rows})
-        lines = "\n".join(f"- **{encoder}**: {ENCODERS[encoder]}." for encoder in encoders)
-        left = f"\nNot run yet: {LEFT[name]}\n" if LEFT[name] else ""
-        about = {
-            "title": spec.title,
-            "citation": spec.citation[0].upper() + spec.citation[1:],
-            "link": spec.link,
-            "caveat": CAVEAT if spec.claims else "",
-        }
-        parts = [HEAD.format(**about, encoders=lines, left=left)]
-        parts += [_run(name, folder, single=len(folders) == 1) for folder in folders]
-        yield DOCS / f"study-{name}.md", "\n".join(parts)
+        yield DOCS / f"study-{name}.md", _page(name, runs(name))
 
 
-def _run(name: str, folder: Path, *, single: bool) -> str:
-    """What one run gave, judged from its records; under a heading of its own if there are several."""
-    with TemporaryDirectory() as scratch:
-        page = Path(scratch) / "page.md"
-        result = study(name).check(folder).result
-        assert result is not None
-        result.report(page)
-        text = page.read_text(encoding="utf-8")
-    body = text.partition("\n")[2].lstrip("\n")  # without the title, which the page has
-    if single:
-        return body
-    return f"## {folder.name.removeprefix(f'{name}-')}\n\n" + re.sub(r"^#", "##", body, flags=re.MULTILINE)
+def figures(name: str, results: Sequence[Result]) -> Iterator[tuple[Path, Display, str]]:
+    """The path of each figure of a Markdown page, what it shows, and a hash of the numbers in it."""
+    displays = displays_of(Result.joined(results)) if results else []
+    for number, pattern in enumerate(FIGURES[name], 1):
+        display = next((display for display in displays if fnmatch(display.name, pattern)), None)
+        if display is not None:
+            mark = hashlib.sha256(display.frame().to_csv(index=False).encode()).hexdigest()[:16]
+            yield IMAGES / f"study-{name}-{number}.svg", display, mark
+
+
+def draw(name: str, results: Sequence[Result]) -> None:
+    """Write the figures of a Markdown page whose numbers have changed."""
+    for path, display, mark in figures(name, results):
+        comment = f"<!-- numbers {mark} -->"
+        if not path.is_file() or comment not in path.read_text(encoding="utf-8"):
+            with TemporaryDirectory() as scratch:
+                drawn = next(file for file in write_figures([display], scratch) if file.suffix == ".svg")
+                path.write_text(drawn.read_text(encoding="utf-8") + comment + "\n", encoding="utf-8")
+
+
+def _page(name: str, results: Sequence[Result]) -> str:
+    spec = study(name).spec
+    left = f"Not run yet: {LEFT[name]}" if LEFT[name] else ""
+    parts = [
+        f"# {spec.title}",
+        f"{spec.citation[0].upper()}{spec.citation[1:]}. [The paper]({spec.link}); [what a study is](studies.md).",
+    ]
+    if not results:
+        parts += [
+            "No run of this study is committed yet.",
+            left,
+            "## Repeat it",
+            _block([f"theodolite study run {name} -m MODEL --data DATA"]),
+        ]
+        return "\n\n".join(filter(None, parts)) + "\n"
+    whole = Result.joined(results)
+    parts += [
+        f"**{_found(whole)}**",
+        f"{CAVEAT} {MEASURED_ON[name]} {_search(results[0])}".strip() if spec.claims else MEASURED_ON[name],
+    ]
+    encoders = sorted({row.model for row in whole.rows})
+    seeds = {
+        encoder: sorted({row.seed for row in whole.rows if row.model == encoder and row.seed is not None}) for encoder in encoders
+    }
+    parts.append("\n".join(f"- **{encoder}** ({_seeds(seeds[encoder])}): {ENCODERS[encoder]}." for encoder in encoders))
+    link = f'<a href="reports/{name}.html">The full page</a>, which the documentation site has, shows'
+    parts += [
+        left,
+        f"{link} every card, figure and table. Both are built from the records in `docs/studies/records`.",
+    ]
+    if whole.verdicts:
+        note = "The deciding effects follow each outcome, with 95% intervals unless another level is given."
+        parts += ["## Verdicts", note, *verdict_lines(whole.verdicts)]
+    tables = tables_of([(result.provenance["name"], result) for result in results])
+    for start in TABLES[name]:
+        parts += [
+            part for table in tables if table.title.startswith(start) for part in (f"## {table.title}", *table_lines(table))
+        ]
+    if name == "do-no-harm":
+        parts += ["## What each repair gains", *table_lines(_gains(whole))]
+    drawn = list(figures(name, results))
+    parts += ["## Figures"] if drawn else []
+    for path, display, _ in drawn:
+        parts.append(f"![{display.title}](images/{path.name})\n\n{display.title}. {display.note}")
+    commands = dict.fromkeys(line for result in results for line in str(result.provenance["command"]).splitlines())
+    variables = "`$THEODOLITE_DATA` is a folder with the tasks' releases, `$THEODOLITE_MODELS` one with the encoders."
+    again = "python benchmarks/study_pages.py  # this page, from the records alone"
+    return "\n\n".join(filter(None, [*parts, "## Repeat it", variables, _block([*commands, again])])) + "\n"
+
+
+def _block(lines: Sequence[str]) -> str:
+    return "\n".join(["```text", *lines, "```"])
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return (
+        "no fine-tuning"
+        if not seeds
+        else f"fine-tuned with seed {seeds[0]}"
+        if len(seeds) == 1
+        else f"fine-tuned with {len(seeds)} seeds"
+    )
+
+
+def _found(whole: Result) -> str:
+    """What the runs found, and on what, in a sentence."""
+    tasks = ", ".join(dict.fromkeys(row.task for row in whole.rows if row.task))
+    encoders = sorted({row.model for row in whole.rows})
+    where = f"{len(encoders)} encoders" if len(encoders) > 1 else encoders[0]
+    outcomes: dict[str, list[str]] = {}
+    for verdict in whole.verdicts:
+        outcomes.setdefault(verdict.measured.outcome, []).append(verdict.claim)
+    if not outcomes:
+        bounds = [
+            (row.low, row.high) for row in whole.rows if row.metric == "gain" and row.low is not None and row.high is not None
+        ]
+        up, down = sum(low > 0 for low, _ in bounds), sum(high < 0 for _, high in bounds)
+        gains = f"of {len(bounds)} gains, {up} are above 0 and {down} below by their 95% intervals; the other intervals include 0"
+        return f"On {where} ({tasks}), {gains}."
+    counts = ", ".join(f"{len(outcomes[outcome])} {outcome}" for outcome in OUTCOMES if outcome in outcomes)
+    claims = len({verdict.claim for verdict in whole.verdicts})
+    return f"On {where} ({tasks}), {claims} claims gave {len(whole.verdicts)} verdicts: {counts}."
+
+
+def _gains(whole: Result) -> Table:
+    """How often each repair gains and loses, over encoders, states and tasks."""
+    gains: dict[str, list[tuple[float, float, float]]] = {}
+    for row in whole.rows:
+        if row.metric == "gain" and row.low is not None and row.high is not None:
+            gains.setdefault(row.setting, []).append((row.value, row.low, row.high))
+    columns = {
+        "repair": list(gains),
+        "interval above 0": [sum(low > 0 for _, low, _ in each) for each in gains.values()],
+        "interval below 0": [sum(high < 0 for _, _, high in each) for each in gains.values()],
+        "interval includes 0": [sum(low <= 0 <= high for _, low, high in each) for each in gains.values()],
+        "mean gain": [mean(value for value, _, _ in each) for each in gains.values()],
+    }
+    note = "Counts over encoders, states and tasks, each with its 95% interval; every single gain is on the full page."
+    return Table("", tuple(Column(name, values) for name, values in columns.items()), note)
 
 
 def add(name: str, run: Path) -> Path:
@@ -105,6 +262,8 @@ if __name__ == "__main__":
     options = parser.parse_args()
     if options.add:
         print(add(options.add[0], Path(options.add[1])))
+    for study_name in study_names():
+        draw(study_name, runs(study_name))
     for path, text in pages():
         path.write_text(text, encoding="utf-8")
         print(path)

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE / "_ext"))
+sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent / "benchmarks")]
 
 project = "Theodolite"
 author = "The Theodolite developers"
@@ -20,6 +20,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "generated_reference",
+    "study_reports",
 ]
 smartquotes = False  # --option must stay as it is typed
 exclude_patterns = ["_build", "_ext", "**.ipynb_checkpoints"]

@@ -89,5 +89,5 @@ def test_an_effect_beyond_the_axis_is_an_arrow_at_its_edge() -> None:
     measured = Judged(source="measured", outcome="inconclusive", why="", effects=tuple(effects))
     verdict = Verdict(claim="C", title="c", rule="", model="m", measured=measured)
     (trace,) = display(Result(verb="study", verdicts=(verdict,)), "claims").plot().data
-    assert list(trace.x) == [REACH, -REACH, 2.0]
+    assert list(trace.x) == [REACH + 1, -REACH - 1, 2.0] and list(trace.error_x.array) == [0, 0, 1]
     assert list(trace.marker.symbol) == ["triangle-right", "triangle-left", "circle"]

@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 
 # Settings of a study's rows that say what the vectors are of.
 UNITS = {"tokens": "tokens", "cls": "[CLS]"}
-# Settings that are repairs, in reading order; others come after them.
-REPAIRS = (
-    "baseline", "baseline [CLS]", "zero-mean", "clustering+zero-mean", "global", "global scaled", "cluster-based",
-    "cluster-based scaled", "least global 100", "least global 700", "least cluster-based 100", "least cluster-based 700",
-)  # fmt: skip
 # How the setting of a row begins whose model was tuned on another task than the one it is probed on.
 TUNED_ELSEWHERE = "tuned on "
 # Parts of speech that ZS22 says are apart from the others in figures 7 to 10.
@@ -148,7 +143,7 @@ def _repairs_by_layer(rows: Sequence[Row]) -> list[Row]:
     layered = [row for row in _repaired(rows) if row.layer is not None]
     lines = grouped(sorted(layered, key=lambda row: row.layer or 0), lambda row: (row.state, row.setting))
     scores = [row for line in lines.values() if len({row.layer for row in line}) > 1 for row in line]
-    return sorted(scores, key=lambda row: (state_order(row.state), _repair_order(row)))
+    return sorted(scores, key=lambda row: state_order(row.state))
 
 
 def _sweep_rows(rows: Sequence[Row]) -> list[Row]:
@@ -248,13 +243,8 @@ def _of_first_seed(rows: Sequence[Row]) -> list[Row]:
 
 
 def _repaired(rows: Sequence[Row]) -> list[Row]:
-    """Rows after a repair, in the order of the repairs: not those of a sweep or of a training step."""
-    repaired = [row for row in rows if row.setting and row.step is None and not row.setting.startswith("sweep ")]
-    return sorted(repaired, key=_repair_order)
-
-
-def _repair_order(row: Row) -> int:
-    return REPAIRS.index(row.setting) if row.setting in REPAIRS else len(REPAIRS)
+    """Rows after a repair, in the order in which they were measured: not those of a sweep or of a training step."""
+    return [row for row in rows if row.setting and row.step is None and not row.setting.startswith("sweep ")]
 
 
 def _own_task(rows: Sequence[Row]) -> list[Row]:
@@ -380,15 +370,16 @@ FIGURES: tuple[FigureSpec, ...] = (
     ),
     LineSpec(
         name="minimum-distances", heading="Distance of each label to its nearest other",
-        note="The labels whose distance grows most and least are named; the others are grey. The slider goes through training.",
+        note="On the held-out rows that were tracked. The labels whose distance grows most and least are named; the others are "
+        "grey. The slider goes through training.",
         metrics=("minimum_distance", "label_min_distance", MEAN_DISTANCE), select=_distances_over_steps,
         x=STEP, y=lambda row: axis_of("minimum_distance" if row.metric == MEAN_DISTANCE else row.metric),
         line=lambda row: row.label or "mean of all labels", pens=growth_pens, mode="lines", slider="step", y_axis=FROM_ZERO,
     ),
     LineSpec(
         name="similarity-by-layer", heading="Similarity of each layer to its original",
-        note="Pearson of the distances between labels with those before training, on the tracked test rows; 1 is unchanged, and "
-        "bars are intervals over labels. Low layers are blue, high ones orange. It is not defined if labels overlap; a task "
+        note="Pearson of the distances between labels with those before training, on the tracked rows; 1 is unchanged, and bars "
+        "are intervals over labels. Low layers are blue, high ones orange. It is not defined if labels overlap; a task "
         "whose labels overlap in every layer has no panel.",
         metrics=("similarity_to_original",), split=("model",), select=_similarities,
         x=STEP, line=lambda row: f"layer {row.layer}", panel=("task",), panels_across=5, pens=ramp_pens,
@@ -401,17 +392,17 @@ FIGURES: tuple[FigureSpec, ...] = (
     ),
     LineSpec(
         name="centroid-movement", heading="Movement of the labels' centroids by layer",
-        note="A dot is a label: how far its centroid moved in fine-tuning, divided by the mean norm before. A share near 1 means "
-        "that all labels moved along one direction (or two).",
+        note="A dot is a label: how far its centroid moved in fine-tuning, on the held-out rows that were tracked, divided by "
+        "the mean norm before. A share near 1 means that all labels moved along one direction (or two).",
         metrics=("centroid_movement", *SHARES), select=_ordered_by("layer"),
         x=LAYER, y=lambda row: "share of the movement" if row.metric in SHARES else "distance moved / mean norm",
         line=lambda row: SHARES.get(row.metric, "labels"), boxes="centroid_movement", y_axis=FROM_ZERO,
     ),
     MovementSpec(
         name="movement-directions", heading="Directions in which the labels' centroids moved, by layer",
-        note="A dot is a label: the movement of its centroid over fine-tuning on the two directions along which the labels of that "
-        "layer moved most, divided by the mean norm before; every layer has directions of its own, and one scale shows how far. The "
-        "outermost labels are named, and those that the paper names (INTJ and SYM). Of several seeds, the first.",
+        note="A dot is a label: the movement of its centroid over fine-tuning, on the tracked rows, along the two directions "
+        "in which the labels of that layer moved most, divided by the mean norm before. All layers share one scale. The "
+        "outermost labels are named, and those that the paper names (INTJ and SYM). Of several seeds, the first is drawn.",
         metrics=("movement_pca_1", "movement_pca_2"), select=_of_first_seed, named=APART,
     ),
 )

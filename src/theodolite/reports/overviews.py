@@ -157,9 +157,9 @@ class ForestDisplay(Display):
         for outcome, group in grouped(enumerate(lines), lambda line: line[1][0].measured.outcome).items():
             look = LOOKS[outcome_look(outcome)[1]] if outcome != "not measured" else GREY
             distances = [_standard(effect) for _, (_, effect) in group]
-            places = [None if distance is None else max(-REACH, min(REACH, distance)) for distance in distances]
+            places = [_place(distance) for distance in distances]
             symbols = [_symbol(distance) for distance in distances]
-            bars = [1.0 if effect is not None and _half_width(effect) else 0.0 for _, (_, effect) in group]
+            bars = [1.0 if place is not None and abs(place) <= REACH else 0.0 for place in places]
             texts = [plain(_effect_words(verdict, effect), 160) for _, (verdict, effect) in group]
             trace = Scatter(
                 x=places, y=[number for number, _ in group], mode="markers", customdata=texts, name=plain(outcome, NAME),
@@ -212,6 +212,11 @@ def _standard(effect: Effect | None) -> float | None:
     side = effect.claimed.partition(" ")[0]
     distance = effect.boundary - abs(middle) if side == "inside" else middle - effect.boundary
     return (-distance if side == "below" else distance) / _half_width(effect)
+
+
+def _place(distance: float | None) -> float | None:
+    """Where an effect is drawn: at the edge if the axis does not reach so far."""
+    return math.copysign(REACH + 1, distance) if distance is not None and abs(distance) > REACH else distance
 
 
 def _symbol(distance: float | None) -> str:

@@ -165,7 +165,7 @@ def markdown_of(result: Result) -> str:
     findings = _bounds(result.findings) if is_gate else _findings(result.findings)
     parts = [f"# {_text(result.title or name)}", *_verdicts(result.verdicts), *findings]
     for table in () if is_gate else tables_of([(name, result)]):
-        parts += [f"## {_text(table.title)}", *_table(table)]
+        parts += [f"## {_text(table.title)}", *table_lines(table)]
     command = command_of(result).replace("```", "` ` `")  # which would end the block
     if command:
         parts += ["## The command", f"```text\n{command}\n```"]
@@ -191,7 +191,7 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Iterator[str]:
                 head: [value_text(effect, with_level=mixed) for effect in measured.effects],
                 "from": [effect.how for effect in measured.effects],
             }
-            yield from _table(Table("", tuple(Column(name, values) for name, values in columns.items())))
+            yield from table_lines(Table("", tuple(Column(name, values) for name, values in columns.items())))
         if basis := basis_of(measured):
             yield _text(basis)
         if stated := getattr(verdict, "stated", ""):
@@ -218,7 +218,7 @@ def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
         words = ["" if cell is None else "; ".join([cell["outcome"], *(value for _, value in cell["effects"])]) for cell in cells]
         signs = ["" if cell is None else f"{cell['sign']} " for cell in cells]
         columns.append(Column(head or "outcome", [sign + word for sign, word in zip(signs, words, strict=True)]))
-    yield from _table(Table("", tuple(columns)))
+    yield from table_lines(Table("", tuple(columns)))
 
 
 def _sentence(why: str) -> str:
@@ -248,10 +248,11 @@ def _bounds(findings: Sequence[Finding]) -> Iterator[str]:
         "allowed": [finding.healthy for finding in ordered],
         "broken because": [finding.meaning if finding.severity else "" for finding in ordered],
     }
-    yield from _table(Table("", tuple(Column(name, values) for name, values in columns.items() if any(map(str, values)))))
+    yield from table_lines(Table("", tuple(Column(name, values) for name, values in columns.items() if any(map(str, values)))))
 
 
-def _table(table: Table) -> Iterator[str]:
+def table_lines(table: Table) -> Iterator[str]:
+    """A table in Markdown: its note, its lines, and where the rest is if it is cut."""
     if table.note:
         yield _text(table.note)
     cells = [column.texts()[:LINES] if column.is_number else map(_text, column.texts()[:LINES]) for column in table.columns]

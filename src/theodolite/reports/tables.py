@@ -167,8 +167,10 @@ class TableSpec:
         The settings of rows that it shows, in order; None shows all of them.
     setting_starts_with
         What a row's setting must begin with.
-    states
-        The states that it shows; None shows all of them.
+    states, tasks
+        The states and the tasks that it shows; None shows all of them.
+    leave_out
+        Fields of a row with their values: rows that have all of these are left out.
     last_layer
         Whether only the last layer of each model is shown.
     labels
@@ -192,6 +194,8 @@ class TableSpec:
     settings: tuple[str, ...] | None = None
     setting_starts_with: str = ""
     states: tuple[str, ...] | None = None
+    tasks: tuple[str, ...] | None = None
+    leave_out: tuple[tuple[str, str], ...] = ()
     last_layer: bool = False
     labels: bool = False
     steps: Steps = "none"
@@ -258,8 +262,10 @@ class TableSpec:
     def _takes(self, row: Row) -> bool:
         in_settings = (self.settings is None or row.setting in self.settings) and row.setting.startswith(self.setting_starts_with)
         in_time = row.layer is None if self.steps == "final" else (row.step is not None) == (self.steps == "only")
-        in_states = self.states is None or row.state in self.states
-        return row.metric in self.metrics and in_settings and in_states and bool(row.label) == self.labels and in_time
+        in_states = (self.states is None or row.state in self.states) and (self.tasks is None or row.task in self.tasks)
+        is_left_out = bool(self.leave_out) and all(getattr(row, name) == value for name, value in self.leave_out)
+        is_whole = bool(row.label) == self.labels
+        return row.metric in self.metrics and in_settings and in_states and is_whole and in_time and not is_left_out
 
 
 def pivot(
@@ -402,16 +408,17 @@ def tables_of(results: Iterable[tuple[str, Result]]) -> list[Table]:
         tables.append(pivot(kinds["states"], rows=(*about, "metric"), columns=("state",), title="By state"))
         over_steps = (*about, "setting", "layer", "step")
         tables.append(pivot(kinds["steps"], rows=over_steps, columns=("metric",), title="Over the steps"))
-    tables += [table for _, result in runs for table in _paper_tables(result)]
+    tables += _paper_tables([result for _, result in runs])
     return [table for table in tables if table is not None]
 
 
-def _paper_tables(result: Result) -> Iterator[Table]:
-    """A paper's tables with its own lines and columns, and what was measured here next to them."""
+def _paper_tables(results: Sequence[Result]) -> Iterator[Table]:
+    """A paper's tables with its own lines and columns, and what all results measured next to them."""
     cells: dict[str, list[dict[str, Any]]] = {}
-    record = result.records.get("paper_tables")
-    for cell in () if record is None else record.to_pylist():
-        cells.setdefault(str(cell["table"]), []).append(cell)
+    for result in results:
+        record = result.records.get("paper_tables")
+        for cell in () if record is None else record.to_pylist():
+            cells.setdefault(str(cell["table"]), []).append(cell)
     for title, members in cells.items():
         texts = {(tuple(cell["line"]), tuple(cell["head"])): cell["text"] for cell in members}
         lines = list(dict.fromkeys(line for line, _ in texts))
@@ -431,7 +438,11 @@ def _paper_tables(result: Result) -> Iterator[Table]:
 
 
 def _checked(value: Any, kind: str, where: str) -> Any:
-    if kind.startswith("tuple"):
+    if kind.startswith("tuple[tuple"):
+        pairs = value.items() if isinstance(value, Mapping) else value
+        is_right = all(len(pair) == 2 and pair[0] in Row.FIELDS and isinstance(pair[1], str) for pair in pairs)
+        value, rule = tuple(map(tuple, pairs)), "a table of a row's fields and their values"
+    elif kind.startswith("tuple"):
         is_right, rule = isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value), "a list of strings"
     elif kind == "Steps":
         is_right, rule = value in get_args(Steps), "none, only or final"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from theodolite.core.states import state_title
+from theodolite.core.states import FINE_TUNED, state_title
 
 if TYPE_CHECKING:
     from theodolite.studies.claims.judging import Comparison
@@ -65,16 +65,29 @@ def paper_table_cells(spec: StudySpec, comparisons: Sequence[Comparison]) -> lis
     for printed in spec.printed:
         if tables[printed.table].part_of in measured:
             add(printed, printed.source, printed.row.model, printed.row.value)
+    values |= _gains(spec, values)
     cells = []
     for cell, numbers in values.items():
         table = tables[cell.table]
         whole = tables[table.part_of or table.name]
         title, fields = f"{spec.source} {whole.name}: {whole.title}", list(whole.lines or whole.keys)
         line, heads = _place(cell, table, whole)
-        for column, text in _texts(spec, whole, cell.task, numbers):
+        for column, text in _texts(spec, table.cells or whole.cells, table.metrics, cell.task, numbers):
             text = bounds.get(cell, "") + text
             cells.append({"table": title, "fields": fields, "line": line, "head": [*heads, column], "text": text})
     return cells
+
+
+def _gains(spec: StudySpec, values: Mapping[_Cell, Mapping[str, float]]) -> dict[_Cell, dict[str, float]]:
+    """Measured improvements over the fine-tuned state, for tables that print them as parts of another one."""
+    gains: dict[_Cell, dict[str, float]] = {}
+    for table in spec.printed_tables:
+        for cell, after in values.items():
+            before = values.get(cell._replace(state=FINE_TUNED), {})
+            if cell.source == MEASURED and cell.table == table.part_of and cell.state == table.where.get("state"):
+                known = {f"{name}_gain": after[name] / before[name] - 1 for name in after if before.get(name)}
+                gains |= {cell._replace(table=table.name): known} if known else {}
+    return gains
 
 
 def _place(cell: _Cell, table: PrintedTable, whole: PrintedTable) -> tuple[list[str], list[str]]:
@@ -88,9 +101,11 @@ def _place(cell: _Cell, table: PrintedTable, whole: PrintedTable) -> tuple[list[
     return [words[name] for name in whole.lines or whole.keys], [*heads, *method]
 
 
-def _texts(spec: StudySpec, table: PrintedTable, task: str, values: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+def _texts(
+    spec: StudySpec, cells: Mapping[str, str], metrics: Sequence[str], task: str, values: Mapping[str, float]
+) -> Iterator[tuple[str, str]]:
     """The columns of a cell and its numbers there, as the paper writes them; columns without a number are left out."""
-    patterns = table.cells or {metric: f"{{{metric}:.4g}}" for metric in table.metrics}
+    patterns = cells or {metric: f"{{{metric}:.4g}}" for metric in metrics}
     for column, pattern in patterns.items():
         numbers: list[float | None] = []
         parts: list[str] = []
@@ -101,4 +116,4 @@ def _texts(spec: StudySpec, table: PrintedTable, task: str, values: Mapping[str,
                 numbers.append(values.get(metric))
                 parts.append("–" if numbers[-1] is None else format(numbers[-1] / spec.scale.get(metric, 1.0), form or ""))
         if any(number is not None for number in numbers):
-            yield column, "".join(parts)
+            yield column, "".join(parts).replace("–%", "–")
