@@ -45,7 +45,7 @@ def test_the_conclusion_of_a_comparison_is_of_its_last_layer() -> None:
         )
     ]
     assert conclusion_of(Result(verb="compare", rows=tuple(rows))) == (
-        "In layer 6, IsoScore goes from 0.2 to 6.4; 1 of 1 metrics differ beyond doubt (95 % intervals)."
+        "In layer 6, IsoScore goes from 0.2 to 6.4; 1 of 1 metrics differ beyond doubt (95% intervals)."
     )
 
 
@@ -142,7 +142,7 @@ def test_a_study_of_repairs_without_claims_opens_with_what_they_gain() -> None:
         for name, value in (("zero-mean", 0.2), ("global", -0.3), ("cluster-based", -0.05))
     ]
     result = Result(verb="study", rows=tuple(rows))
-    text = "Of 6 gains, 2 are above 0 and 2 below by their 95 % intervals; the other intervals include 0."
+    text = "Of 6 gains, 2 are above 0 and 2 below by their 95% intervals; the other intervals include 0."
     assert conclusion_of(result) == text
     (figure,) = opening([result], page_content([result], text=True).context)["carrying"]
     assert figure["section"] == "figures-repair-gains"

@@ -227,6 +227,15 @@ def test_several_runs_have_names_of_their_own_and_are_together() -> None:
     run = json.loads(parsed.data("table-0"))["columns"][0]
     assert (run["name"], run["names"]) == ("run", ["same", "same (2)", "other"])
     assert parsed.texts.count("same (2)") >= 2
+    # All three have the title of one study, and their cards are folded below one table of claims.
+    title = study("same", points=5).title
+    assert title in parsed.texts and "3 runs side by side" not in " ".join(parsed.texts)
+    heads = [
+        attributes["href"]
+        for tag, attributes in parsed.elements
+        if tag == "a" and attributes.get("href", "").startswith("#claim-")
+    ]
+    assert len(set(heads)) == len(heads) == sum(tag == "article" for tag, _ in parsed.elements)
 
 
 def test_an_empty_result_still_makes_a_page() -> None:

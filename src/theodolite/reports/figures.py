@@ -278,7 +278,7 @@ GAINS = DotSpec(
     name="gains",
     heading="What each change gains",
     note="The score with each repair, or smaller form of the vectors, minus the score without, on rows it was not fitted on. "
-    "Bars are 95 % intervals; if one crosses 0, the gain may be chance.",
+    "Bars are 95% intervals; if one crosses 0, the gain may be chance.",
     metrics=("gain",),
     split=("model", "task", "state"),
     select=lambda rows: rows if len(rows) > 1 else (),
@@ -322,7 +322,7 @@ FIGURES: tuple[FigureSpec, ...] = (
     ),
     DotSpec(
         name="repair-gains", heading="What each repair gains",
-        note="The score with each repair minus the score without, on data that it was not fitted on. Bars are 95 % intervals; if "
+        note="The score with each repair minus the score without, on data that it was not fitted on. Bars are 95% intervals; if "
         "one crosses 0, the gain may be chance.",
         metrics=("gain",), split=("model",), select=lambda rows: of_last_layer(rows) if len(rows) > 1 else (),
         category="setting", category_title="repair", facet="task", dodge=0.28, row_height=30, zero="gain",

@@ -55,12 +55,12 @@ def opening(results: Sequence[Result], context: Mapping[str, Any]) -> dict[str, 
     shown = {figure["id"] for figure in carrying}
     left = [{**section, "figures": [f for f in section["figures"] if f["id"] not in shown]} for section in context["figures"]]
     return {
-        "conclusions": [clean(sentence, FACT) for each in results for sentence in [conclusion_of(each)] if sentence],
+        "conclusions": [clean(sentence, FACT) for sentence in _conclusions(results, context)],
         "facts_line": " · ".join(_facts(result)) if len(results) == 1 else "",
         "conditions": [clean(note, FACT) for each in results for note in _conditions(each)],
         "carrying": carrying,
         "figures": [_with_one_note(section) for section in left if section["figures"]],
-        "folded": bool(context["counts"]),
+        "folded": bool(context["counts"]) or result.verb == "study",
     }
 
 
@@ -70,6 +70,14 @@ def _with_one_note(section: Mapping[str, Any]) -> dict[str, Any]:
     if len(figures) == 1 or len(notes) > 1:
         return {**section, "note": ""}
     return {**section, "note": notes.pop(), "figures": [{**figure, "note": ""} for figure in figures]}
+
+
+def _conclusions(results: Sequence[Result], context: Mapping[str, Any]) -> Iterator[str]:
+    """The conclusion of each result, with the name of its run if there are several."""
+    for run, result in zip(context["runs"], results, strict=True):
+        sentence = conclusion_of(result)
+        if sentence:
+            yield f"{run['name']}: {sentence[:1].lower()}{sentence[1:]}" if len(results) > 1 else sentence
 
 
 def conclusion_of(result: Result) -> str:
@@ -108,7 +116,7 @@ def _of_gains(rows: Sequence[Row]) -> str:
     """What repairs gain in a study that judges no claim."""
     bounds = [(row.low, row.high) for row in rows if row.metric == "gain" and row.low is not None and row.high is not None]
     up, down = sum(low > 0 for low, _ in bounds), sum(high < 0 for _, high in bounds)
-    text = f"Of {len(bounds)} gains, {up} are above 0 and {down} below by their 95 % intervals; the other intervals include 0."
+    text = f"Of {len(bounds)} gains, {up} are above 0 and {down} below by their 95% intervals; the other intervals include 0."
     return text if bounds else ""
 
 
@@ -135,7 +143,7 @@ def _of_changes(rows: Sequence[Row]) -> str:
             parts.append(_change(metric, *ends))
     differences = [row for row in last if row.state == DIFFERENCE and row.low is not None and row.high is not None]
     clear = [row for row in differences if row.low is not None and row.high is not None and not row.low <= 0 <= row.high]
-    counted = f"; {len(clear)} of {len(differences)} metrics differ beyond doubt (95 % intervals)" if differences else ""
+    counted = f"; {len(clear)} of {len(differences)} metrics differ beyond doubt (95% intervals)" if differences else ""
     text = f"{layer}{_and(parts)}{counted}."
     return text[:1].upper() + text[1:] if parts else ""
 

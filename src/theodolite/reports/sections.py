@@ -78,7 +78,7 @@ def page_content(results: Sequence[Result], *, text: bool) -> PageContent:
     numbers = count(1)
     pictures = [(name, picture) for name, result in runs for picture in result.pictures if picture.n]
     page.context = {
-        "title": f"{len(runs)} runs side by side" if several else clean(results[0].title, 200) or runs[0][0],
+        "title": _title(runs),
         "lead": _lead(runs),
         "several": several,
         "runs": [
@@ -212,6 +212,13 @@ def _numbers_of(display: Display) -> dict[str, Any] | None:
     return frame_table(columns, title=clean(display.title, 200)).to_dict()
 
 
+def _title(runs: Runs) -> str:
+    """The title that all runs share, such as that of a study, or how many runs there are."""
+    titles = {clean(result.title, 200) for _, result in runs}
+    title = titles.pop() if len(titles) == 1 else ""
+    return title or (runs[0][0] if len(runs) == 1 else f"{len(runs)} runs side by side")
+
+
 def _lead(runs: Runs) -> str:
     """What was run, in one sentence."""
     rows = [row for _, result in runs for row in result.rows]
@@ -219,7 +226,9 @@ def _lead(runs: Runs) -> str:
     tasks = _listed([clean(task, 40) for task in dict.fromkeys(row.task for row in rows if row.task)])
     what = VERBS.get(runs[0][1].verb, "A run") if len(runs) == 1 else f"The runs {_listed([name for name, _ in runs])}"
     claims = len({verdict.claim for _, result in runs for verdict in result.verdicts})
-    about = " ".join(filter(None, (what, f"of {models}" if models else "", f"on {tasks}" if tasks else "")))
+    # Runs may be named for the models that they are of.
+    of = f"of {models}" if models and models not in what else ""
+    about = " ".join(filter(None, (what, of, f"on {tasks}" if tasks else "")))
     judged = f", {claims} claim{'s' if claims != 1 else ''} judged" if claims else ""
     return f"{about}: {len(rows):,} number{'s' if len(rows) != 1 else ''}{judged}."
 

@@ -157,7 +157,7 @@ def _metrics(rows: Sequence[Row]) -> Iterator[Block]:
     sizes = [len(list(family)) for _, family in families]
     columns = [Column("metric", [row.metric for row in rows]), Column("value", [row.value for row in rows])]
     if any(row.low is not None for row in rows):
-        columns.append(Column("95 % interval", [interval_text(row.low, row.high) for row in rows], optional=True))
+        columns.append(Column("95% interval", [interval_text(row.low, row.high) for row in rows], optional=True))
     sides = {"higher is isotropic": "high", "lower is isotropic": "low"}
     about = {
         "isotropic": [sides.get(entry.direction, "") if entry else "" for entry in entries],
@@ -208,7 +208,7 @@ def _compare(result: Result) -> Iterator[Block]:
         ]
         if any(row.low is not None for row in change):
             columns.append(Column("", [change_mark(row.low, row.high) for row in change]))
-            columns.append(Column("95 % interval", [interval_text(row.low, row.high) for row in change], optional=True))
+            columns.append(Column("95% interval", [interval_text(row.low, row.high) for row in change], optional=True))
         yield Table("", tuple(columns))
     yield from _reasons([row for row in result.rows if row.state != DIFFERENCE])
     yield from (Paragraph(note, "dim") for note in result.notes[2:])
@@ -413,7 +413,7 @@ def _advise(result: Result) -> Iterator[Block]:
         if any(gains):
             columns.append(Column("gain", [f"{row.value:+.3f}" if row else "–" for row in gains]))
             bounds = [(row.low, row.high) if row and row.setting != UNCHANGED else (None, None) for row in gains]
-            columns.append(Column("95 % interval", ["" if low is None else f"[{low:+.3f}, {high:+.3f}]" for low, high in bounds]))
+            columns.append(Column("95% interval", ["" if low is None else f"[{low:+.3f}, {high:+.3f}]" for low, high in bounds]))
         yield Table("", tuple(columns))
     yield from _reasons(result.rows)
     yield from (Paragraph(note, "dim") for note in result.notes[1 + bool(commands) :])
@@ -433,7 +433,7 @@ def _calibrate(result: Result) -> Iterator[Block]:
         yield Table("", (Column("share of pairs below this cosine", settings), *quantiles))
     if cutoffs := by_metric.get("cutoff", []):
         columns = [Column("pairs", [row.setting for row in cutoffs]), Column("cutoff", [f"{row.value:.3f}" for row in cutoffs])]
-        columns.append(Column("95 % interval", [interval_text(row.low, row.high) for row in cutoffs]))
+        columns.append(Column("95% interval", [interval_text(row.low, row.high) for row in cutoffs]))
         for name, title in (("matches_above", "matches above"), ("non_matches_above", "others above")):
             values = {row.setting: f"{row.value:.1%}" for row in by_metric.get(name, ())}
             columns += [Column(title, [values.get(row.setting, "") for row in cutoffs])] if values else []
@@ -445,7 +445,7 @@ def _calibrate(result: Result) -> Iterator[Block]:
     if points:
         names = {"cosine": "cosine", "probability": "probability of a match"}
         columns = [Column(title, [f"{point[name]:.3f}" for point in points]) for name, title in names.items()]
-        columns.append(Column("95 % interval", [f"[{point['low']:.3f}, {point['high']:.3f}]" for point in points]))
+        columns.append(Column("95% interval", [f"[{point['low']:.3f}, {point['high']:.3f}]" for point in points]))
         yield Table("", tuple(columns))
     yield from (Paragraph(note) for note in result.notes[1:])
 
