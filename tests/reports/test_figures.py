@@ -203,3 +203,14 @@ def test_a_task_without_any_similarity_has_no_panel() -> None:
 
     rows = [row("pos", 0, 1.0), row("pos", 5, float("nan")), row("dep", 0, 1.0), row("dep", 5, 0.9)]
     assert set(display_of(rows, "similarity-by-layer").frame()["task"]) == {"dep"}
+
+
+def test_both_readings_of_explained_variance_have_panels_of_their_own() -> None:
+    rows = [
+        Row(metric=f"ev_{k}{ending}", value=0.1 * k + (0.05 if ending else 0.0), model="m", task="rte", state="isolayer", seed=0)
+        for ending in ("", "_centered")
+        for k in (1, 2, 3)
+    ]
+    figure = display_of(rows, "ev-curves").plot()
+    assert [axis.title.text for axis in figure.select_yaxes()] == ["EV<sub>k</sub>, uncentred", "EV<sub>k</sub>, centred"]
+    assert [list(trace.y) for trace in figure.data] == [[row.value for row in rows[:3]], [row.value for row in rows[3:]]]

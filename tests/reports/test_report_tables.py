@@ -241,3 +241,30 @@ def test_distances_of_two_labels_do_not_fill_the_general_table() -> None:
     rows = [Row(metric="label_distance", value=1.0, label="a", other_label=str(i), layer=1) for i in range(50)]
     (table,) = tables([*rows, Row(metric="clusters", value=3.0, layer=1)])
     assert table.lines == 1
+
+
+def test_a_table_takes_some_tasks_and_leaves_rows_out_by_their_fields() -> None:
+    """ZS22's table 5 has the encoder before fine-tuning, and each tuned one once."""
+    about = {"metric": "probe_accuracy", "model": "m", "layer": 2}
+    cells = [("pre-trained", ""), ("fine-tuned", ""), ("fine-tuned", "tuned on pos")]
+    rows = [
+        Row(value=0.1 * i, task=task, state=state, setting=setting, **about)
+        for task in ("ps-fxn", "pos")
+        for i, (state, setting) in enumerate(cells)
+    ]
+    spec = {"title": "t", "metrics": ["probe_accuracy"], "rows": ["state", "setting"], "columns": ["metric"], "tasks": ["ps-fxn"]}
+    (table,) = tables(rows, [{**spec, "leave_out": {"state": "fine-tuned", "setting": ""}}])
+    assert list(zip(*(each.values for each in table.columns), strict=True)) == [
+        ("pre-trained", "", 0.0),
+        ("fine-tuned", "tuned on pos", 0.2),
+    ]
+    with pytest.raises(ValueError, match="must be a table of a row's fields"):
+        tables(rows, [{**spec, "leave_out": {"colour": "red"}}])
+
+
+def test_a_papers_table_has_the_lines_of_every_run_and_its_own_once() -> None:
+    one, two = study("one", points=5), study("two", points=5)
+    alone = [table for table in tables_of([("one", one)]) if "table" in table.title.lower()]
+    both = [table for table in tables_of([("one", one), ("two", two)]) if "table" in table.title.lower()]
+    assert [table.title for table in both] == [table.title for table in alone]
+    assert [table.lines for table in both] == [table.lines for table in alone]  # the same lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,3 +56,18 @@ def test_numbers_that_nothing_is_measured_next_to_complete_their_table() -> None
     line = {tuple(cell["head"]): cell["text"] for cell in cells if cell["line"] == ["rte", "BERT-base-cased", "plain"]}
     assert line["IsoLayer", "score"] == "67.72 (0.83)" and line["IsoBN", "score"] == "67.87 (1.10)"
     assert line["IsoBN", "EV 1/2/3"] == "0.88/0.93/0.95"
+
+
+def test_improvements_are_computed_from_our_own_rows_in_the_table() -> None:
+    about: dict[str, Any] = {"study": "il23", "model": "mine", "task": "rte", "split": "dev", "seed": 0}
+    rows = [
+        Row(metric=metric, value=value, state=state, **about)
+        for state, values in ((FINE_TUNED, (0.5, 0.01)), ("isolayer", (0.55, 0.03)))
+        for metric, value in zip(("accuracy", "iso_score"), values, strict=True)
+    ]
+    cells = {(cell["line"][0], *cell["head"][:2]): cell["text"] for cell in cells_of("il23", rows) if "table 2" in cell["table"]}
+    assert cells["rte", f"mine, {MEASURED}", "improvement"] == "+10.0% · +200.0%"
+    assert cells["mrpc", "BERT-base-cased", "improvement"] == "+221.2% · +221.2%"  # as printed, slip and all
+    without = [replace(row, value=0.0) if row.metric == "accuracy" else row for row in rows]
+    cells = {(cell["line"][0], *cell["head"][:2]): cell["text"] for cell in cells_of("il23", without)}
+    assert cells["rte", f"mine, {MEASURED}", "improvement"] == "– · +200.0%"

@@ -35,6 +35,8 @@ ADVICE_STATES = ("repair", "compression", "choice")
 MEAN_DISTANCE = "mean_minimum_distance"
 # Directions that make a curve.
 FEWEST_DIRECTIONS = 3
+# How the names of EV of centred vectors end.
+CENTRED = "_centered"
 SPECTRUM = "eigenvalue_share"
 # Shares of the variance below this are rounding error of single precision, and would stretch a logarithmic axis.
 LEAST_SHARE = 1e-8
@@ -118,8 +120,8 @@ def _last_curves(rows: Sequence[Row]) -> list[Row]:
 
 
 def _direction_of(row: Row) -> int:
-    """k of a row of the metric `ev_k`."""
-    return int(row.metric.removeprefix("ev_"))
+    """k of a row of the metric `ev_k`, or `ev_k_centered`."""
+    return int(row.metric.removeprefix("ev_").removesuffix(CENTRED))
 
 
 def _state_and_setting(row: Row) -> str:
@@ -307,11 +309,11 @@ FIGURES: tuple[FigureSpec, ...] = (
     ),
     LineSpec(
         name="ev-curves", heading="Explained variance of the first directions",
-        note="Share of the uncentred cloud on its first k directions; the lower the curve, the more isotropic. Thin lines are "
-        "seeds, thick ones their medians.",
-        metrics=tuple(f"ev_{k}" for k in range(1, 21)), split=(), select=_last_curves,
-        x=DIRECTIONS, y=lambda _: "EV<sub>k</sub> (small is isotropic)", line=_state_and_setting, panel=("model", "task"),
-        merge=True, median_of_seeds=True, y_axis=FROM_ZERO,
+        note="Share of the cloud on its first k directions; the lower the curve, the more isotropic. Thin lines are seeds, thick "
+        "ones their medians. The uncentred reading, as IL23 writes it, contains the mean vector; the centred one leaves it out.",
+        metrics=tuple(f"ev_{k}{ending}" for ending in ("", CENTRED) for k in range(1, 21)), split=(), select=_last_curves,
+        x=DIRECTIONS, y=lambda row: f"EV<sub>k</sub>, {'' if row.metric.endswith(CENTRED) else 'un'}centred",
+        line=_state_and_setting, panel=("model", "task"), merge=True, median_of_seeds=True, y_axis=FROM_ZERO,
     ),
     DotSpec(
         name="repair-scores", heading="Scores after each repair",

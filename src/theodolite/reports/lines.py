@@ -134,7 +134,8 @@ class LineSpec(FigureSpec):
         """Lines by the title of their panel and of its vertical axis."""
         groups = grouped(rows, lambda row: (", ".join(filter(None, (getattr(row, name) for name in self.panel))), self.y(row)))
         panels = {titles: grouped(members, lambda row: self.line(row) or "all") for titles, members in groups.items()}
-        if not self.merge or any(len(lines) > 1 for lines in panels.values()):
+        has_one_axis = len({y_title for _, y_title in panels}) == 1
+        if not self.merge or not has_one_axis or any(len(lines) > 1 for lines in panels.values()):
             return panels
         # One line per panel is hard to compare: all of them go into one panel, named by what the panels were.
         (y_title,) = {y_title for _, y_title in panels}
