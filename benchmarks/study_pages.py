@@ -32,13 +32,11 @@ DOCS = Path(__file__).parents[1] / "docs"
 RECORDS = DOCS / "studies" / "records"
 IMAGES = DOCS / "images"
 ENCODERS = {
-    "tiny-mlm": "two layers, d = 128, trained from new weights as a masked language model on 10 million tokens of public English "
-    "text, with minilm-mlm as its teacher",
-    "minilm-mlm": "all-MiniLM-L6-v2 re-trained as a masked language model on the same text (six layers, d = 384), which brings "
-    "back the shape of a pre-trained space; it is not a model that never saw contrastive training",
-    "all-MiniLM-L6-v2": "the demo's encoder, contrastively fine-tuned (six layers, d = 384): its state called pre-trained is the "
-    "encoder before the fine-tuning of this study",
-    "mobilebert": "Google's MobileBERT (24 layers, d = 512), a published pre-trained encoder, distilled from a larger BERT",
+    "tiny-mlm": "a masked language model of two layers, d = 128, trained from new weights on 10 million tokens",
+    "minilm-mlm": "all-MiniLM-L6-v2 re-trained as a masked language model, six layers, d = 384; it has seen contrastive training",
+    "all-MiniLM-L6-v2": "the demo's encoder, six layers, d = 384, contrastively tuned before this study, so that its first state "
+    "is not a pre-trained one",
+    "mobilebert": "Google's MobileBERT, 24 layers, d = 512, pre-trained, and distilled from a larger BERT",
 }
 # What of the paper's protocol has not been run yet, and the time on one core that it would take, estimated from what was run.
 LEFT = {
@@ -62,7 +60,7 @@ MEASURED_ON = {
 TABLES = {
     "rp21": ("RP21 table 1",),
     "il23": ("IL23 table 2",),
-    "zs22": ("Clusters, distances and probes", "Fine-tuned on one task"),
+    "zs22": ("Fine-tuned on one task",),
     "do-no-harm": (),
 }
 FIGURES = {
@@ -172,23 +170,30 @@ def _page(name: str, results: Sequence[Result]) -> str:
         f"{link} every card, figure and table. Both are built from the records in `docs/studies/records`.",
     ]
     if whole.verdicts:
-        note = "The deciding effects follow each outcome, with 95% intervals unless another level is given."
-        parts += ["## Verdicts", note, *verdict_lines(whole.verdicts)]
+        parts += ["## Verdicts", *verdict_lines(whole.verdicts)]
     tables = tables_of([(result.provenance["name"], result) for result in results])
     for start in TABLES[name]:
-        parts += [
-            part for table in tables if table.title.startswith(start) for part in (f"## {table.title}", *table_lines(table))
-        ]
+        for table in (_without_reported(table) for table in tables if table.title.startswith(start)):
+            parts += [f"## {table.title}", *table_lines(table)]
     if name == "do-no-harm":
         parts += ["## What each repair gains", *table_lines(_gains(whole))]
     drawn = list(figures(name, results))
     parts += ["## Figures"] if drawn else []
     for path, display, _ in drawn:
-        parts.append(f"![{display.title}](images/{path.name})\n\n{display.title}. {display.note}")
+        parts.append(f"![{display.title}](images/{path.name})\n\n*{display.title}.*")
     commands = dict.fromkeys(line for result in results for line in str(result.provenance["command"]).splitlines())
     variables = "`$THEODOLITE_DATA` is a folder with the tasks' releases, `$THEODOLITE_MODELS` one with the encoders."
     again = "python benchmarks/study_pages.py  # this page, from the records alone"
     return "\n\n".join(filter(None, [*parts, "## Repeat it", variables, _block([*commands, again])])) + "\n"
+
+
+def _without_reported(table: Table) -> Table:
+    """The table without the lines that a report on the paper, rather than the paper, prints; the full page has them."""
+    sources = next((column.values for column in table.columns if column.name == "source"), [""] * table.lines)
+    kept = [i for i, source in enumerate(sources) if "(reported)" not in str(source)]
+    if len(kept) == table.lines:
+        return table
+    return replace(table, columns=tuple(replace(column, values=[column.values[i] for i in kept]) for column in table.columns))
 
 
 def _block(lines: Sequence[str]) -> str:

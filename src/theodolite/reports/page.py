@@ -204,7 +204,7 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 
 def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """A Markdown table of claims down and models across, each cell with its outcome and the effects that decide it.
+    """A Markdown table of claims down and models across; for a single model with the effects that decide each outcome.
 
     Parameters
     ----------
@@ -215,9 +215,11 @@ def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
     columns = [Column("claim", [f"{line['claim']}: {line['title']}" for line in table["lines"]])]
     for i, head in enumerate(table["heads"]):
         cells = [line["cells"][i] for line in table["lines"]]
-        words = ["" if cell is None else "; ".join([cell["outcome"], *(value for _, value in cell["effects"])]) for cell in cells]
-        signs = ["" if cell is None else f"{cell['sign']} " for cell in cells]
-        columns.append(Column(head or "outcome", [sign + word for sign, word in zip(signs, words, strict=True)]))
+        words = ["" if cell is None else f"{cell['sign']} {cell['outcome']}" for cell in cells]
+        columns.append(Column(head or "outcome", words))
+        if len(table["heads"]) == 1:
+            effects = [[] if cell is None else [f"{name} {value}" for name, value in cell["effects"]] for cell in cells]
+            columns.append(Column("what decides it", ["; ".join(each) for each in effects]))
     yield from table_lines(Table("", tuple(columns)))
 
 
