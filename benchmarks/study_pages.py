@@ -18,6 +18,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from theodolite.core.result import OUTCOMES, Result
 from theodolite.reports.displays import Display
@@ -239,7 +240,7 @@ def _gains(whole: Result) -> Table:
     for row in whole.rows:
         if row.metric == "gain" and row.low is not None and row.high is not None:
             gains.setdefault(row.setting, []).append((row.value, row.low, row.high))
-    columns = {
+    columns: dict[str, Sequence[Any]] = {
         "repair": list(gains),
         "interval above 0": [sum(low > 0 for _, low, _ in each) for each in gains.values()],
         "interval below 0": [sum(high < 0 for _, _, high in each) for each in gains.values()],

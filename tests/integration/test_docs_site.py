@@ -131,6 +131,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning(site: Path) -> None:
     assert "theodolite.repairs.Whiten" in (site / "reference" / "python.html").read_text(encoding="utf-8")
+    assert "theodolite-report" in (site / "reports" / "rp21.html").read_text(encoding="utf-8")[:8192]
     assert "When it misleads" in (site / "reference" / "metric-details.html").read_text(encoding="utf-8")
 
 

@@ -115,8 +115,9 @@ def test_a_card_says_on_what_it_stands_item_by_task() -> None:
     assert basis_of(verdict.measured) == "" and card(verdict, 1)["stated"] == ""
     effect = with_fields(Effect(name="a", value=0.1), counts={"rte": 277, "cola": 1043})
     fields = {"encoders": {"m": "tuned"}, "seeds": (0, 1), "tasks": ("rte", "cola"), "left_out": {"mrpc": "not learned"}}
-    judged = with_fields(verdict.measured, effects=(effect,), remarks=("centred only",), **fields)
-    expected = "On m (tuned); seeds 0, 1; tasks rte (277 items), cola (1,043 items); left out: mrpc (not learned). centred only."
+    judged = with_fields(verdict.measured, effects=(effect,), remarks=("centred only",), part="the first half", **fields)
+    expected = "On m (tuned); seeds 0, 1; tasks rte (277 items), cola (1,043 items); left out: mrpc (not learned). "
+    expected += "Judged: the first half. centred only."
     assert basis_of(judged) == expected
     assert card(with_fields(verdict, stated="it grows"), 1)["stated"] == "it grows"
 

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from theodolite.core.options import ON_COMMAND_LINE
+from theodolite.core.pictures import draw_picture
 from theodolite.core.result import Result
 from theodolite.core.rows import read_rows
 from theodolite.core.states import FINE_TUNED, ISOBN, ISOLAYER, PRE_TRAINED
 from theodolite.studies import Study, study
+from theodolite.studies.merging import merge_slices
 from theodolite.studies.runner import StepReport
 from theodolite.studies.running import Slices, _watching
 from theodolite.tasks import DataError, own_task
@@ -493,3 +495,14 @@ def test_slices_that_end_while_another_runs_are_not_lost(tmp_path):
     (tmp_path / "slices.json").write_text('{"a": ["../../elsewhere"]}')
     with pytest.raises(ValueError, match=r"slices\.json is not a list of slices.*remove it"):
         first.merged(steps)
+
+
+def test_pictures_of_slices_are_merged_and_those_of_further_seeds_left_out():
+    def result(*states):
+        pictures = tuple(draw_picture(np.eye(4) * seed, about={"model": "m", "state": state}) for seed, state in states)
+        return Result(verb="study", pictures=pictures, provenance={"study": "rp21"})
+
+    first, second = result((1, "pre-trained"), (2, "fine-tuned")), result((1, "pre-trained"), (3, "fine-tuned"), (4, "isolayer"))
+    merged = merge_slices(first, second)
+    assert [picture.about["state"] for picture in merged.pictures] == ["pre-trained", "fine-tuned", "isolayer"]
+    assert np.abs(merged.pictures[1].points).max() == pytest.approx(np.abs(draw_picture(np.eye(4) * 2).points).max())

@@ -91,6 +91,7 @@ def basis_of(judged: Judged) -> str:
         f"left out: {', '.join(f'{name} ({why})' for name, why in left_out.items())}" if left_out else "",
     ]
     sentences = [f"On {'; '.join(filter(None, parts))}."] if any(parts) else []
+    sentences += [f"Judged: {part}."] if (part := getattr(judged, "part", "")) else []
     return " ".join([*sentences, *(f"{remark.rstrip('.')}." for remark in getattr(judged, "remarks", ()))])
 
 

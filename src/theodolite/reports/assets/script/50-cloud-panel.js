@@ -89,7 +89,7 @@ class CloudPanel {
     this.marks = el("canvas", { "aria-hidden": "true" });
     this.stage = el("div", { class: "stage", tabindex: "0", role: "application", "aria-roledescription": "cloud of points",
       "aria-label": `${picture.name}: ${n} points. Arrow keys move or turn, plus and minus zoom, 0 shows all again.` }, this.points, this.marks);
-    const shares = picture.explained.map((share) => `${Math.round(100 * share)} %`).join(", ");
+    const shares = picture.explained.map((share) => `${Math.round(100 * share)}%`).join(", ");
     this.element = el("div", { class: "panel" }, el("h4", {}, (cloud.states && picture.state) || picture.name,
       el("small", {}, `${n.toLocaleString("en")} points; ${shares} of the variance`)), this.stage);
     this.listen();
