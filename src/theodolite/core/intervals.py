@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -176,6 +177,12 @@ def share_interval(count: int, n: int, *, method: str = "wilson", level: float =
     level
         Coverage, between 0 and 1.
     """
+    if method == "wilson":  # in closed form: scipy.stats takes half a second to import
+        from scipy.special import ndtri
+
+        z = float(ndtri((1 + require_level(level)) / 2))
+        centre, half = (count + z * z / 2) / (n + z * z), z / (n + z * z) * math.sqrt(count * (n - count) / n + z * z / 4)
+        return max(0.0, centre - half), min(1.0, centre + half)
     from scipy.stats import binomtest
 
     bounds = binomtest(count, n).proportion_ci(confidence_level=require_level(level), method=method)
@@ -343,6 +350,41 @@ def jackknife_variance(leave_one_out: ArrayLike) -> float:
     return float((len(values) - 1) / len(values) * np.square(values - values.mean()).sum())
 
 
+def bounded_interval(
+    estimate: float, components: Sequence[Component], limits: tuple[float, float], *, level: float = LEVEL
+) -> Interval:
+    """`component_interval` of a number that cannot leave its limits, on a scale where it cannot: a logarithm or a logit.
+
+    Errors are carried to that scale by its slope at the estimate.
+
+    Parameters
+    ----------
+    estimate, components, level
+        As in `component_interval`.
+    limits
+        The lowest and the highest possible value; infinite if there is none.
+    """
+    low, high = limits
+    if not math.isfinite(estimate) or not components or (math.isinf(low) and math.isinf(high)):
+        return component_interval(estimate, components, level=level)
+    below, above = estimate - low, high - estimate
+    if min(below, above) <= 0:  # at a limit there is no slope
+        plain = component_interval(estimate, components, level=level)
+        return NO_INTERVAL if plain[0] is None else (max(low, plain[0]), min(high, plain[1]))
+    if math.isinf(low):
+        slope, back = 1 / above, lambda y: high - above * math.exp(-y)
+    elif math.isinf(high):
+        slope, back = 1 / below, lambda y: low + below * math.exp(y)
+    else:
+        # With y measured from the estimate: (x - low) / (high - x) is (below / above) exp(y).
+        slope = 1 / below + 1 / above
+        back = lambda y: high - (high - low) / (1 + below / above * math.exp(y))  # noqa: E731
+    scaled = [replace(part, variance=part.variance * slope**2) for part in components]
+    left, right = component_interval(0.0, scaled, level=level)
+    # Beyond 700 exp overflows, and the bound is at the limit long before.
+    return NO_INTERVAL if left is None else (back(max(-700.0, left)), back(min(700.0, right)))
+
+
 def units_needed(
     distance: float, components: Sequence[Component], *, level: float = LEVEL, most: int = 10
 ) -> tuple[str, int] | None:
@@ -368,10 +410,12 @@ def units_needed(
         return None
     largest = max(components, key=lambda part: part.variance)
     rest = [part for part in components if part is not largest]
-    for n in range(largest.n + 1, most * largest.n + 1):
+
+    def decides(n: int) -> bool:
         # Degrees of freedom grow with the units, one for one.
         more = replace(largest, variance=largest.variance * largest.n / n, degrees=largest.degrees + n - largest.n, n=n)
         high = component_interval(0.0, [*rest, more], level=level)[1]
-        if high is not None and high < distance:
-            return largest.source, n - largest.n
-    return None
+        return high is not None and high < distance
+
+    n = bisect_left(range(most * largest.n + 1), True, lo=largest.n + 1, key=decides)
+    return (largest.source, n - largest.n) if n <= most * largest.n else None
