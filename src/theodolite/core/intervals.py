@@ -353,9 +353,10 @@ def jackknife_variance(leave_one_out: ArrayLike) -> float:
 def bounded_interval(
     estimate: float, components: Sequence[Component], limits: tuple[float, float], *, level: float = LEVEL
 ) -> Interval:
-    """`component_interval` of a number that cannot leave its limits, on a scale where it cannot: a logarithm or a logit.
+    """`component_interval` of a number that cannot leave its limits.
 
-    Errors are carried to that scale by its slope at the estimate.
+    An end that would leave them is found on a scale where it cannot, a logarithm or a logit, to which errors are carried by the
+    slope at the estimate.
 
     Parameters
     ----------
@@ -364,25 +365,25 @@ def bounded_interval(
     limits
         The lowest and the highest possible value; infinite if there is none.
     """
-    low, high = limits
-    if not math.isfinite(estimate) or not components or (math.isinf(low) and math.isinf(high)):
-        return component_interval(estimate, components, level=level)
-    below, above = estimate - low, high - estimate
+    low, high = component_interval(estimate, components, level=level)
+    least, most = limits
+    if low is None or high is None:
+        return NO_INTERVAL
+    if least < low and high < most:
+        return low, high
+    below, above = estimate - least, most - estimate
     if min(below, above) <= 0:  # at a limit there is no slope
-        plain = component_interval(estimate, components, level=level)
-        return NO_INTERVAL if plain[0] is None else (max(low, plain[0]), min(high, plain[1]))
-    if math.isinf(low):
-        slope, back = 1 / above, lambda y: high - above * math.exp(-y)
-    elif math.isinf(high):
-        slope, back = 1 / below, lambda y: low + below * math.exp(y)
+        return max(least, low), min(most, high)
+    # Half the width in units of the scale; beyond 700 exp overflows, and the end is at the limit long before.
+    half = min(700.0, (high - estimate) * (1 / below + 1 / above))
+    if math.isinf(least):
+        ends = most - above * math.exp(half), most - above * math.exp(-half)
+    elif math.isinf(most):
+        ends = least + below * math.exp(-half), least + below * math.exp(half)
     else:
-        # With y measured from the estimate: (x - low) / (high - x) is (below / above) exp(y).
-        slope = 1 / below + 1 / above
-        back = lambda y: high - (high - low) / (1 + below / above * math.exp(y))  # noqa: E731
-    scaled = [replace(part, variance=part.variance * slope**2) for part in components]
-    left, right = component_interval(0.0, scaled, level=level)
-    # Beyond 700 exp overflows, and the bound is at the limit long before.
-    return NO_INTERVAL if left is None else (back(max(-700.0, left)), back(min(700.0, right)))
+        # (x - least) / (most - x) is below / above at the estimate, and exp(half) times as much at the end.
+        ends = tuple(most - (most - least) / (1 + below / above * math.exp(y)) for y in (-half, half))
+    return (low if low > least else ends[0]), (high if high < most else ends[1])
 
 
 def units_needed(
