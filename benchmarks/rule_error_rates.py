@@ -1,7 +1,8 @@
 """Simulate every claim's rules: error rates at the boundary and power with a true effect, by number of fine-tuning seeds.
 
-Writes `rule_error_rates.json` next to this file, and the table in docs/studies.md from it.
-Run from the repository's folder: `python benchmarks/rule_error_rates.py [repetitions]`; with 0, only the table is written again.
+Adds to the counts in `rule_error_rates.json` next to this file until there are so many repetitions, and writes the table in
+docs/studies.md from it. Remove that file after a change of the rules. Run from the repository's folder:
+`python benchmarks/rule_error_rates.py [repetitions]`; with 0, only the table is written again.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ PAGE = Path("docs/studies.md")
 BEGIN, END = "<!-- rule error rates: begin -->", "<!-- rule error rates: end -->"
 # One seed never decides, which a few repetitions show; the others are where the error rates are.
 BOUNDARY_SEEDS, POWER_SEEDS = (1, 2, 3, 5), (3, 5)
-# Claims on the course of all layers take ten times as long as the others.
-SLOW = {"ZS22-f": 3}
+# Repetitions of a round; a third of them for claims that take ten times as long as the others.
+ROUND, SLOW, SLOW_CLAIMS = 20, 3, ("ZS22-f",)
 # The share of true effects that were found before verdicts had premises, one run was never enough, and each of several effects
 # could contradict at 5% (3 and 5 seeds, normal noise). Claims that are new, or on other effects than before, have none.
 BEFORE = {
@@ -34,46 +35,53 @@ BEFORE = {
 
 
 def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 250
-    if count:
-        OUTPUT.write_text(json.dumps(simulated(count), indent=1) + "\n", encoding="utf-8")
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 400
+    output = json.loads(OUTPUT.read_text(encoding="utf-8")) if OUTPUT.is_file() else {"repetitions": 0, "claims": {}}
+    while output["repetitions"] < count:
+        add_repetitions(output)
+        OUTPUT.write_text(json.dumps(output, indent=1) + "\n", encoding="utf-8")
+        print(output["repetitions"], flush=True)
     text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
-    lines = "\n".join(table(json.loads(OUTPUT.read_text(encoding="utf-8"))))
-    PAGE.write_text(f"{before}{BEGIN}\n{lines}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+    PAGE.write_text(f"{before}{BEGIN}\n" + "\n".join(table(output)) + f"\n{END}{rest.partition(END)[2]}", encoding="utf-8")
 
 
-def simulated(count: int) -> dict[str, Any]:
-    """The share of each verdict, by claim, scenario, noise and number of seeds."""
-    claims: dict[str, Any] = {}
-    for spec, claim in ((spec, small(claim)) for spec in SPECS for claim in spec.claims):
-        shares: dict[str, Any] = {"repetitions": count // SLOW.get(claim.id, 1)}
+def add_repetitions(output: dict[str, Any]) -> None:
+    """One more round: how often each verdict came, by claim, scenario, noise and number of seeds."""
+    begin = output["repetitions"]
+    for spec, claim in [(study, small(each)) for study in SPECS for each in study.claims]:
         for scenario, seeds in [("boundary", n) for n in BOUNDARY_SEEDS] + [("true", n) for n in POWER_SEEDS]:
-            repetitions = max(1, shares["repetitions"] // (10 if seeds == 1 else 1))
+            size = ROUND // (SLOW if claim.id in SLOW_CLAIMS or seeds == 1 else 1)
             for noise in ("normal", "t3"):
-                seen = outcomes(spec, claim, scenario, repetitions, seeds=seeds, heavy=noise == "t3")
-                found = {name: round(seen[name] / repetitions, 4) for name in ("supported", "contradicted")}
-                shares.setdefault(scenario, {}).setdefault(noise, {})[str(seeds)] = found
-        claims[claim.id] = shares
-        print(claim.id, json.dumps(shares), flush=True)
-    return {"repetitions": count, "claims": claims}
+                numbers = range(begin, begin + size)
+                seen = outcomes(spec, claim, scenario, numbers, seeds=seeds, heavy=noise == "t3")
+                cell = output["claims"].setdefault(claim.id, {}).setdefault(f"{scenario}, {noise}, {seeds} seeds", {})
+                for verdict in ("repetitions", "supported", "contradicted"):
+                    cell[verdict] = cell.get(verdict, 0) + (size if verdict == "repetitions" else seen[verdict])
+    output["repetitions"] = begin + ROUND
 
 
 def table(output: dict[str, Any]) -> list[str]:
     """Lines of a Markdown table; of normal and heavy-tailed noise the larger error rate, and the power with normal noise."""
     lines = [
-        "| claim | false verdicts, 1 seed | 2 seeds | 3 seeds | 5 seeds | power, 3 seeds (before) | 5 seeds (before) |",
+        "| claim | 1 seed | 2 seeds | 3 seeds | 5 seeds | power, 3 seeds (before) | 5 seeds (before) |",
         "|---|---|---|---|---|---|---|",
     ]
-    for claim, shares in output["claims"].items():
-        cells = []
-        for seeds in map(str, BOUNDARY_SEEDS):
-            worst = [max(by[seeds][verdict] for by in shares["boundary"].values()) for verdict in ("supported", "contradicted")]
-            cells.append(" / ".join(f"{100 * share:.1f}" for share in worst))
-        for place, seeds in enumerate(map(str, POWER_SEEDS)):
+    for claim, cells in output["claims"].items():
+
+        def share(verdict: str, scenario: str, noise: str, seeds: int, cells: dict[str, Any] = cells) -> float:
+            cell = cells[f"{scenario}, {noise}, {seeds} seeds"]
+            return 100 * float(cell[verdict]) / float(cell["repetitions"])
+
+        columns = []
+        for seeds in BOUNDARY_SEEDS:
+            verdicts = ("supported", "contradicted")
+            worst = [max(share(verdict, "boundary", noise, seeds) for noise in ("normal", "t3")) for verdict in verdicts]
+            columns.append(" / ".join(f"{each:.1f}" for each in worst))
+        for place, seeds in enumerate(POWER_SEEDS):
             earlier = f" ({100 * BEFORE[claim][place]:.0f})" if claim in BEFORE else ""
-            cells.append(f"{100 * shares['true']['normal'][seeds]['supported']:.0f}{earlier}")
-        lines.append(f"| {claim} | {' | '.join(cells)} |")
+            columns.append(f"{share('supported', 'true', 'normal', seeds):.0f}{earlier}")
+        lines.append(f"| {claim} | {' | '.join(columns)} |")
     return lines
 
 

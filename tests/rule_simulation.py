@@ -67,7 +67,9 @@ def simulate(
     # As a result's tables would give them, without the detour, which takes most of the time.
     draws = {tuple(record[key] for key in ("metric", *SELECTED, "seed")): record for record in world.draws}
     records.__dict__.update(draws=draws, layouts=layouts)
-    rows = [replace(row, study=spec.name) for row in world.rows] or [Row(metric="clusters", value=1.0, model="m", study=spec.name)]
+    rows = [replace(row, study=spec.name) for row in world.rows] or [
+        Row(metric="clusters", value=1.0, model="m", study=spec.name)
+    ]
     origins = {model: Origin("pre-trained") for model in ("m", *(name for name, _ in MODELS.values()))}
     return Evidence(source="simulated", rows=tuple(rows), records=records, origins=origins)
 
@@ -209,8 +211,8 @@ def _shift(effect: ClaimedEffect, metric: str, scenario: Scenario) -> float:
 # What a tagger scores on 400 test rows, and what one that ignores the input would.
 SCORES = {"accuracy": 0.8, "majority_share": 0.3}
 LABELS = 17
-# Noise of a label's place, in units of the spread of labels, with which two layouts have a similarity of 0.5 (mean of Fisher's z);
-# the second with heavy tails.
+# Noise of a label's place, in units of the spread of labels, with which two layouts have a similarity of 0.5 (by the mean of
+# Fisher's z); the second with heavy tails.
 HALF_ALIKE = (0.97, 1.22)
 
 
@@ -237,9 +239,7 @@ def _course(base: Any, task: str, seed: int, scenario: Scenario, world: _World) 
     return records
 
 
-def _states(
-    effect: ClaimedEffect, base: Any, task: str, seed: int, scenario: Scenario, world: _World
-) -> list[dict[str, Any]]:
+def _states(effect: ClaimedEffect, base: Any, task: str, seed: int, scenario: Scenario, world: _World) -> list[dict[str, Any]]:
     records = []
     sign = -1 if effect.side == "below" else 1
     for is_of, side in ((True, effect.parameters["of"]), (False, effect.parameters["minus"])):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -37,11 +38,11 @@ CLAIMS = [pytest.param(spec, small(claim), id=claim.id) for spec in SPECS for cl
 
 
 def outcomes(
-    spec: StudySpec, claim: Claim, scenario: Scenario, count: int, *, seeds: int = 5, heavy: bool = False
+    spec: StudySpec, claim: Claim, scenario: Scenario, numbers: Iterable[int], *, seeds: int = 5, heavy: bool = False
 ) -> Counter[str]:
-    """How often each outcome comes; a repetition's seed depends on nothing but its number."""
+    """How often each outcome comes in repetitions, each of which is seeded by its number."""
     seen: Counter[str] = Counter()
-    for number in range(count):
+    for number in numbers:
         evidence = simulate(spec, claim, scenario, np.random.default_rng([number, seeds]), seeds=seeds, heavy=heavy)
         seen[judge(evidence, claim.primary, tasks=claim.tasks, premises=claim.premises).outcome] += 1
     return seen
@@ -51,7 +52,7 @@ def outcomes(
 @pytest.mark.parametrize("seeds", [2, 5])
 @pytest.mark.parametrize(("spec", "claim"), CLAIMS)
 def test_at_the_boundary_both_verdicts_are_rare(spec: StudySpec, claim: Claim, seeds: int) -> None:
-    seen = outcomes(spec, claim, "boundary", COUNT, seeds=seeds, heavy=seeds == 2)
+    seen = outcomes(spec, claim, "boundary", range(COUNT), seeds=seeds, heavy=seeds == 2)
     assert seen["not measured"] == 0
     assert seen["supported"] <= MOST * COUNT and seen["contradicted"] <= MOST * COUNT
 
@@ -59,12 +60,12 @@ def test_at_the_boundary_both_verdicts_are_rare(spec: StudySpec, claim: Claim, s
 @pytest.mark.slow
 @pytest.mark.parametrize(("spec", "claim"), CLAIMS)
 def test_a_true_effect_is_rarely_contradicted_and_scale_never_supports(spec: StudySpec, claim: Claim) -> None:
-    seen = outcomes(spec, claim, "true", COUNT)
+    seen = outcomes(spec, claim, "true", range(COUNT))
     assert seen["contradicted"] <= MOST * COUNT
     assert seen["supported"] > 0 or claim.primary[0].side == "inside"
     # On par, or below a threshold of its own, is what a space of another scale may be.
     compares = claim.primary[0].boundary == 0
-    assert outcomes(spec, claim, "scaling", COUNT // 4)["supported"] == 0 or not compares
+    assert outcomes(spec, claim, "scaling", range(COUNT // 4))["supported"] == 0 or not compares
 
 
 @pytest.mark.parametrize(("spec", "claim"), CLAIMS)
@@ -75,7 +76,10 @@ def test_one_run_and_a_quick_run_decide_nothing_and_say_which_way_they_lean(spec
         judged = judge(evidence, claim.primary, tasks=claim.tasks, premises=claim.premises)
         assert judged.outcome == "inconclusive" and judged.lean in ("for", "against")
         way = "pointing the claimed way" if judged.lean == "for" else "pointing against the claim"
-        assert judged.why.startswith(f"{words}, {way}: ") or {effect.place for effect in judged.effects} <= {"scale", "no interval"}
+        assert judged.why.startswith(f"{words}, {way}: ") or {effect.place for effect in judged.effects} <= {
+            "scale",
+            "no interval",
+        }
 
 
 @pytest.mark.parametrize(("spec", "claim"), CLAIMS)
@@ -99,9 +103,10 @@ def predictions(rng: np.random.Generator, *, accuracy: float, share: float, seed
     for seed in range(seeds):
         truth = (rng.random(n) < share).astype(float)
         answer = np.where(rng.random(n) < accuracy, truth, 1 - truth)
-        rows.append(Row(metric="accuracy", value=float((truth == answer).mean()), model="m", state="fine-tuned", task="t", seed=seed))
-        about = {"model": ["m"] * n, "state": ["fine-tuned"] * n, "task": ["t"] * n, "seed": [seed] * n}
-        tables.append(pyarrow.table({**about, "truth": truth, "answer": answer}))
+        place = {"model": "m", "state": "fine-tuned", "task": "t", "seed": seed}
+        rows.append(Row(metric="accuracy", value=float((truth == answer).mean()), **place))
+        columns = {name: [value] * n for name, value in place.items()}
+        tables.append(pyarrow.table({**columns, "truth": truth, "answer": answer}))
     return Evidence(source="simulated", rows=tuple(rows), records=Records({"predictions": pyarrow.concat_tables(tables)}))
 
 

@@ -382,7 +382,8 @@ def bounded_interval(
         ends = least + below * math.exp(-half), least + below * math.exp(half)
     else:
         # (x - least) / (most - x) is below / above at the estimate, and exp(half) times as much at the end.
-        ends = tuple(most - (most - least) / (1 + below / above * math.exp(y)) for y in (-half, half))
+        left, right = (below / above * math.exp(y) for y in (-half, half))
+        ends = most - (most - least) / (1 + left), most - (most - least) / (1 + right)
     return (low if low > least else ends[0]), (high if high < most else ends[1])
 
 

@@ -64,7 +64,7 @@ class StudyModel:
     weights: str
     last_layer: int
     id: str = ""
-    origin: Origin = Origin()
+    origin: Origin = field(default_factory=Origin)
     revision: str = ""
 
     @property
@@ -83,9 +83,7 @@ class StudyModel:
         return {"name": self.name, "weights": self.weights}
 
 
-def identify_models(
-    models: ModelNames, spec: StudySpec | None = None, *, origin: str | None = None
-) -> tuple[StudyModel, ...]:
+def identify_models(models: ModelNames, spec: StudySpec | None = None, *, origin: str | None = None) -> tuple[StudyModel, ...]:
     """The encoders of a run, each once.
 
     Parameters

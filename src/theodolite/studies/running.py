@@ -19,6 +19,7 @@ from theodolite.core.options import ON_COMMAND_LINE, command_line, option, shell
 from theodolite.core.pictures import Picture
 from theodolite.core.result import ABOUT, Result, require_result_folder, table_of
 from theodolite.core.rows import current_versions, today
+from theodolite.studies.claims.evidence import Origin
 from theodolite.studies.claims.judging import (
     Check,
     Comparison,
@@ -27,7 +28,6 @@ from theodolite.studies.claims.judging import (
     compare_printed,
     judge_claims,
 )
-from theodolite.studies.claims.evidence import Origin
 from theodolite.studies.claims.paper_tables import paper_table_cells
 from theodolite.studies.merging import merge_slices
 from theodolite.studies.planning import Layers, ModelNames, Request, Tasks, identify_models
@@ -345,7 +345,7 @@ class Study:
         names = {name: [weights, name] if len(weights) == 40 else [weights] for name, weights in facts.get("models", {}).items()}
         listed = {name: self.spec.known_origin(*known) for name, known in names.items()}
         origins = stored | {name: origin for name, origin in listed.items() if origin is not None and name not in stored}
-        about = {"own_tasks": facts.get("own_tasks"), "rerun": rerun, "origins": origins, "quick": quick}
+        about: dict[str, Any] = {"own_tasks": facts.get("own_tasks"), "rerun": rerun, "origins": origins, "quick": quick}
         judged = tuple(judge_claims(self.spec, result.rows, result.records, **about))
         comparisons = tuple(compare_printed(self.spec, result.rows, quick=quick))
         records = {**result.records, **self._paper_tables(comparisons)}

@@ -177,7 +177,7 @@ class Claim:
     primary: tuple[ClaimedEffect, ...]
     secondary: tuple[ClaimedEffect, ...] = ()
     tasks: tuple[str, ...] = ()
-    premises: Premises = Premises()
+    premises: Premises = field(default_factory=Premises)
     note: str = ""
     scope: str = "model"
     printed: tuple[tuple[str, ...], ...] = ()

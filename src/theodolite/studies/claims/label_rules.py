@@ -407,7 +407,7 @@ def similarity_against_height(evidence: Evidence, *, tasks: Names) -> Estimate:
     def bounds(level: float) -> Interval:
         low, high = on_z.interval(level)
         # An order without exception is beyond what z can be.
-        return NO_INTERVAL if low is None else (min(value, math.tanh(low)), max(value, math.tanh(high)))
+        return NO_INTERVAL if low is None or high is None else (min(value, math.tanh(low)), max(value, math.tanh(high)))
 
     return replace(on_z, value=value, bounds=bounds)
 

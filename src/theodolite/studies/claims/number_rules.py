@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,12 @@ def _limits(evidence: Evidence, metric: str | Mapping[str, Any], tasks: Names, w
 
 
 def _remark(
-    evidence: Evidence, metric: str | Mapping[str, Any], sides: Sequence[Selector], way: str, over: str, families: Mapping[str, str]
+    evidence: Evidence,
+    metric: str | Mapping[str, Any],
+    sides: Sequence[Selector],
+    way: str,
+    over: str,
+    families: Mapping[str, str],
 ) -> str:
     """In how many layers the mean's sign is found, where along a sweep it changes, or that there is one model of a kind."""
     if any(str(side.get("model", "")).startswith("@") for side in sides):
@@ -115,7 +121,7 @@ def _remark(
     if over == "layers":
         return f"below 0 in {sum(value < 0 for value in values)} of {len(values)} layers"
     by_place = sorted(zip((float(fields["label"]) for fields in places), values, strict=True))
-    changes = [f"{right[0]:g}" for left, right in zip(by_place, by_place[1:], strict=False) if left[1] * right[1] < 0]
+    changes = [f"{right[0]:g}" for left, right in pairwise(by_place) if left[1] * right[1] < 0]
     return f"the sign changes at D = {', '.join(changes)}" if changes else "the sign is the same at every D"
 
 

@@ -112,7 +112,11 @@ def _below(name: str, number: Number, baseline: float, what: str) -> str:
     if number.items is None:
         raise Missing(f"item-level records of {name}")
     low, _ = standard_error_interval(number.value, float(number.items.std(ddof=1)), max(1, number.n - 1), level=ONE_SIDED)
-    return "" if low > baseline else f"not learned: {name} {number.value:.3f}, at least {low:.3f}, is not above {baseline:g} ({what})"
+    return (
+        ""
+        if low > baseline
+        else f"not learned: {name} {number.value:.3f}, at least {low:.3f}, is not above {baseline:g} ({what})"
+    )
 
 
 def _too_low(row: Row, low: float, baseline: float, what: str) -> str:

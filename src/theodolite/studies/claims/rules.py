@@ -137,9 +137,8 @@ class ClaimedEffect:
             return "no interval"
         if self._where(low, high) == "for":
             return "for"
-        wide = estimate.interval(1 - (1 - self.level) / effects)
-        assert wide[0] is not None and wide[1] is not None
-        return "against" if self._where(*wide) == "against" else "open"
+        low, high = estimate.interval(1 - (1 - self.level) / effects)
+        return "against" if low is not None and high is not None and self._where(low, high) == "against" else "open"
 
     def points(self, value: float) -> Literal["for", "against"]:
         """On which side the value itself is."""
