@@ -48,8 +48,8 @@ def step_times(folder):
 
 def test_a_study_says_what_it_is():
     rp21 = study("rp21")
-    assert (rp21.name, rp21.title, len(rp21.claims)) == ("rp21", rp21.spec.title, 10)
-    assert "\n" not in repr(rp21) and "rp21" in repr(rp21) and "10 claims" in repr(rp21)
+    assert (rp21.name, rp21.title, len(rp21.claims)) == ("rp21", rp21.spec.title, 12)
+    assert "\n" not in repr(rp21) and "rp21" in repr(rp21) and "12 claims" in repr(rp21)
     assert rp21.show() == Path(rp21.spec.path).read_text(encoding="utf-8")
     assert rp21.folder() == Path("theodolite-studies/rp21") and rp21.folder("x") == Path("x")
     with pytest.raises(AttributeError):
@@ -69,6 +69,10 @@ def test_a_run_returns_what_it_saved(rp21, study_bert, releases):
     assert (facts["study"], facts["quick"], facts["failed"]) == ("rp21", False, [])
     assert facts["settings"]["points"] == 50 and len(facts["tables"]) == 5
     assert list(facts["models"]) == [Path(study_bert).name]
+    assert facts["origins"] == {Path(study_bert).name: {"kind": "undeclared", "about": "", "known_by": ""}}
+    bias = next(verdict.measured for verdict in result.verdicts if verdict.claim == "RP21-d")
+    assert bias.outcome == "not measured" and bias.unmet in ("learned", "pre-trained")
+    assert [effect.name for effect in bias.effects][:1] == ["R² of log frequency, fine-tuned minus before"]
     assert facts["command"].startswith("theodolite.study('rp21').run([") and "'points': 50" in facts["command"]
 
 

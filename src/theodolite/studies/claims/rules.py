@@ -258,8 +258,10 @@ def judge(
         remarks.append(f"the rest of the claim is not measured, because it needs {unmet}")
     elif unmet:
         remarks.append("the rows called pre-trained are those of the encoder before this fine-tuning")
-    # Effects of tasks that did not enter are shown too: they say why.
-    for effect in (each for declared in secondary for each in declared.on(tasks if declared.over else entered.tasks or tasks)):
+    # What a premise keeps from deciding is shown, and so is a task that did not enter.
+    unjudged = [effect for effect in primary if entered.missing or (unmet and not effect.part)]
+    others = (each for effect in (*unjudged, *secondary) for each in effect.on(tasks if effect.over else entered.tasks or tasks))
+    for effect in others:
         try:
             estimate = effect.estimate(evidence)
         except Missing:
