@@ -36,7 +36,9 @@ BEFORE = {
 
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 400
-    output = json.loads(OUTPUT.read_text(encoding="utf-8")) if OUTPUT.is_file() else {"repetitions": 0, "claims": {}}
+    output: dict[str, Any] = {"repetitions": 0, "claims": {}}
+    if OUTPUT.is_file():
+        output = json.loads(OUTPUT.read_text(encoding="utf-8"))
     while output["repetitions"] < count:
         add_repetitions(output)
         OUTPUT.write_text(json.dumps(output, indent=1) + "\n", encoding="utf-8")

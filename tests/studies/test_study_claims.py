@@ -235,7 +235,8 @@ def test_the_part_that_needs_no_pre_trained_state_is_judged_under_its_own_name()
     assert judge(source, [hurts, helps], premises=premises).outcome == "contradicted"
     tuned = judge(replace(source, origins={"a": Origin("tuned", "a sentence encoder")}), [hurts, helps], premises=premises)
     assert (tuned.outcome, tuned.part, tuned.unmet) == ("supported", "hurts", "pre-trained")
-    assert [effect.name for effect in tuned.effects] == ["tuned"] and "a is a sentence encoder" in tuned.remarks[0]
+    assert [(effect.name, effect.primary) for effect in tuned.effects] == [("tuned", True), ("before", False)]
+    assert "a is a sentence encoder" in tuned.remarks[0]
     undeclared = judge(evidence(numbers), [helps], [hurts], premises=premises)
     assert undeclared.outcome == "not measured" and "a is undeclared; declare it with origin='pre-trained'" in undeclared.why
 

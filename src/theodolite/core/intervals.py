@@ -350,43 +350,6 @@ def jackknife_variance(leave_one_out: ArrayLike) -> float:
     return float((len(values) - 1) / len(values) * np.square(values - values.mean()).sum())
 
 
-def bounded_interval(
-    estimate: float, components: Sequence[Component], limits: tuple[float, float], *, level: float = LEVEL
-) -> Interval:
-    """`component_interval` of a number that cannot leave its limits.
-
-    An end that would leave them is found on a scale where it cannot, a logarithm or a logit, to which errors are carried by the
-    slope at the estimate.
-
-    Parameters
-    ----------
-    estimate, components, level
-        As in `component_interval`.
-    limits
-        The lowest and the highest possible value; infinite if there is none.
-    """
-    low, high = component_interval(estimate, components, level=level)
-    least, most = limits
-    if low is None or high is None:
-        return NO_INTERVAL
-    if least < low and high < most:
-        return low, high
-    below, above = estimate - least, most - estimate
-    if min(below, above) <= 0:  # at a limit there is no slope
-        return max(least, low), min(most, high)
-    # Half the width in units of the scale; beyond 700 exp overflows, and the end is at the limit long before.
-    half = min(700.0, (high - estimate) * (1 / below + 1 / above))
-    if math.isinf(least):
-        ends = most - above * math.exp(half), most - above * math.exp(-half)
-    elif math.isinf(most):
-        ends = least + below * math.exp(-half), least + below * math.exp(half)
-    else:
-        # (x - least) / (most - x) is below / above at the estimate, and exp(half) times as much at the end.
-        left, right = (below / above * math.exp(y) for y in (-half, half))
-        ends = most - (most - least) / (1 + left), most - (most - least) / (1 + right)
-    return (low if low > least else ends[0]), (high if high < most else ends[1])
-
-
 def units_needed(
     distance: float, components: Sequence[Component], *, level: float = LEVEL, most: int = 10
 ) -> tuple[str, int] | None:

@@ -374,8 +374,8 @@ class Study:
         own_tasks = {name: task.score for name, task in request.own_tasks.items()}
         rerun = Rerun(models={model.name: model.id for model in request.models}, options=_options(request))
         origins = {model.name: model.origin for model in request.models}
-        about: dict[str, Any] = {"own_tasks": own_tasks, "rerun": rerun, "origins": origins, "quick": request.quick}
-        verdicts = judge_claims(self.spec, rows, records, **about)
+        given: dict[str, Any] = {"own_tasks": own_tasks, "rerun": rerun, "origins": origins, "quick": request.quick}
+        verdicts = judge_claims(self.spec, rows, records, **given)
         return Result(
             verb="study",
             # In the title, because that is what every display begins with.

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from theodolite.core.intervals import LEVEL, NO_INTERVAL, Component, Interval, bounded_interval
+from theodolite.core.intervals import (
+    LEVEL,
+    NO_INTERVAL,
+    UNLIMITED,
+    Component,
+    Interval,
+    Limits,
+    component_interval,
+    limited_interval,
+)
 from theodolite.core.moments import Doubles
 from theodolite.core.rows import Row
 from theodolite.core.states import PRE_TRAINED
@@ -29,7 +38,6 @@ TUNED, UNDECLARED = "tuned", "undeclared"
 ORIGINS = (PRE_TRAINED, TUNED)
 # Equal numbers may differ by this much in their last digits.
 ROUNDING = 1e-9
-UNLIMITED = (-math.inf, math.inf)
 # Fields of a row that a selector may give.
 SELECTED = ("model", "state", "task", "setting", "label", "layer")
 # Values of the fields of a row; a list means the mean over its values.
@@ -112,7 +120,7 @@ class Estimate:
     uncovered: tuple[str, ...] = ()
     remark: str = ""
     bounds: Callable[[float], Interval] | None = None
-    limits: tuple[float, float] = UNLIMITED
+    limits: Limits = UNLIMITED
     counts: Mapping[str, int] = field(default_factory=dict)
     seeds: tuple[int, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
@@ -123,7 +131,13 @@ class Estimate:
             return self.bounds(level)
         if sum(part.variance for part in self.components) <= (ROUNDING * max(1.0, abs(self.value))) ** 2:
             return NO_INTERVAL
-        return bounded_interval(self.value, self.components, self.limits, level=level)
+        low, high = component_interval(self.value, self.components, level=level)
+        if low is None or high is None or (self.limits[0] < low and high < self.limits[1]):
+            return low, high  # type: ignore[return-value]  # both or neither
+        # Only an end that would leave the limits is bent: bending the other one too makes errors at a boundary near it.
+        outside = low if low <= self.limits[0] else self.value, high if high >= self.limits[1] else self.value
+        bent = limited_interval(self.value, outside, self.limits)
+        return (low if low > self.limits[0] else bent[0]), (high if high < self.limits[1] else bent[1])
 
     @property
     def how(self) -> str:
@@ -178,7 +192,7 @@ def combined_by_seed(function: Callable[..., Any], *sides: BySeed) -> dict[int |
     return by_seed
 
 
-def estimate_of(by_seed: BySeed, *, limits: tuple[float, float] = UNLIMITED, remark: str = "") -> Estimate:
+def estimate_of(by_seed: BySeed, *, limits: Limits = UNLIMITED, remark: str = "") -> Estimate:
     """The mean over seeds: paired per-seed values with Student's t, the variance of items and of repetitions added below."""
     numbers = list(by_seed.values())
     values = np.array([number.value for number in numbers])

@@ -16,15 +16,17 @@ from numpy.typing import NDArray
 
 from theodolite.core.intervals import (
     NO_INTERVAL,
+    UNLIMITED,
     Component,
     Interval,
+    Limits,
     component_interval,
     half_samples,
     jackknife_variance,
     share_interval,
 )
 from theodolite.core.moments import Doubles
-from theodolite.studies.claims.evidence import ONE_SEED, ROUNDING, SEEDS, UNLIMITED, Estimate, Evidence, Missing, Selector
+from theodolite.studies.claims.evidence import ONE_SEED, ROUNDING, SEEDS, Estimate, Evidence, Missing, Selector
 from theodolite.studies.claims.rules import Names, rule
 
 # What no interval over labels covers.
@@ -109,7 +111,7 @@ def _paired(first: Layouts, second: Layouts) -> list[tuple[int | None, Layout, L
 Cell = tuple[dict[int | None, float], list[Component]]
 
 
-def over_tasks(tasks: Names, cell: Callable[[str], Cell], *, limits: tuple[float, float] = UNLIMITED) -> Estimate:
+def over_tasks(tasks: Names, cell: Callable[[str], Cell], *, limits: Limits = UNLIMITED) -> Estimate:
     """The mean over tasks of an effect that each task has by seed, with components of its own; undefined ones are left out.
 
     Parameters

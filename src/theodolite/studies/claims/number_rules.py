@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from theodolite.core.intervals import Component
+from theodolite.core.intervals import UNLIMITED, Component, Limits
+from theodolite.metrics.registry import METRICS
 from theodolite.studies.claims.evidence import (
-    UNLIMITED,
     BySeed,
     Estimate,
     Evidence,
@@ -29,13 +29,16 @@ from theodolite.studies.claims.rules import Names, rule
 
 # How two sides become one number.
 WAYS = ("difference", "log ratio", "share")
-# The lowest and the highest value of metrics; an interval does not leave them.
-LIMITS = {
-    **dict.fromkeys(("log_partition_isotropy", "log_partition_isotropy_unit_norm"), (-math.inf, 0.0)),
+# What the numbers can be that are not metrics of a cloud.
+SCORE_LIMITS: dict[str, Limits] = {
     **dict.fromkeys(("spearman", "pearson", "matthews", "silhouette", "norm_frequency_correlation"), (-1.0, 1.0)),
-    **dict.fromkeys(("accuracy", "macro_f1", "probe_accuracy", "between_share", "frequency_r2", "iso_score"), (0.0, 1.0)),
-    **{f"ev_{k}{reading}": (0.0, 1.0) for k in (1, 2, 3) for reading in ("", "_centered")},
+    **dict.fromkeys(("accuracy", "macro_f1", "probe_accuracy", "between_share", "frequency_r2"), (0.0, 1.0)),
 }
+
+
+def limits_of(metric: str) -> Limits:
+    """The lowest and the highest value of a metric or score."""
+    return METRICS[metric].limits if metric in METRICS else SCORE_LIMITS.get(metric, UNLIMITED)
 
 
 @rule("difference")
@@ -87,15 +90,15 @@ def difference(
     return estimate_of(mean, limits=_limits(evidence, metric, tasks, way), remark=remark)
 
 
-def _limits(evidence: Evidence, metric: str | Mapping[str, Any], tasks: Names, way: str) -> tuple[float, float]:
+def _limits(evidence: Evidence, metric: str | Mapping[str, Any], tasks: Names, way: str) -> Limits:
     """What a difference, or a ratio, of two numbers of a metric can be."""
     if way != "difference":
         return (-math.inf, math.inf) if way == "log ratio" else (-1.0, math.inf)
-    names = {metric} if isinstance(metric, str) else set()
-    if metric == "score":
-        names = {evidence.score.get(task, "") for task in tasks}
-    widths = [LIMITS[name][1] - LIMITS[name][0] if name in LIMITS else math.inf for name in names] or [math.inf]
-    return -max(widths), max(widths)
+    names = (
+        {evidence.score.get(task, "") for task in tasks} if metric == "score" else {metric} if isinstance(metric, str) else set()
+    )
+    width = max((high - low for low, high in map(limits_of, names)), default=math.inf)
+    return -width, width
 
 
 def _remark(
@@ -225,9 +228,9 @@ def largest_over_layers(evidence: Evidence, *, metric: str, of: Selector, settin
         layers = sorted({row.layer for row in rows if row.layer is not None})
         if layers:
             numbers = [evidence.numbers(metric, {**fields, "layer": layer}) for layer in layers]
-            return estimate_of({seed: _largest(each) for seed, each in aligned(*numbers)}, limits=LIMITS.get(metric, UNLIMITED))
+            return estimate_of({seed: _largest(each) for seed, each in aligned(*numbers)}, limits=limits_of(metric))
         if rows:
-            return estimate_of(evidence.numbers(metric, fields), limits=LIMITS.get(metric, UNLIMITED))
+            return estimate_of(evidence.numbers(metric, fields), limits=limits_of(metric))
     raise Missing(f"{metric}, {', '.join(map(str, of.values()))}")
 
 
@@ -247,4 +250,4 @@ def number(evidence: Evidence, *, metric: str, of: Selector) -> Estimate:
     metric, of
         The metric, and the fields of its rows.
     """
-    return estimate_of(evidence.numbers(metric, of), limits=LIMITS.get(metric, UNLIMITED))
+    return estimate_of(evidence.numbers(metric, of), limits=limits_of(metric))
