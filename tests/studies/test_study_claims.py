@@ -120,6 +120,18 @@ def test_more_units_are_counted_up_to_ten_times_and_one_run_is_never_enough() ->
         assert one.effects[0].more is None and one.command == "run"
 
 
+def test_one_run_is_not_decided_by_the_part_that_needs_no_run() -> None:
+    spread = np.random.default_rng(1).normal(0, 0.01, 40)
+    numbers = {("pre-trained", 0): (0.5, (0.5 + spread).tolist()), ("fine-tuned", 0): (0.7, (0.7 + spread).tolist())}
+    effects = [
+        ClaimedEffect(name=str(of), rule="number", parameters={"metric": "m", "of": of}, boundary=0.6) for of in (PRE, TUNED)
+    ]
+    verdict = judge(evidence(numbers), effects)
+    assert [effect.place for effect in verdict.effects] == ["against", "one run"]
+    assert verdict.outcome == "inconclusive" and verdict.why.startswith("one run, pointing against the claim: ")
+    assert judge(evidence(numbers), effects[:1]).outcome == "contradicted"  # a claim about the untuned encoder alone
+
+
 def test_what_did_not_vary_decides_nothing() -> None:
     same = {("pre-trained", 0): (0.0, [0.0] * 40), **{("fine-tuned", s): (0.0, [0.0] * 40) for s in range(5)}}
     parameters = {"metric": "m", "of": TUNED, "minus": PRE}

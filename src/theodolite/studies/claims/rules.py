@@ -274,7 +274,7 @@ def judge(
     places = [place for _, _, place in judged]
     leans = {effect.points(estimate.value) for effect, estimate, _ in judged}
     outcome: Outcome = "inconclusive"
-    if "against" in places:  # settles it, whatever is missing
+    if "against" in places and "one run" not in places:  # settles it, whatever is missing
         outcome = "contradicted"
     elif (missing and not part) or not judged:
         outcome = "not measured"
