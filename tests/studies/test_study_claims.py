@@ -194,7 +194,7 @@ def test_a_tagger_needs_the_share_of_the_largest_class_and_matthews_needs_more_t
     learned = {"metric": "accuracy"}
     assert unlearned(Evidence(source="measured", rows=(tagger, share)), "t", learned) == ""
     assert "is not above 0.470" in unlearned(Evidence(source="measured", rows=(tagger, replace(share, value=0.47))), "t", learned)
-    with pytest.raises(Missing, match="majority_share"):
+    with pytest.raises(Missing, match="the share of its largest class was not measured"):
         unlearned(Evidence(source="measured", rows=(tagger,)), "t", learned)
     for value, passes in ((0.3, True), (0.1, False)):
         draws = (value + np.random.default_rng(0).normal(0, 0.1, 300)).tolist()

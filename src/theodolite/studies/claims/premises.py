@@ -104,7 +104,7 @@ def _majority_share(evidence: Evidence, row: Row) -> float:
     """The share of the largest class, of the split that the score is of if there is one."""
     rows = evidence.find("majority_share", task=row.task)
     if not rows or not row.n:
-        raise Missing("no row majority_share says what a model that ignores the input would score")
+        raise Missing("the share of its largest class was not measured")
     return next((each.value for each in rows if each.split == row.split), rows[0].value)
 
 
@@ -122,6 +122,14 @@ def _below(name: str, number: Number, baseline: float, what: str) -> str:
 def _too_low(row: Row, low: float, baseline: float, what: str) -> str:
     value = f"{row.metric} {row.value:.3f}, at least {low:.3f}"
     return "" if low > baseline else f"not learned: {value}, is not above {baseline:.3f} ({what})"
+
+
+def grouped_reasons(reasons: Mapping[str, str]) -> str:
+    """Tasks with why they are left out, each reason once."""
+    tasks: dict[str, list[str]] = {}
+    for task, why in reasons.items():
+        tasks.setdefault(why, []).append(task)
+    return "; ".join(f"{', '.join(names)}: {why}" for why, names in tasks.items())
 
 
 @dataclass(frozen=True)
@@ -154,7 +162,7 @@ def entered_tasks(evidence: Evidence, tasks: Sequence[str], premises: Premises) 
             learned.append(task)
     left_out |= failed | absent
     if (required and len(learned) < len(required)) or not learned:
-        reasons = "; ".join(f"{task}: {why}" for task, why in {**failed, **absent}.items())
+        reasons = grouped_reasons({**failed, **absent})
         what = "tasks that were learned" if required else "a task that was learned"
         return Entered((), left_out, f"{what} ({reasons or 'nothing was run'})", bool(failed))
     return Entered(tuple(tasks) if required else tuple(learned), left_out)

@@ -12,7 +12,7 @@ from theodolite.core.numbers import short_number
 from theodolite.core.result import Effect, Judged, Outcome
 from theodolite.core.states import BEFORE, PRE_TRAINED
 from theodolite.studies.claims.evidence import ONE_SEED, ROUNDING, SEEDS, Estimate, Evidence, Missing
-from theodolite.studies.claims.premises import Premises, entered_tasks, unmet_origin
+from theodolite.studies.claims.premises import Premises, entered_tasks, grouped_reasons, unmet_origin
 
 Side: TypeAlias = Literal["above", "below", "inside"]
 SIDES: tuple[Side, ...] = ("above", "below", "inside")
@@ -340,12 +340,8 @@ def _sentence(
     head = next((f"{place}, {way}: " for place in ("quick run", "one run") if outcome == "inconclusive" and place in places), "")
     parts = [_phrase(effect, estimate, shown) for (effect, estimate, _), shown in zip(judged, effects, strict=False)]
     parts += [f"missing: {'; '.join(dict.fromkeys(missing))}"] if missing else []
-    outside: dict[str, list[str]] = {}
-    for task, why in left_out.items():
-        if judged or why not in "; ".join(missing):
-            outside.setdefault(why, []).append(task)
-    groups = ", ".join(f"{' and '.join(names)} ({why})" for why, names in outside.items())
-    parts += [f"left out: {groups}"] if groups else []
+    outside = {task: why for task, why in left_out.items() if judged or why not in "; ".join(missing)}
+    parts += [f"left out: {grouped_reasons(outside)}"] if outside else []
     uncovered = dict.fromkeys(source for _, estimate, _ in judged for source in estimate.uncovered)
     parts += [f"not covered: {', '.join(uncovered)}"] if uncovered and outcome != "not measured" else []
     return head + "; ".join(parts)
