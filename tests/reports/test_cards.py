@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from report_samples import verdicts_of
 
-from theodolite.core.result import OUTCOMES, Effect
+from theodolite.core.result import OUTCOMES, Effect, Judged, Verdict
 from theodolite.reports.cards import WIDTH, bars, card, outcome_counts
+from theodolite.reports.wording import standing
 
 
 def test_bars_are_ordered_as_their_numbers() -> None:
@@ -83,7 +84,7 @@ def test_counts_are_of_the_measured_outcomes() -> None:
 )
 def test_numbers_have_four_digits_and_a_true_minus_sign(value: float, text: str) -> None:
     (bar,) = bars([Effect(name="a", value=value, low=-0.5, high=2.0)])
-    assert (bar["value"], bar["interval"]) == (text, "[−0.5, 2]")
+    assert (bar["value"], bar["interval"], bar["level"]) == (text, "[−0.5, 2]", "95%")
 
 
 def test_an_outcome_that_is_not_known_is_shown_as_undecided_text() -> None:
@@ -91,3 +92,17 @@ def test_an_outcome_that_is_not_known_is_shown_as_undecided_text() -> None:
     verdict = replace(verdicts_of()[0], measured=replace(verdicts_of()[0].measured, outcome=odd))
     assert card(verdict, 1)["measured"]["sign"] == "?" and card(verdict, 1)["measured"]["outcome"] == odd
     assert outcome_counts([verdict]) == [{"n": 1, "word": odd, "sign": "?", "kind": "open"}]
+
+
+def test_a_card_says_what_the_verdict_stands_on() -> None:
+    judged = Judged(
+        source="measured", outcome="supported", why="it is", encoders={"mini": "a sentence encoder"}, seeds=(0, 2),
+        tasks=("rte", "mrpc"), remarks=("scale enters",),
+    )  # fmt: skip
+    words = "It stands on mini (a sentence encoder); fine-tuning seeds 0, 2; rte, mrpc. Scale enters."
+    assert standing(judged) == words and card(verdict_of(judged), 1)["measured"]["standing"] == words
+    assert standing(Judged(source="measured", outcome="not measured", why="missing")) == ""
+
+
+def verdict_of(judged: Judged) -> Verdict:
+    return Verdict(claim="C", title="A claim", rule="how", model="mini", measured=judged)

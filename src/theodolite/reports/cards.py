@@ -9,7 +9,7 @@ from typing import Any
 
 from theodolite.core.numbers import interval_text, number_text
 from theodolite.core.result import OUTCOMES, Effect, Judged, Verdict
-from theodolite.reports.wording import clean, outcome_look, with_labels
+from theodolite.reports.wording import clean, outcome_look, standing, with_labels
 
 # Length of the line that an effect is drawn on, and what is left free at both ends.
 WIDTH, MARGIN = 240.0, 6.0
@@ -112,6 +112,7 @@ def _bar(effect: Effect, reach: float) -> dict[str, Any]:
         # With the true minus sign that the page's tables have.
         "value": number_text(effect.value).replace("-", "−"),
         "interval": interval_text(*bounds).replace("-", "−") if bounds else "",
+        "level": f"{effect.level:.0%}" if bounds else "",
         "expected": clean(f"claimed {effect.claimed}".replace("-", "−"), 80) if effect.claimed else "",
         "how": clean(effect.how, 300),
         "shown_only": not effect.primary,
@@ -130,6 +131,7 @@ def _judged(judged: Judged) -> dict[str, Any]:
         "source": clean(judged.source, 200),
         "outcome": clean(judged.outcome, 60),
         "why": clean(with_labels(judged.why), 1500),
+        "standing": clean(standing(judged), 1500),
         "sign": sign,
         "kind": kind,
         "command": clean(judged.command, 1500),

@@ -18,7 +18,16 @@ from theodolite.core.pictures import COMMON
 from theodolite.reports.first_screen import opening
 from theodolite.reports.sections import page_content
 from theodolite.reports.tables import Column, Table, tables_of
-from theodolite.reports.wording import SEVERITY_LOOKS, clean, command_of, finding_numbers, name_of, outcome_look, with_labels
+from theodolite.reports.wording import (
+    SEVERITY_LOOKS,
+    clean,
+    command_of,
+    finding_numbers,
+    name_of,
+    outcome_look,
+    standing,
+    with_labels,
+)
 
 if TYPE_CHECKING:
     from theodolite.core.result import Finding, Result, Verdict
@@ -183,10 +192,14 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Iterator[str]:
         claim = f"{verdict.claim}, {verdict.model}" if several else verdict.claim
         yield f"### {outcome_look(measured.outcome)[0]} {_text(f'{claim}: {verdict.title} – {measured.outcome}')}"
         yield _sentence(measured.why)
+        if words := standing(measured).strip():
+            yield _text(words)
         if measured.effects:
             values, low, high, how = ([getattr(effect, name) for effect in measured.effects] for name in EFFECT_FIELDS)
             names = Column("effect", [with_labels(effect.name) for effect in measured.effects])
-            yield from _table(Table("", (names, Column("value, 95 % interval", values, low=low, high=high), Column("from", how))))
+            levels = " or ".join(f"{level:.0%}" for level in sorted({effect.level for effect in measured.effects}))
+            value = Column(f"value, {levels} interval", values, low=low, high=high)
+            yield from _table(Table("", (names, value, Column("from", how))))
         if verdict.printed:
             yield "On the paper's own rows:"
             yield "\n".join(
