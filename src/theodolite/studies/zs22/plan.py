@@ -338,7 +338,7 @@ class _Labels:
             # A classifier of every layer would take most of a study's time: the last layer gets the only one.
             "classifier": probe["classifier"] if layer == self.model.last_layer else "none",
             # An empty list leaves the grid that the paper searched.
-            "grid": {name: probe[name] for name in ("hidden", "alphas") if probe[name]},
+            "grid": {name: probe[name] for name in ("search", "hidden", "alphas") if probe[name]},
         }
         state = setting or (FINE_TUNED if tuned else PRE_TRAINED)
         return Step(PROBE, settings, needs, f"{self.model.name}, {task}, {state}: labels in layer {layer}")
