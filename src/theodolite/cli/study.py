@@ -180,7 +180,7 @@ def check_command(
     else:
         if check.quick:
             print("Quick run, not final: small sizes, which decide nothing.")
-        print_blocks([*comparison_blocks(check.comparisons), *verdict_blocks(check.verdicts)], console())
+        print_blocks([*verdict_blocks(check.verdicts), *comparison_blocks(check.comparisons)], console())
     if strict and any(each.measured.outcome == "contradicted" for each in check.verdicts):
         raise typer.Exit(CHECK_FAILED)
 
