@@ -137,7 +137,7 @@ def products_seconds(data: Split, probe: ClassifierProbe) -> float:
 
     def per_row(hidden: Sequence[int]) -> int:
         products = [a * b for a, b in pairwise((data.X.shape[1], *hidden, len(probe.classes_)))]
-        return 6 * sum(products) - 2 * products[0]  # forward, and two products backward; the input has no gradient
+        return int(6 * sum(products) - 2 * products[0])  # forward, and two products backward; the input has no gradient
 
     epochs = np.nansum(probe.search_.epochs, axis=1) * (1 - 1 / probe.folds)
     search = sum(per_row(cell.hidden) * passes for cell, passes in zip(probe.search_.cells, epochs, strict=True))

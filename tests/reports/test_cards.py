@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from report_samples import verdicts_of
 
-from theodolite.core.result import OUTCOMES, Effect
-from theodolite.reports.cards import WIDTH, bars, basis_of, card, interval_head, outcome_counts, verdict_table
+from theodolite.core.result import OUTCOMES, Effect, Judged, Verdict
+from theodolite.reports.cards import WIDTH, bars, card, interval_head, outcome_counts, verdict_table
+from theodolite.reports.wording import standing
 
 
 def test_bars_are_ordered_as_their_numbers() -> None:
@@ -93,33 +94,26 @@ def test_an_outcome_that_is_not_known_is_shown_as_undecided_text() -> None:
     assert outcome_counts([verdict]) == [{"n": 1, "word": odd, "sign": "?", "kind": "open"}]
 
 
-def with_fields(value: Any, **fields: Any) -> Any:
-    """A copy with further fields, as results of later versions have them."""
-    copy = replace(value)
-    for name, content in fields.items():
-        object.__setattr__(copy, name, content)
-    return copy
-
-
 def test_the_head_of_a_column_names_the_level_of_its_own_intervals() -> None:
     wide = Effect(name="a", value=0.1, low=0.0, high=0.2)
-    narrow = with_fields(wide, level=0.9)
+    narrow = replace(wide, level=0.9)
     assert interval_head([wide]) == "value, 95% interval" and interval_head([narrow]) == "value, 90% interval"
     assert interval_head([wide, narrow]) == "value, interval" and interval_head([Effect(name="a", value=0.1)]) == "value"
     assert [bar["interval"] for bar in bars([wide, narrow])] == ["[0, 0.2] (95%)", "[0, 0.2] (90%)"]
     assert [bar["interval"] for bar in bars([narrow])] == ["[0, 0.2]"]
 
 
-def test_a_card_says_on_what_it_stands_item_by_task() -> None:
-    verdict = verdicts_of("m")[0]
-    assert basis_of(verdict.measured) == "" and card(verdict, 1)["stated"] == ""
-    effect = with_fields(Effect(name="a", value=0.1), counts={"rte": 277, "cola": 1043})
-    fields = {"encoders": {"m": "tuned"}, "seeds": (0, 1), "tasks": ("rte", "cola"), "left_out": {"mrpc": "not learned"}}
-    judged = with_fields(verdict.measured, effects=(effect,), remarks=("centred only",), part="the first half", **fields)
-    expected = "On m (tuned); seeds 0, 1; tasks rte (277 items), cola (1,043 items); left out: mrpc (not learned). "
-    expected += "Judged: the first half. centred only."
-    assert basis_of(judged) == expected
-    assert card(with_fields(verdict, stated="it grows"), 1)["stated"] == "it grows"
+def test_a_card_says_what_the_verdict_stands_on() -> None:
+    effect = Effect(name="a", value=0.1, counts={"rte": 277, "mrpc": 408})
+    judged = Judged(
+        source="measured", outcome="supported", why="it is", encoders={"mini": "a sentence encoder"}, seeds=(0, 2),
+        tasks=("rte", "mrpc"), remarks=("scale enters",), effects=(effect,),
+    )  # fmt: skip
+    verdict = Verdict(claim="C", title="A claim", rule="how", model="mini", measured=judged, stated="it grows")
+    words = "It stands on mini (a sentence encoder); fine-tuning seeds 0, 2; rte (277 items), mrpc (408 items). Scale enters."
+    assert standing(judged) == words and card(verdict, 1)["measured"]["standing"] == words
+    assert card(verdict, 1)["stated"] == "it grows"
+    assert standing(Judged(source="measured", outcome="not measured", why="missing")) == ""
 
 
 def test_the_table_of_verdicts_has_claims_down_and_models_across() -> None:

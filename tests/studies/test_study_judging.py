@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median, stdev
+from typing import Any
 
+import numpy as np
 import pytest
 
 from theodolite.core.result import Judged
@@ -44,7 +47,10 @@ def test_printed_tables_agree_or_disagree_with_the_claims_of_rp21(rp21: StudySpe
     clusters = on(rp21, "PD22-3")
     assert [judged.outcome for judged in clusters.values()] == ["agrees", "agrees", "disagrees", "agrees"]
     assert all("not printed: between_share" in judged.why for judged in clusters.values())
+    # For RoBERTa, removing the 700 least directions globally costs more than removing the 12 top ones; the mean with the
+    # cluster-based removal does not.
     assert [judged.outcome for judged in on(rp21, "PD22-4").values()] == ["agrees"] * 4
+    assert [judged.outcome for judged in list(on(rp21, "RP21-h").values())[:4]] == ["agrees"] * 4
     (effect,) = [
         effect
         for effect in on(rp21, "PD22-4")["RP21 table 1 + RP21 table 2, RoBERTa-base"].effects
@@ -60,6 +66,8 @@ def test_printed_tables_agree_or_disagree_with_the_claims_of_rp21(rp21: StudySpe
     for claim in ("RP21-b", "RP21-d", "RP21-e"):
         (only,) = on(rp21, claim).values()
         assert only.outcome == "not printed" and "figure" in only.why
+    stated = {verdict.claim: verdict.stated for verdict in judge_claims(rp21, [])}
+    assert "section 3.3" in stated["RP21-g"] and stated["RP21-f"] == ""
 
 
 def test_il23s_claims_on_its_tables(il23: StudySpec) -> None:
@@ -81,6 +89,57 @@ def test_a_command_has_the_users_own_model_data_and_options(il23: StudySpec) -> 
     rerun = Rerun(models={"mine": "./my models/mine"}, options="--data ./data")
     commands = {verdict.claim: verdict.measured.command for verdict in judge_claims(il23, rows, rerun=rerun)}
     assert commands["IL23-a"] == "theodolite study run il23 --model './my models/mine' --seeds 0,1,2,3,4 --data ./data"
+    # Single quotes would keep the shell from expanding a variable.
+    pasted = Rerun(models={"mine": "$MODELS/mine"}, options="--data $DATA")
+    commands = {verdict.claim: verdict.measured.command for verdict in judge_claims(il23, rows, rerun=pasted)}
+    assert commands["IL23-a"] == 'theodolite study run il23 --model "$MODELS/mine" --seeds 0,1,2,3,4 --data $DATA'
+
+
+def test_what_the_notes_say_of_printed_tables(il23: StudySpec) -> None:
+    """The findings in the study's notes, from the printed values."""
+    cells = {(v.source, v.row.task, v.row.model, v.row.state, v.row.metric): v for v in il23.printed}
+    notes = " ".join(il23.notes)
+    right = []
+    for (source, task, model, _, metric), gain in cells.items():
+        if source == "IL23 table 2, improvements":
+            name = metric.removesuffix("_gain")
+            before, after = (cells["IL23 table 2", task, model, state, name].row.value for state in (FINE_TUNED, ISOLAYER))
+            right.append(abs(after / before - 1 - gain.row.value) <= gain.half * 1.001 + 1e-12)
+    assert (sum(right), len(right)) == (10, 12) and "Of the 12 printed improvements of table 2, 10 are" in notes
+    table, isobn = "IL23 table 3", "IL23 table 3, IsoBN columns (Zhou et al.)"
+    bert = "BERT-base-cased"
+    better = [
+        cells[table, task, bert, ISOLAYER, ev].row.value < cells[isobn, task, bert, "isobn", ev].row.value
+        for task in il23.score
+        for ev in ("ev_1", "ev_2", "ev_3")
+    ]
+    assert (sum(better), len(better)) == (8, 9) and "in 8 of 9 cells of BERT" in notes
+    widths = {model.name: model.d for model in il23.models}
+    exceeded = Counter[bool]()
+    for (source, task, model, state, metric), value in cells.items():
+        if (source, metric) == ("IL23 table 2", "iso_score"):
+            shares = np.diff([0.0, *(cells[table, task, model, state, f"ev_{k}"].row.value for k in (1, 2, 3))])
+            for centred in (True, False):
+                exceeded[centred] += value.row.value > largest_iso_score(shares, widths[model], centred=centred)
+    assert (
+        exceeded == {True: 9, False: 2}
+        and "2 are larger than the printed EV allows" in notes
+        and "and 9 if it is centred" in notes
+    )
+
+
+def largest_iso_score(shares: Any, d: int, *, centred: bool) -> float:
+    """The largest IsoScore of a cloud whose first directions have these shares of EV.
+
+    If EV is of the centred cloud, the rest is best spread evenly. If it is of the second moments, the mean may fill the first
+    direction: the covariance's eigenvalues c interlace with the moments', m(i+1) <= c(i) <= m(i), and the participation ratio is
+    largest if each is as near as it may be to one number, here found by trying many.
+    """
+    rest = (1 - shares.sum()) / (d - len(shares))
+    upper = np.append(shares, np.full(d - len(shares), rest))
+    lower = upper if centred else np.append(upper[1:], rest)
+    clipped = [np.clip(middle, lower, upper) for middle in np.linspace(rest, shares[0], 2000)]
+    return max(float((c.sum() ** 2 / np.square(c).sum() - 1) / (d - 1)) for c in clipped)
 
 
 def measured(model: str, value: float = 0.8, layer: int = 12) -> Row:

@@ -66,7 +66,7 @@ def test_a_claim_without_a_primary_effect_is_refused(rp21: StudySpec, tmp_path: 
     path = tmp_path / "own.toml"
     text = Path(rp21.path).read_text(encoding="utf-8")
     path.write_text(text.replace("claims.primary", "claims.secondary"), encoding="utf-8")
-    with pytest.raises(DataError, match=r"key 'claims\[0\].primary': there are 0; a claim has one or two primary effects"):
+    with pytest.raises(DataError, match=r"key 'claims\[0\].primary': there are 0; a claim has one to three primary effects"):
         load_spec(path)
 
 

@@ -92,6 +92,13 @@ def run_command(
             "--set", help="Change a setting of the study, such as tuning.epochs=1; may be repeated.", metavar="KEY=VALUE"
         ),
     ] = None,
+    origin: Annotated[
+        str | None,
+        typer.Option(
+            help="Last training of encoders that the study does not know: pre-trained (language modelling) or tuned.",
+            metavar="ORIGIN",
+        ),
+    ] = None,
     to: Run = None,
     workers: opt.Workers = None,
     engine: opt.Engine = None,
@@ -117,6 +124,7 @@ def run_command(
       theodolite study run il23 -m ./my-encoder --data ./data --seeds 0,1,2 --workers 2
       theodolite study run zs22 -m ./my-encoder --data ./data --task pos --quick
       theodolite study run rp21 -m demo --data ./data --set tuning.epochs=1
+      theodolite study run rp21 -m ./my-encoder --data ./data --origin pre-trained
       theodolite study run il23 -m ./my-encoder --own train=a.csv --own dev=b.csv --kind classification
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.studies import study
@@ -171,8 +179,8 @@ def check_command(
         )
     else:
         if check.quick:
-            print("Quick run, not final: small sizes, wide intervals.")
-        print_blocks([*comparison_blocks(check.comparisons), *verdict_blocks(check.verdicts)], console())
+            print("Quick run, not final: small sizes, which decide nothing.")
+        print_blocks([*verdict_blocks(check.verdicts), *comparison_blocks(check.comparisons)], console())
     if strict and any(each.measured.outcome == "contradicted" for each in check.verdicts):
         raise typer.Exit(CHECK_FAILED)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import shlex
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -135,6 +136,17 @@ class TypedInput:
         more = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in others.items()]
         line = command(f"repair fit {repair}", self.path, to=to, **typed, **self.options, **({"set": more} if more else {}))
         return f"{self.before} && {line}" if self.before else line
+
+
+def shell_word(text: str) -> str:
+    """The text as one word of a command to paste; an environment variable in it ($NAME) is still expanded.
+
+    >>> shell_word("$HOME/my models"), shell_word("a$(b)")
+    ('"$HOME/my models"', "'a$(b)'")
+    """
+    if not re.search(r"\$\w", text) or re.search(r"[`\\\"!]|\$(?![A-Za-z_])", text):
+        return shlex.quote(text)
+    return f'"{text}"'
 
 
 def command_line() -> str:

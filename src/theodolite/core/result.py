@@ -86,25 +86,38 @@ class Effect:
     ----------
     name, value
         What it is, and the number.
-    low, high
-        Its 95 % interval, if it has one.
+    low, high, level
+        Its interval, if it has one, and the coverage of that interval.
     n, how
-        The number of units behind it, and what the interval covers.
+        The number of items behind it, and what the interval covers.
+    counts
+        The number of items by task, if it is a mean over tasks.
     primary
         Whether it decides the verdict; otherwise it is only shown.
     claimed, boundary
         Where the claim expects it, such as "above 0", and the number in that.
+    place
+        Where it is: "for" or "against" the claim, "open", "scale" (scale alone could explain it), "one run" or "quick run" (which
+        decide nothing), or "no interval"; empty for printed numbers.
+    more, more_of
+        How many more units of which kind would decide it if it is as large as observed; None if up to ten times as many would
+        not, or none can be drawn.
     """
 
     name: str
     value: float
     low: float | None = None
     high: float | None = None
+    level: float = 0.95
     n: int | None = None
     how: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
     primary: bool = True
     claimed: str = ""
     boundary: float = 0.0
+    place: str = ""
+    more: int | None = None
+    more_of: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +133,21 @@ class Judged:
     effects
         The quantities behind it, those that decide first.
     command
-        What to run to decide an open claim; empty if nothing has to be run.
+        What to run to decide an open claim; empty if no run would.
+    lean
+        "for" if every deciding effect points the claimed way, "against" if one does not; empty if there is none.
+    unmet
+        The premise of the claim that does not hold: "learned" or "pre-trained"; empty if all do.
+    part
+        The part of the claim that was judged, if a premise of the rest does not hold.
+    encoders
+        The encoders that it stands on, each with what it is.
+    seeds, tasks
+        The fine-tuning seeds and the tasks that entered.
+    left_out
+        Tasks that did not enter, each with the reason.
+    remarks
+        What a reader of the outcome must know besides.
     """
 
     source: str
@@ -128,6 +155,14 @@ class Judged:
     why: str
     effects: tuple[Effect, ...] = ()
     command: str = ""
+    lean: str = ""
+    unmet: str = ""
+    part: str = ""
+    encoders: Mapping[str, str] = field(default_factory=dict)
+    seeds: tuple[int, ...] = ()
+    tasks: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +177,8 @@ class Verdict:
         The model that was measured.
     measured, printed
         The outcome on measured rows, and on each printed table.
+    stated
+        What the paper itself says, in its own words or nearly so.
     """
 
     claim: str
@@ -150,6 +187,7 @@ class Verdict:
     model: str
     measured: Judged
     printed: tuple[Judged, ...] = ()
+    stated: str = ""
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Verdict:
@@ -495,7 +533,8 @@ def _finding(values: Mapping[str, Any]) -> Finding:
 
 def _judged(values: Mapping[str, Any]) -> Judged:
     effects = tuple(Effect(**{**effect, "value": _number(effect["value"])}) for effect in values["effects"])
-    return Judged(**{**values, "effects": effects})
+    lists = {name: tuple(values.get(name, ())) for name in ("seeds", "tasks", "remarks")}
+    return Judged(**{**values, **lists, "effects": effects})
 
 
 def _number(value: float | None) -> float:

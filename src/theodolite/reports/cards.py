@@ -9,7 +9,7 @@ from typing import Any
 
 from theodolite.core.numbers import interval_text, number_text
 from theodolite.core.result import OUTCOMES, Effect, Judged, Verdict
-from theodolite.reports.wording import clean, outcome_look, with_labels
+from theodolite.reports.wording import clean, outcome_look, standing, with_labels
 
 # Length of the line that an effect is drawn on, and what is left free at both ends.
 WIDTH, MARGIN = 240.0, 6.0
@@ -34,9 +34,7 @@ def card(verdict: Verdict, number: int) -> dict[str, Any]:
         "rule": clean(verdict.rule, 1000),
         "model": clean(verdict.model, 120),
         "measured": _judged(verdict.measured),
-        "basis": clean(basis_of(verdict.measured), 1500),
-        # A field that results of earlier versions do not have.
-        "stated": clean(getattr(verdict, "stated", ""), 600),
+        "stated": clean(verdict.stated, 600),
         "printed": [_judged(judged) for judged in verdict.printed],
         "printed_counts": _counts([judged.outcome for judged in verdict.printed]),
     }
@@ -61,38 +59,15 @@ def interval_head(effects: Sequence[Effect]) -> str:
     effects
         The effects of the column.
     """
-    levels = {level_of(effect) for effect in effects if _bounds(effect)}
+    levels = {effect.level for effect in effects if _bounds(effect)}
     return f"value, {levels.pop():.0%} interval" if len(levels) == 1 else "value, interval" if levels else "value"
-
-
-def level_of(effect: Effect) -> float:
-    """The coverage of the interval of an effect."""
-    return float(getattr(effect, "level", 0.95))
 
 
 def value_text(effect: Effect, *, with_level: bool = False) -> str:
     """The value of an effect and its interval, with the interval's level if the head of the column does not name it."""
     bounds = _bounds(effect)
-    level = f" ({level_of(effect):.0%})" if with_level and bounds else ""
+    level = f" ({effect.level:.0%})" if with_level and bounds else ""
     return f"{number_text(effect.value)} {interval_text(*bounds) if bounds else ''}{level}".strip()
-
-
-def basis_of(judged: Judged) -> str:
-    """What a verdict stands on: encoders, seeds, tasks with their numbers of items, and what was left out; empty if unknown."""
-    # Fields that results of earlier versions do not have.
-    encoders, left_out = (dict(getattr(judged, name, {})) for name in ("encoders", "left_out"))
-    counts = next((dict(counts) for each in judged.effects if (counts := getattr(each, "counts", {}))), {})
-    tasks = [f"{task} ({counts[task]:,} items)" if task in counts else task for task in getattr(judged, "tasks", ())]
-    seeds = [str(seed) for seed in getattr(judged, "seeds", ())]
-    parts = [
-        ", ".join(f"{name} ({what})" if what else name for name, what in encoders.items()),
-        f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(seeds)}" if seeds else "",
-        f"{'task' if len(tasks) == 1 else 'tasks'} {', '.join(tasks)}" if tasks else "",
-        f"left out: {', '.join(f'{name} ({why})' for name, why in left_out.items())}" if left_out else "",
-    ]
-    sentences = [f"On {'; '.join(filter(None, parts))}."] if any(parts) else []
-    sentences += [f"Judged: {part}."] if (part := getattr(judged, "part", "")) else []
-    return " ".join([*sentences, *(f"{remark.rstrip('.')}." for remark in getattr(judged, "remarks", ()))])
 
 
 def verdict_table(runs: Sequence[tuple[str, Sequence[Verdict]]]) -> dict[str, Any]:
@@ -119,7 +94,7 @@ def verdict_table(runs: Sequence[tuple[str, Sequence[Verdict]]]) -> dict[str, An
         line["cells"][head] = {
             "id": f"claim-{number}", "sign": sign, "kind": kind, "outcome": clean(verdict.measured.outcome, 60),
             "effects": [
-                (clean(with_labels(each.name), 100), value_text(each, with_level=level_of(each) != 0.95).replace("-", "−"))
+                (clean(with_labels(each.name), 100), value_text(each, with_level=each.level != 0.95).replace("-", "−"))
                 for each in primary
             ],
         }  # fmt: skip
@@ -155,7 +130,7 @@ def bars(effects: Sequence[Effect]) -> list[dict[str, Any]]:
     ]
     positive = [reach for reach in reaches if reach > 0]
     same = len({_centre(effect) for effect in finite}) == 1 and positive and max(positive) <= SAME_SCALE * min(positive)
-    mixed = len({level_of(effect) for effect in finite if _bounds(effect)}) > 1
+    mixed = len({effect.level for effect in finite if _bounds(effect)}) > 1
     return [_bar(effect, max(positive) if same else reach or 1.0, mixed) for effect, reach in zip(finite, reaches, strict=True)]
 
 
@@ -208,6 +183,7 @@ def _judged(judged: Judged) -> dict[str, Any]:
         "source": clean(judged.source, 200),
         "outcome": clean(judged.outcome, 60),
         "why": clean(with_labels(judged.why), 1500),
+        "standing": clean(standing(judged), 1500),
         "sign": sign,
         "kind": kind,
         "command": clean(judged.command, 1500),

@@ -15,11 +15,20 @@ from typing import TYPE_CHECKING, Any
 from theodolite.core.files import require_free
 from theodolite.core.options import option
 from theodolite.core.pictures import COMMON
-from theodolite.reports.cards import basis_of, interval_head, value_text, verdict_table
+from theodolite.reports.cards import interval_head, value_text, verdict_table
 from theodolite.reports.first_screen import opening
 from theodolite.reports.sections import page_content
 from theodolite.reports.tables import Column, Table, tables_of
-from theodolite.reports.wording import SEVERITY_LOOKS, clean, command_of, finding_numbers, name_of, outcome_look, with_labels
+from theodolite.reports.wording import (
+    SEVERITY_LOOKS,
+    clean,
+    command_of,
+    finding_numbers,
+    name_of,
+    outcome_look,
+    standing,
+    with_labels,
+)
 
 if TYPE_CHECKING:
     from theodolite.core.result import Finding, Result, Verdict
@@ -192,10 +201,10 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Iterator[str]:
                 "from": [effect.how for effect in measured.effects],
             }
             yield from table_lines(Table("", tuple(Column(name, values) for name, values in columns.items())))
-        if basis := basis_of(measured):
-            yield _text(basis)
-        if stated := getattr(verdict, "stated", ""):
-            yield f"The paper: {_text(stated)}"
+        if words := standing(measured).strip():
+            yield _text(words)
+        if verdict.stated:
+            yield f"The paper: {_text(verdict.stated)}"
         if verdict.printed:
             yield "On the paper's own rows:"
             yield "\n".join(

@@ -26,6 +26,7 @@ from theodolite.reports.wording import (
     finding_numbers,
     outcome_look,
     sentence_and_command,
+    standing,
     with_labels,
 )
 
@@ -74,6 +75,8 @@ def verdict_blocks(verdicts: Sequence[Verdict]) -> Iterator[Block]:
         measured = verdict.measured
         yield Paragraph(f"{outcome_look(measured.outcome)[0]} {verdict.claim}{model} {verdict.title}: {measured.outcome}")
         yield Paragraph(with_labels(measured.why), indent=4)
+        if words := standing(measured).strip():
+            yield Paragraph(words, "dim", indent=4)
         if measured.command:
             yield Paragraph(f"to decide it: {measured.command}", indent=4)
         others = [effect for effect in measured.effects if not effect.primary]

@@ -22,7 +22,7 @@ from theodolite.core.states import DIFFERENCE
 from theodolite.metrics.registry import MEASURES, METRICS, label_of
 
 if TYPE_CHECKING:
-    from theodolite.core.result import Finding, Result
+    from theodolite.core.result import Finding, Judged, Result
     from theodolite.core.rows import Row
 
 # Characters that are shown of a string by default, of a fact of the provenance, and of a command.
@@ -167,6 +167,18 @@ def outcome_look(outcome: str) -> tuple[str, str]:
         The outcome of a verdict.
     """
     return OUTCOME_LOOKS.get(outcome, UNDECIDED)
+
+
+def standing(judged: Judged) -> str:
+    """On which encoders, seeds and tasks a verdict stands, and what else its reader must know; empty if nothing is known."""
+    encoders = ", ".join(f"{name} ({about})" if about else name for name, about in judged.encoders.items())
+    seeds = f"fine-tuning seed{'s' if len(judged.seeds) > 1 else ''} {', '.join(map(str, judged.seeds))}" if judged.seeds else ""
+    # Of several tasks each has items of its own: the largest number would not be that of the verdict.
+    counts = next((effect.counts for effect in judged.effects if effect.counts), {})
+    tasks = ", ".join(f"{task} ({counts[task]:,} items)" if task in counts else task for task in judged.tasks)
+    where = "; ".join(filter(None, [encoders, seeds, tasks]))
+    remarks = "".join(f" {remark[:1].upper()}{remark[1:]}." for remark in judged.remarks)
+    return (f"It stands on {where}." if judged.seeds else "") + remarks
 
 
 def change_mark(low: float | None, high: float | None) -> str:

@@ -9,11 +9,13 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from theodolite.core.files import sha256_of
-from theodolite.core.states import ISOLAYER, base_state
+from theodolite.core.options import option
+from theodolite.core.states import ISOLAYER, PRE_TRAINED, base_state
 from theodolite.spaces.space import choose_layers
+from theodolite.studies.claims.evidence import ORIGINS, TUNED, Origin
 from theodolite.studies.shared_steps import TUNE, VECTORS
 from theodolite.studies.spec import StudySpec
 from theodolite.studies.steps import Sources, Step
@@ -22,13 +24,15 @@ from theodolite.tasks.examples import Examples
 from theodolite.tasks.task import Task
 from theodolite.verbs.inputs import Reading
 
+if TYPE_CHECKING:
+    from theodolite.models.location import Location
+
 ModelNames: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Tasks: TypeAlias = str | Task | Iterable[str | Task]
 Layers: TypeAlias = str | int | Iterable[int]
 
 # Endings of the files that make an encoder what it is.
 ENCODER_FILES = (".json", ".safetensors", ".bin", ".txt", ".model", ".h5", ".msgpack")
-DEMO_CAVEAT = "{} is a contrastively fine-tuned sentence encoder: its state called pre-trained is the encoder as it comes."
 # Tables of settings that take any hyper-parameter of a fine-tuning, also one that the study does not set itself.
 FREE_TABLES = frozenset({"tuning", "task_tuning", "method_tuning"})
 
@@ -49,8 +53,8 @@ class StudyModel:
         The number of its last layer; the embeddings are layer 0.
     id
         What the run was given: a Hub id, a folder, or "demo".
-    caveat
-        A sentence that readers of its numbers must know.
+    origin
+        What its last training was, and how that is known.
     revision
         The commit of a Hub id; empty for a folder.
     """
@@ -60,8 +64,18 @@ class StudyModel:
     weights: str
     last_layer: int
     id: str = ""
-    caveat: str = ""
+    origin: Origin = field(default_factory=Origin)
     revision: str = ""
+
+    @property
+    def caveat(self) -> str:
+        """A sentence that readers of its numbers must know; empty if it is one of the paper's models."""
+        if self.origin.about.startswith("the paper's "):
+            return ""
+        if self.origin.kind == PRE_TRAINED:
+            return f"{self.name} is {self.origin.about}." if self.origin.about else ""
+        what = self.origin.about or f"an encoder whose last training is {self.origin.kind}"
+        return f"{self.name} is {what}: its state called pre-trained is the encoder as it was before this fine-tuning."
 
     @property
     def identity(self) -> dict[str, str]:
@@ -69,7 +83,7 @@ class StudyModel:
         return {"name": self.name, "weights": self.weights}
 
 
-def identify_models(models: ModelNames, spec: StudySpec | None = None) -> tuple[StudyModel, ...]:
+def identify_models(models: ModelNames, spec: StudySpec | None = None, *, origin: str | None = None) -> tuple[StudyModel, ...]:
     """The encoders of a run, each once.
 
     Parameters
@@ -78,16 +92,20 @@ def identify_models(models: ModelNames, spec: StudySpec | None = None) -> tuple[
         Hub ids, folders, or "demo" for the one that comes with the extra of that name. `ID@REVISION` is a Hub id at a branch, tag
         or commit.
     spec
-        The study, which may know the revision of a Hub id.
+        The study, which may know the revision of a Hub id, and what an encoder is.
+    origin
+        "pre-trained" if the last training of the encoders that the study does not know was language modelling, "tuned" if not.
 
     Raises
     ------
     ValueError
-        There is none, or two have the same name.
+        There is none, two have the same name, or `origin` is not what is known of one.
     """
+    if origin is not None and origin not in ORIGINS:
+        raise ValueError(f"origin={origin!r} must be {' or '.join(ORIGINS)}")
     ids = [models] if isinstance(models, (str, os.PathLike)) else models
     pinned = {hub: commit for model in (spec.models if spec else ()) for hub, commit in model.revisions.items()}
-    identified = tuple(_identify_model(id, pinned) for id in dict.fromkeys(os.fspath(id) for id in ids))
+    identified = tuple(_identify_model(id, pinned, spec, origin) for id in dict.fromkeys(os.fspath(id) for id in ids))
     if not identified:
         raise ValueError("there is no model to run with; give at least one Hub id or folder")
     names = [model.name for model in identified]
@@ -98,8 +116,8 @@ def identify_models(models: ModelNames, spec: StudySpec | None = None) -> tuple[
     return identified
 
 
-def _identify_model(id: str, pinned: Mapping[str, str]) -> StudyModel:
-    from theodolite.models.location import DEMO_NAME, find_encoder, last_layer
+def _identify_model(id: str, pinned: Mapping[str, str], spec: StudySpec | None, declared: str | None) -> StudyModel:
+    from theodolite.models.location import find_encoder, last_layer
 
     name, at, revision = (id, "", "") if Path(id).expanduser().exists() else id.partition("@")
     if at and not revision:
@@ -112,8 +130,24 @@ def _identify_model(id: str, pinned: Mapping[str, str]) -> StudyModel:
         for path in sorted(path for path in folder.rglob("*") if path.suffix in ENCODER_FILES and path.is_file()):
             digest.update(f"{path.relative_to(folder).as_posix()} {sha256_of(path)}\n".encode())
         weights = digest.hexdigest()
-    caveat = DEMO_CAVEAT.format(DEMO_NAME) if location.name == DEMO_NAME else ""
-    return StudyModel(location.name, location.place, weights, last_layer(location), id, caveat, location.revision or "")
+    origin = _origin(location, weights, name, spec, declared)
+    return StudyModel(location.name, location.place, weights, last_layer(location), id, origin, location.revision or "")
+
+
+def _origin(location: Location, weights: str, name: str, spec: StudySpec | None, declared: str | None) -> Origin:
+    """What an encoder is: by the study's list, because it is a pipeline of sentence-transformers, or as the user declared it."""
+    known = spec.known_origin(weights, name, location.name) if spec else None
+    # Of a folder nothing but its files counts: it may be called like any model.
+    if known is not None and location.is_folder and spec and spec.known_origin(weights) is None:
+        known = None
+    if known is None and location.listed and location.modules:
+        known = Origin(TUNED, "a sentence-transformers model", "pipeline")
+    if known is None:
+        return Origin() if declared is None else Origin(declared, "", "declared")
+    if declared is not None and declared != known.kind:
+        way = f"leave {option('origin')} out, or run the other encoders without this one"
+        raise ValueError(f"{location.name} is {known.kind} ({known.about}), not {declared}; {way}")
+    return known
 
 
 def examples_hash(examples: Examples) -> str:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import os
-import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -16,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from theodolite.core.engines import chosen_engine
 from theodolite.core.files import UNFINISHED, Lock, read_json, reading, write_json
-from theodolite.core.options import ON_COMMAND_LINE, command_line, option
+from theodolite.core.options import ON_COMMAND_LINE, command_line, option, shell_word
 from theodolite.core.pictures import Picture
 from theodolite.core.result import ABOUT, Result, require_result_folder, table_of
 from theodolite.core.rows import current_versions, today
+from theodolite.studies.claims.evidence import Origin
 from theodolite.studies.claims.judging import (
     Check,
     Comparison,
@@ -27,7 +27,6 @@ from theodolite.studies.claims.judging import (
     chance_note,
     compare_printed,
     judge_claims,
-    study_notes,
 )
 from theodolite.studies.claims.paper_tables import paper_table_cells
 from theodolite.studies.merging import first_pictures, merge_slices
@@ -159,6 +158,7 @@ class Study:
         layers: Layers | None = None,
         quick: bool = False,
         settings: Mapping[str, Any] | None = None,
+        origin: str | None = None,
         to: str | os.PathLike[str] | None = None,
         workers: int | None = None,
         engine: str | None = None,
@@ -197,6 +197,9 @@ class Study:
             Whether to use the study's small sizes, which take minutes and give wide intervals.
         settings
             Settings of the study to change, by dotted name, such as `{"tuning.epochs": 1}`.
+        origin
+            What the last training of the encoders was that the study does not know: "pre-trained" for language modelling, or
+            "tuned". Claims about a pre-trained encoder are not judged on any other.
         to
             The run's folder; `theodolite-studies/NAME` by default.
         workers, engine
@@ -222,7 +225,8 @@ class Study:
             with what was measured in them).
         """
         own_files = Reading(own=own, kind=kind, column=column, score_range=score_range, encoding=encoding)
-        request = Request(self.spec, identify_models(models, self.spec), data, tasks, seeds, layers, quick, settings, own_files)
+        identified = identify_models(models, self.spec, origin=origin)
+        request = Request(self.spec, identified, data, tasks, seeds, layers, quick, settings, own_files)
         folder, steps = self.folder(to), in_order(load_plan(self.spec, trust=trust_plan)(request))
         # Earlier runs with other settings share the store; a key says which of its steps this run may use.
         store = Store(folder / STEPS)
@@ -250,6 +254,7 @@ class Study:
         layers: Layers | None = None,
         quick: bool = False,
         settings: Mapping[str, Any] | None = None,
+        origin: str | None = None,
         to: str | os.PathLike[str] | None = None,
         own: Mapping[str, Paths] | None = None,
         kind: str | None = None,
@@ -263,13 +268,14 @@ class Study:
 
         Parameters
         ----------
-        models, data, tasks, seeds, layers, quick, settings, to, own, kind, column, score_range, encoding, trust_plan
+        models, data, tasks, seeds, layers, quick, settings, origin, to, own, kind, column, score_range, encoding, trust_plan
             As for `run`.
         downloads
             Whether to say what the Hub would send for each model.
         """
         own_files = Reading(own=own, kind=kind, column=column, score_range=score_range, encoding=encoding)
-        request = Request(self.spec, identify_models(models, self.spec), data, tasks, seeds, layers, quick, settings, own_files)
+        identified = identify_models(models, self.spec, origin=origin)
+        request = Request(self.spec, identified, data, tasks, seeds, layers, quick, settings, own_files)
         store, steps = Store(self.folder(to) / STEPS), in_order(load_plan(self.spec, trust=trust_plan)(request))
         planned = tuple(PlannedStep(step.title, step.action.kind, store.has(step)) for step in steps)
         if not downloads:
@@ -338,7 +344,14 @@ class Study:
         """The verdicts, and the numbers next to the printed ones, by rows and records alone: without the models or the data."""
         facts = result.provenance
         rerun, quick = Rerun(**facts.get("rerun", {})), bool(facts.get("quick"))
-        judged = tuple(judge_claims(self.spec, result.rows, result.records, own_tasks=facts.get("own_tasks"), rerun=rerun))
+        # The list may have been written after the run; what the user or the encoder's own files said is kept with the run.
+        stored = {name: Origin(**about) for name, about in facts.get("origins", {}).items()}
+        # A commit of the Hub comes with the id as the name; a folder may be called like any model.
+        names = {name: [weights, name] if len(weights) == 40 else [weights] for name, weights in facts.get("models", {}).items()}
+        listed = {name: self.spec.known_origin(*known) for name, known in names.items()}
+        origins = stored | {name: origin for name, origin in listed.items() if origin is not None and name not in stored}
+        about: dict[str, Any] = {"own_tasks": facts.get("own_tasks"), "rerun": rerun, "origins": origins, "quick": quick}
+        judged = tuple(judge_claims(self.spec, result.rows, result.records, **about))
         comparisons = tuple(compare_printed(self.spec, result.rows, quick=quick))
         records = {**result.records, **self._paper_tables(comparisons)}
         checked = replace(result, verdicts=judged, records=records)
@@ -365,7 +378,9 @@ class Study:
         records |= self._paper_tables(compare_printed(self.spec, rows, quick=request.quick))
         own_tasks = {name: task.score for name, task in request.own_tasks.items()}
         rerun = Rerun(models={model.name: model.id for model in request.models}, options=_options(request))
-        verdicts = judge_claims(self.spec, rows, records, own_tasks=own_tasks, rerun=rerun)
+        origins = {model.name: model.origin for model in request.models}
+        given: dict[str, Any] = {"own_tasks": own_tasks, "rerun": rerun, "origins": origins, "quick": request.quick}
+        verdicts = judge_claims(self.spec, rows, records, **given)
         return Result(
             verb="study",
             # In the title, because that is what every display begins with.
@@ -380,6 +395,7 @@ class Study:
                 "name": self.name,
                 "study": self.name,
                 "models": {model.name: model.weights for model in request.models},
+                "origins": {name: asdict(origin) for name, origin in origins.items()},
                 "own_tasks": own_tasks,
                 "rerun": asdict(rerun),
                 "paper": f"{self.spec.citation}; {self.spec.link}",
@@ -396,10 +412,10 @@ class Study:
         )
 
     def _notes(self, request: Request, outcome: Outcome) -> Iterator[str]:
-        yield from study_notes(self.spec)
+        yield from self.spec.notes
         yield from (model.caveat for model in request.models if model.caveat)
         if request.quick:
-            sizes = "the study's small sizes, so that intervals are wide and verdicts only a first look"
+            sizes = "the study's small sizes, so that intervals are wide and no claim is decided"
             yield f"Made with {option('quick')}: {sizes}."
         if outcome.failed:
             lost = len(outcome.failed) + len(outcome.blocked)
@@ -414,8 +430,14 @@ class Study:
             tasks.pop()  # the task of these files comes last, and has no other name to call it by
         options: dict[str, Any] = {"data": request.sources.data, "tasks": tasks, "seeds": list(request.seeds or ())}
         options |= {"layers": request.layers, "quick": request.quick, "settings": dict(request.changes or {}), **own}
+        options |= {"origin": _declared(request)}
         arguments = [f"{name}={value!r}" for name, value in options.items() if value not in (None, [], {}, False)]
         return f"theodolite.study({self.spec.reference!r}).run({', '.join([repr([m.id for m in request.models]), *arguments])})"
+
+
+def _declared(request: Request) -> str | None:
+    """The origin that the user declared."""
+    return next((model.origin.kind for model in request.models if model.origin.known_by == "declared"), None)
 
 
 def _options(request: Request) -> str:
@@ -427,7 +449,8 @@ def _options(request: Request) -> str:
         files = [paths] if isinstance(paths, (str, os.PathLike)) else paths
         options += [("--own", f"{split}={path}") for path in files]
     options += [("--kind", own.kind)]
-    return " ".join(f"{name} {shlex.quote(str(value))}" for name, value in options if value is not None)
+    options += [("--origin", _declared(request))]
+    return " ".join(f"{name} {shell_word(str(value))}" for name, value in options if value is not None)
 
 
 class Slices:

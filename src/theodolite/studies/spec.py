@@ -12,6 +12,8 @@ from typing import Any
 from theodolite.core.rows import Row
 from theodolite.spaces.readers.data_files import DataError, name_list, suggestion
 from theodolite.studies.claims import RULES
+from theodolite.studies.claims.evidence import ORIGINS, Origin
+from theodolite.studies.claims.premises import Premises
 from theodolite.studies.claims.rules import SIDES, ClaimedEffect
 from theodolite.studies.toml_reading import TomlTable, half_unit, plain_values, read_toml
 from theodolite.tasks.declarations import TASKS
@@ -51,6 +53,27 @@ class PaperModel:
     family: str = ""
     d: int = 0
     tuning: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownEncoder:
+    """An encoder that the study knows besides the paper's.
+
+    Parameters
+    ----------
+    name, about
+        What it is called, and what it is in half a sentence.
+    origin
+        "pre-trained" if its last training was language modelling, otherwise "tuned".
+    hub, sha256
+        The Hub ids and the hashes of the files that it is known by.
+    """
+
+    name: str
+    about: str
+    origin: str
+    hub: tuple[str, ...] = ()
+    sha256: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,13 +154,19 @@ class Claim:
     criterion
         What decides it, in words.
     primary, secondary
-        The effects that decide it, one or two, declared before any data is seen; and those that are only shown.
+        The effects that decide it, one to three, declared before any data is seen; and those that are only shown.
+    tasks
+        The tasks that its effects are over, if there are several.
+    premises
+        What it takes for granted.
+    note
+        What a reader of any verdict on it must know.
     scope
         "model" if every model has a verdict of its own, "models" if the claim compares them.
     printed
         Groups of sources whose printed rows the claim is also held against.
     stated
-        What the text says, if it prints no numbers.
+        What the paper's text says.
     decide
         The command that would decide the claim; {study} and {model} stand for the study and the model.
     """
@@ -147,22 +176,13 @@ class Claim:
     criterion: str
     primary: tuple[ClaimedEffect, ...]
     secondary: tuple[ClaimedEffect, ...] = ()
+    tasks: tuple[str, ...] = ()
+    premises: Premises = field(default_factory=Premises)
+    note: str = ""
     scope: str = "model"
     printed: tuple[tuple[str, ...], ...] = ()
     stated: str = ""
     decide: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Audit:
-    """A check of printed numbers against one another: a registered rule on groups of sources."""
-
-    id: str
-    title: str
-    criterion: str
-    rule: str
-    parameters: Mapping[str, Any]
-    printed: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,13 +206,13 @@ class StudySpec:
     scale
         What turns a printed number into its metric's own unit, by metric.
     models
-        The models that the printed tables name.
+        The models that the printed tables name; all of them are pre-trained.
+    encoders
+        Other encoders that the study knows.
     printed_tables, printed
         The paper's tables and all their numbers.
     claims
         What the paper claims.
-    audits
-        Checks of the printed numbers against one another.
     notes
         Sentences for the reader of a run.
     tables
@@ -216,10 +236,18 @@ class StudySpec:
     printed_tables: tuple[PrintedTable, ...]
     printed: tuple[PrintedValue, ...]
     claims: tuple[Claim, ...]
-    audits: tuple[Audit, ...]
     notes: tuple[str, ...]
     tables: tuple[Mapping[str, Any], ...] = ()
     tasks: Mapping[str, Task] = field(default_factory=dict)
+    encoders: tuple[KnownEncoder, ...] = ()
+
+    def known_origin(self, *names: str) -> Origin | None:
+        """What the study's list says of an encoder, by a Hub id or the hash of its files; None if it is not there."""
+        for encoder in self.encoders:
+            if {*encoder.hub, *encoder.sha256} & set(names):
+                return Origin(encoder.origin, encoder.about, "list")
+        paper = next((model for model in self.models if set(model.hub) & set(names)), None)
+        return None if paper is None else Origin(ORIGINS[0], f"the paper's {paper.name}", "list")
 
     @property
     def reference(self) -> str:
@@ -274,7 +302,8 @@ def _read_spec(root: TomlTable) -> StudySpec:
         score={**{task: own.score for task, own in tasks.items()}, **root.texts("score")},
         models=tuple(table.record(PaperModel) for table in root.tables("models")),
         printed_tables=tuple(map(_read_table, root.tables("printed_tables"))),
-        **dict.fromkeys(("printed", "claims", "audits"), ()),  # read below, because they refer to what is read here
+        encoders=tuple(map(_read_encoder, root.tables("encoders"))),
+        **dict.fromkeys(("printed", "claims"), ()),  # read below, because they refer to what is read here
         tables=tuple(_plain_tables(root, "tables")),
         tasks=tasks,
     )
@@ -282,9 +311,15 @@ def _read_spec(root: TomlTable) -> StudySpec:
     # Claims name the sources of printed rows, so these are known only now.
     sources = sorted({value.source for value in printed})
     claims = tuple(_read_claim(table, sources) for table in root.tables("claims"))
-    audits = tuple(_read_audit(table, sources) for table in root.tables("audits"))
     root.finish()
-    return replace(spec, printed=printed, claims=claims, audits=audits)
+    return replace(spec, printed=printed, claims=claims)
+
+
+def _read_encoder(table: TomlTable) -> KnownEncoder:
+    encoder = table.record(KnownEncoder)
+    if encoder.origin not in ORIGINS:
+        raise table.error("origin", f"{encoder.origin!r} must be one of {name_list(ORIGINS)}")
+    return encoder
 
 
 def _plain_tables(root: TomlTable, key: str) -> Iterator[dict[str, Any]]:
@@ -372,10 +407,17 @@ def _cells(block: TomlTable, key: str, table: PrintedTable, line: Any) -> Iterat
 def _read_claim(table: TomlTable, sources: Sequence[str]) -> Claim:
     printed = _read_sources(table, sources)
     effects = {key: tuple(map(_read_effect, table.tables(key))) for key in ("primary", "secondary")}
-    if not 1 <= len(effects["primary"]) <= 2:
-        rule = "a claim has one or two primary effects, each headed [[claims.primary]], which alone decide it"
+    if not 1 <= len(effects["primary"]) <= 3:
+        rule = "a claim has one to three primary effects, each headed [[claims.primary]], which alone decide it"
         raise table.error("primary", f"there are {len(effects['primary'])}; {rule}")
-    claim = table.record(Claim, printed=printed, **effects)
+    premises = table.subtable("premises")
+    declared = premises.record(Premises)
+    if declared.learned and "metric" not in declared.learned:
+        raise premises.error("learned", 'must name the metric of the tuned model\'s score, such as { metric = "accuracy" }')
+    if declared.origin not in ("", ORIGINS[0]):
+        raise premises.error("origin", f"{declared.origin!r} must be {ORIGINS[0]}")
+    premises.finish()
+    claim = table.record(Claim, printed=printed, premises=declared, **effects)
     if claim.scope not in ("model", "models"):
         raise table.error("scope", f"{claim.scope!r} must be model or models")
     return claim
@@ -383,7 +425,10 @@ def _read_claim(table: TomlTable, sources: Sequence[str]) -> Claim:
 
 def _read_effect(table: TomlTable) -> ClaimedEffect:
     effect = table.record(ClaimedEffect)
-    _check_rule(table, effect.rule, effect.parameters, audit=False)
+    if effect.rule not in RULES:
+        raise table.choice_error("rule", "rule", effect.rule, list(RULES))
+    if fault := RULES[effect.rule].fault(effect.parameters):
+        raise table.error("parameters", f"the rule {effect.rule!r} {fault}")
     if effect.side not in SIDES:
         raise table.error("side", f"{effect.side!r} must be one of {name_list(SIDES)}")
     if effect.side == "inside" and effect.boundary <= 0:
@@ -391,20 +436,6 @@ def _read_effect(table: TomlTable) -> ClaimedEffect:
     if effect.scale and "metric" not in effect.scale:
         raise table.error("scale", 'must name the metric at unit scale, such as { metric = "log_partition_isotropy_unit_norm" }')
     return effect
-
-
-def _read_audit(table: TomlTable, sources: Sequence[str]) -> Audit:
-    audit = table.record(Audit, printed=_read_sources(table, sources))
-    _check_rule(table, audit.rule, audit.parameters, audit=True)
-    return audit
-
-
-def _check_rule(table: TomlTable, rule: str, parameters: Mapping[str, Any], *, audit: bool) -> None:
-    rules = [name for name, entry in RULES.items() if entry.is_audit == audit]
-    if rule not in rules:
-        raise table.choice_error("rule", "rule", rule, rules)
-    if fault := RULES[rule].fault(parameters):
-        raise table.error("parameters", f"the rule {rule!r} {fault}")
 
 
 def _read_sources(table: TomlTable, sources: Sequence[str]) -> tuple[tuple[str, ...], ...]:

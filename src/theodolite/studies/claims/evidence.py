@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from theodolite.core.intervals import LEVEL, Component, Interval, component_interval
+from theodolite.core.intervals import (
+    LEVEL,
+    NO_INTERVAL,
+    UNLIMITED,
+    Component,
+    Interval,
+    Limits,
+    component_interval,
+    limited_interval,
+)
 from theodolite.core.moments import Doubles
 from theodolite.core.rows import Row
 from theodolite.core.states import PRE_TRAINED
@@ -23,6 +32,12 @@ if TYPE_CHECKING:
 # Metrics that are the logarithm of another one, which tables print.
 LOGARITHMS = {"log_partition_isotropy": "partition_isotropy"}
 SEEDS = "fine-tuning seeds"
+ONE_SEED = "one fine-tuning seed"
+# What the last training of an encoder was, if it was not language modelling.
+TUNED, UNDECLARED = "tuned", "undeclared"
+ORIGINS = (PRE_TRAINED, TUNED)
+# Equal numbers may differ by this much in their last digits.
+ROUNDING = 1e-9
 # Fields of a row that a selector may give.
 SELECTED = ("model", "state", "task", "setting", "label", "layer")
 # Values of the fields of a row; a list means the mean over its values.
@@ -33,15 +48,41 @@ class Missing(LookupError):
     """Something that a rule needs is absent, or not defined; the message says what."""
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What an encoder is before a study tunes it.
+
+    Parameters
+    ----------
+    kind
+        "pre-trained" if its last training was language modelling, "tuned", or "undeclared".
+    about
+        What it is, in half a sentence.
+    known_by
+        How that is known: the study's "list", "declared" by the user, or "pipeline", because it is one of sentence-transformers.
+    """
+
+    kind: str = UNDECLARED
+    about: str = ""
+    known_by: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Number:
-    """A number of one seed: its value in every resample of the items, and the variance from repetitions of what is random."""
+    """A number of one seed: its value in every resample of the items, and the variance from repetitions of what is random.
+
+    `counts` is the number of its items by task.
+    """
 
     value: float
     items: Doubles | None = None
-    n: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
     units: str = ""
     repeats: tuple[Component, ...] = ()
+
+    @property
+    def n(self) -> int:
+        return sum(self.counts.values())
 
 
 # The numbers of each seed; under None one that all seeds share, such as that of the encoder before it is fine-tuned.
@@ -63,22 +104,51 @@ class Estimate:
     remark
         What else a reader must know.
     bounds
-        An interval that does not come from the components.
+        The interval at a level, if it does not come from the components.
+    limits
+        The lowest and the highest value that it can have.
+    counts
+        The number of items by task.
+    seeds
+        The fine-tuning seeds behind it.
+    left_out
+        Tasks in which it is not defined, each with the reason.
     """
 
     value: float
     components: tuple[Component, ...] = ()
     uncovered: tuple[str, ...] = ()
     remark: str = ""
-    bounds: Interval | None = None
+    bounds: Callable[[float], Interval] | None = None
+    limits: Limits = UNLIMITED
+    counts: Mapping[str, int] = field(default_factory=dict)
+    seeds: tuple[int, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def interval(self, level: float = LEVEL) -> Interval:
-        return self.bounds if self.bounds is not None else component_interval(self.value, self.components, level=level)
+        """Its interval; none if nothing varied, which is what few units and ranks do, and is no certainty."""
+        if self.bounds is not None:
+            return self.bounds(level)
+        if sum(part.variance for part in self.components) <= (ROUNDING * max(1.0, abs(self.value))) ** 2:
+            return NO_INTERVAL
+        low, high = component_interval(self.value, self.components, level=level)
+        if low is None or high is None or (self.limits[0] < low and high < self.limits[1]):
+            return low, high  # type: ignore[return-value]  # both or neither
+        # Only an end that would leave the limits is bent: bending the other one too makes errors at a boundary near it.
+        outside = low if low <= self.limits[0] else self.value, high if high >= self.limits[1] else self.value
+        bent = limited_interval(self.value, outside, self.limits)
+        return (low if low > self.limits[0] else bent[0]), (high if high < self.limits[1] else bent[1])
 
     @property
     def how(self) -> str:
         """What the interval covers, what it does not, and what else is to know."""
-        sources = ", ".join(f"{part.n:,} {part.source}" for part in self.components)
+        sizes: dict[str, list[int]] = {}
+        for part in self.components:
+            sizes.setdefault(part.source, []).append(part.n)
+        counts = list(self.counts.values())
+        for source, numbers in sizes.items():  # items of several tasks, one number for each
+            sizes[source] = counts if len(counts) > 1 and numbers == [sum(counts)] else numbers
+        sources = ", ".join(f"{' + '.join(f'{n:,}' for n in numbers)} {source}" for source, numbers in sizes.items())
         parts = [f"over {sources}" if sources else "", f"not covered: {', '.join(self.uncovered)}" if self.uncovered else ""]
         return "; ".join(filter(None, [*parts, self.remark]))
 
@@ -98,7 +168,8 @@ def combined(function: Callable[..., Any], *numbers: Number) -> Number:
         slope = (function(*[v + step * (i == at) for i, v in enumerate(values)]) - value) / step if number.repeats else 0.0
         repeats += [replace(part, variance=part.variance * slope**2) for part in number.repeats]
     units = " and ".join(dict.fromkeys(number.units for number in numbers if number.units))
-    return Number(value, items, max(number.n for number in numbers), units, tuple(repeats))
+    counts = {task: n for number in numbers for task, n in number.counts.items()}
+    return Number(value, items, counts, units, tuple(repeats))
 
 
 def mean_number(numbers: Sequence[Number]) -> Number:
@@ -121,24 +192,25 @@ def combined_by_seed(function: Callable[..., Any], *sides: BySeed) -> dict[int |
     return by_seed
 
 
-def estimate_of(by_seed: BySeed) -> Estimate:
+def estimate_of(by_seed: BySeed, *, limits: Limits = UNLIMITED, remark: str = "") -> Estimate:
     """The mean over seeds: paired per-seed values with Student's t, the variance of items and of repetitions added below."""
     numbers = list(by_seed.values())
     values = np.array([number.value for number in numbers])
     components: list[Component] = []
-    uncovered, remark = [], ""
+    uncovered = []
     if len(values) > 1:
         spread = float(values.var(ddof=1))
         components.append(Component(SEEDS, spread / len(values), len(values) - 1, len(values)))
-        remark = f"sd over seeds {math.sqrt(spread):.2g}"
+        remark = "; ".join(filter(None, [f"sd over seeds {math.sqrt(spread):.2g}", remark]))
     elif None not in by_seed:
-        uncovered.append("one fine-tuning seed")
+        uncovered.append(ONE_SEED)
     draws = [number.items for number in numbers]
     if all(items is not None for items in draws) and draws:
         # The same items are behind all seeds, so that their variance does not shrink with the number of seeds.
         items = np.mean(np.array(draws), axis=0)
-        count = numbers[0].n
-        components.append(Component(numbers[0].units or "items", float(items.var()), max(1, count - 1), count))
+        # Few draws give the variance with few degrees of freedom, however many items there are.
+        degrees = max(1, min(numbers[0].n, len(items)) - 1)
+        components.append(Component(numbers[0].units or "items", float(items.var(ddof=1)), degrees, numbers[0].n))
     else:
         uncovered.append("items")
     repeats: dict[str, list[Component]] = {}
@@ -149,7 +221,9 @@ def estimate_of(by_seed: BySeed) -> Estimate:
         # Of all seeds together, not their mean: a state before fine-tuning has the same repetitions in all of them.
         variance = sum(part.variance for part in parts) / len(numbers)
         components.append(Component(source, variance, sum(part.degrees for part in parts), max(part.n for part in parts)))
-    return Estimate(float(values.mean()), tuple(components), tuple(uncovered), remark)
+    seeds = tuple(seed for seed in by_seed if seed is not None)
+    counts = {task: n for number in numbers for task, n in number.counts.items()}
+    return Estimate(float(values.mean()), tuple(components), tuple(uncovered), remark, limits=limits, counts=counts, seeds=seeds)
 
 
 class Records:
@@ -158,7 +232,7 @@ class Records:
     Parameters
     ----------
     tables
-        The tables of a result, of which `draws` and `layouts` are read.
+        The tables of a result, of which `draws`, `layouts` and `predictions` are read.
     """
 
     def __init__(self, tables: Mapping[str, pyarrow.Table] | None = None) -> None:
@@ -174,6 +248,18 @@ class Records:
     def layouts(self) -> list[dict[str, Any]]:
         """The layouts of labels."""
         return list(self._records("layouts"))
+
+    @cached_property
+    def predictions(self) -> dict[tuple[Any, ...], tuple[Doubles, Doubles]]:
+        """The right and the given answer to every example, by model, state, task and seed."""
+        if (table := self._tables.get("predictions")) is None:
+            return {}
+        keys = list(zip(*(table[name].to_pylist() for name in ("model", "state", "task", "seed")), strict=True))
+        truth, answer = (table[name].to_numpy() for name in ("truth", "answer"))
+        places: dict[tuple[Any, ...], list[int]] = {}
+        for at, key in enumerate(keys):
+            places.setdefault(key, []).append(at)
+        return {key: (truth[at], answer[at]) for key, at in places.items()}
 
     def _records(self, name: str) -> Iterable[dict[str, Any]]:
         table = self._tables.get(name)
@@ -199,10 +285,12 @@ class Evidence:
         Whether they are printed ones.
     score
         The metric that the word "score" stands for in each task.
-    halves
-        Half a unit of the last printed digit of each row.
     widths
         The dimension of each model that tables name.
+    origins
+        What each model is before it is tuned.
+    quick
+        Whether the rows are of a quick run, which decides nothing.
     """
 
     source: str
@@ -210,8 +298,9 @@ class Evidence:
     records: Records = field(default_factory=Records)
     printed: bool = False
     score: Mapping[str, str] = field(default_factory=dict)
-    halves: Mapping[Row, float] = field(default_factory=dict)
     widths: Mapping[str, int] = field(default_factory=dict)
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+    quick: bool = False
 
     @cached_property
     def models(self) -> list[str]:
@@ -306,15 +395,16 @@ class Evidence:
             raise Missing(f"{name} (not defined: {reason})" if reason else name)
         if len({row.seed for row in defined}) < len(defined):
             raise Missing(f"one {name} for each seed (there are several: say more in the selector)")
-        numbers = {row.seed: self._number(row) for row in defined}
+        numbers = {row.seed: self.number(row) for row in defined}
         # An encoder before fine-tuning has no seed of its own; that of its rows is that of their samples.
         alone = len(numbers) == 1 and (defined[0].state == PRE_TRAINED or self.printed)
         return {None: next(iter(numbers.values()))} if alone else numbers
 
-    def _number(self, row: Row) -> Number:
+    def number(self, row: Row) -> Number:
+        """The number of a row, with what its records say of it."""
         record = self.records.draws.get((row.metric, *(getattr(row, name) for name in SELECTED), row.seed))
         if record is None:
-            return Number(row.value)
+            return Number(row.value, counts={row.task: row.n or 0})
         repeats = np.asarray(record["repeats"] or [], dtype=np.float64)
         parts: tuple[Component, ...] = ()
         if len(repeats) > 1:
@@ -322,7 +412,7 @@ class Evidence:
             parts = (Component(record["repeated"], variance, len(repeats) - 1, len(repeats)),)
         items = np.asarray(record["items"], dtype=np.float64)
         # Resampled values may be lower or higher on average than the value itself: what counts is how they vary.
-        return Number(row.value, items - items.mean() + row.value, record["n"], record["units"], parts)
+        return Number(row.value, items - items.mean() + row.value, {row.task: record["n"]}, record["units"], parts)
 
 
 def _step(row: Row) -> float:

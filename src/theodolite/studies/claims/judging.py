@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-import shlex
+import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from theodolite.core.options import shell_word
 from theodolite.core.result import Judged, Result, Verdict
 from theodolite.core.rows import Row
 from theodolite.core.states import PRE_TRAINED
-from theodolite.studies.claims.evidence import Evidence, Records
-from theodolite.studies.claims.rules import RULES, ClaimedEffect, judge
+from theodolite.studies.claims.evidence import SEEDS, Evidence, Origin, Records
+from theodolite.studies.claims.rules import judge
 from theodolite.studies.spec import Claim, PrintedTable, PrintedValue, StudySpec
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ def judge_claims(
     *,
     own_tasks: Mapping[str, str] | None = None,
     rerun: Rerun | None = None,
+    origins: Mapping[str, Origin] | None = None,
+    quick: bool = False,
 ) -> list[Verdict]:
     """A verdict for each claim and each model in the rows; a claim that compares models has one for all of them.
 
@@ -99,21 +102,32 @@ def judge_claims(
         the tasks that were measured.
     rerun
         How the user called the run.
+    origins
+        What each model is before it is tuned; one that is not there is undeclared.
+    quick
+        Whether the run used the small sizes, which decide nothing.
     """
     own = _own_rows(spec, rows)
     models = list(dict.fromkeys(row.model for row in own))
-    whole = Evidence(source="measured", rows=tuple(own), records=Records(records), score={**spec.score, **(own_tasks or {})})
+    whole = Evidence(
+        source="measured", rows=tuple(own), records=Records(records), score={**spec.score, **(own_tasks or {})},
+        origins=origins or {}, quick=quick,
+    )  # fmt: skip
     by_model = {model: whole.of_model(model) for model in models}
     tasks = list(dict.fromkeys(row.task for row in own if row.task)) if own_tasks else []
     verdicts = []
     for claim in spec.claims:
         printed = _judge_printed(spec, claim)
         for model, evidence in ({", ".join(models): whole} if claim.scope == "models" or not models else by_model).items():
-            command = _command(spec, claim, [model] if model in by_model else models, rerun or Rerun())
-            primary, secondary = (tuple(_on_tasks(effect, tasks) for effect in each) for each in (claim.primary, claim.secondary))
-            measured = judge(evidence, primary, secondary, command=command)
-            about = {"claim": claim.id, "title": claim.title, "rule": claim.criterion, "model": model}
-            verdicts.append(Verdict(**about, measured=measured, printed=printed))
+            measured = judge(
+                evidence, claim.primary, claim.secondary, tasks=tasks or claim.tasks, premises=claim.premises, note=claim.note,
+                command=claim.decide,
+            )  # fmt: skip
+            if measured.command:
+                given = [model] if model in by_model else models
+                measured = replace(measured, command=_command(spec, measured, given, rerun or Rerun()))
+            about = {"claim": claim.id, "title": measured.part or claim.title, "rule": claim.criterion, "model": model}
+            verdicts.append(Verdict(**about, measured=measured, printed=printed, stated=claim.stated))
     return verdicts
 
 
@@ -122,37 +136,22 @@ def chance_note(verdicts: Sequence[Verdict]) -> str:
     judged = sum(verdict.measured.outcome in ("supported", "contradicted", "inconclusive") for verdict in verdicts)
     if not judged:
         return ""
-    return f"Of {judged} claims judged, each at 5 %, chance alone would give up to {0.05 * judged:.1f} false verdicts."
+    return f"Of {judged} claims judged, each at 5%, chance alone would give up to {0.05 * judged:.1f} false verdicts."
 
 
-def _on_tasks(effect: ClaimedEffect, tasks: Sequence[str]) -> ClaimedEffect:
-    own = bool(tasks) and "tasks" in effect.parameters
-    return replace(effect, parameters={**effect.parameters, "tasks": tasks}) if own else effect
-
-
-def _command(spec: StudySpec, claim: Claim, models: Sequence[str], rerun: Rerun) -> str:
-    """The claim's command with the user's own study, models and options."""
-    places = [shlex.quote(rerun.models.get(model, model)) for model in models if model] or ["MODEL"]
-    command = claim.decide.replace("{study}", shlex.quote(spec.reference)).replace("{model}", " --model ".join(places))
+def _command(spec: StudySpec, measured: Judged, models: Sequence[str], rerun: Rerun) -> str:
+    """The claim's command with the user's own study, models and options, and with as many seeds as would decide it."""
+    places = [shell_word(rerun.models.get(model, model)) for model in models if model] or ["MODEL"]
+    paper = next((hub for model in spec.models for hub in model.hub), "")
+    # If a premise fails, no run with the same encoder would decide it.
+    if paper and measured.unmet:
+        places = [paper]
+    command = measured.command.replace("{study}", shell_word(spec.reference)).replace("{model}", " --model ".join(places))
+    more = max((effect.more or 0 for effect in measured.effects if effect.more_of == SEEDS), default=0)
+    if more:
+        seeds = ",".join(map(str, range(max(measured.seeds, default=-1) + 1 + more)))
+        command = re.sub(r"--seeds \S+", f"--seeds {seeds}", command)
     return " ".join(filter(None, [command, rerun.options]))
-
-
-def audit_tables(spec: StudySpec) -> dict[str, tuple[Judged, ...]]:
-    """What each of the study's audits finds in the printed tables, by the audit's id."""
-    return {
-        audit.id: tuple(
-            RULES[audit.rule].function(_printed_evidence(spec, " + ".join(group), _values(spec, group)), **audit.parameters)
-            for group in audit.printed
-        )
-        for audit in spec.audits
-    }
-
-
-def study_notes(spec: StudySpec) -> list[str]:
-    """The study's notes, and what its audits find wrong in the printed tables."""
-    titles, audits = {audit.id: audit.title for audit in spec.audits}, audit_tables(spec)
-    wrong = [(titles[id], judged.why) for id in audits for judged in audits[id] if judged.outcome == "disagrees"]
-    return [*spec.notes, *(f"{title}: {why}." for title, why in wrong)]
 
 
 def _own_rows(spec: StudySpec, rows: Sequence[Row]) -> list[Row]:
@@ -174,11 +173,12 @@ def _judge_printed(spec: StudySpec, claim: Claim) -> tuple[Judged, ...]:
         values = _values(spec, group)
         whole = _printed_evidence(spec, " + ".join(group), values)
         if claim.scope == "models":
-            verdicts.append(judge(whole, claim.primary))
+            verdicts.append(judge(whole, claim.primary, tasks=claim.tasks))
             continue
         for model in whole.models:
             own = [value for value in values if value.row.model == model]
-            verdict = judge(_printed_evidence(spec, f"{whole.source}, {model}", own), claim.primary, claim.secondary)
+            evidence = _printed_evidence(spec, f"{whole.source}, {model}", own)
+            verdict = judge(evidence, claim.primary, claim.secondary, tasks=claim.tasks)
             # A table that lacks what the claim needs says less than the sentence of the text that comes below.
             if verdict.outcome != "not printed" or not claim.stated:
                 verdicts.append(verdict)
@@ -193,9 +193,9 @@ def _values(spec: StudySpec, group: Sequence[str]) -> list[PrintedValue]:
 
 
 def _printed_evidence(spec: StudySpec, source: str, values: Iterable[PrintedValue]) -> Evidence:
-    halves = {value.row: value.half for value in values}
+    rows = tuple(value.row for value in values)
     widths = {model.name: model.d for model in spec.models if model.d}
-    return Evidence(source=source, rows=tuple(halves), printed=True, score=spec.score, halves=halves, widths=widths)
+    return Evidence(source=source, rows=rows, printed=True, score=spec.score, widths=widths)
 
 
 def compare_printed(spec: StudySpec, rows: Sequence[Row], *, quick: bool = False) -> list[Comparison]:

@@ -7,17 +7,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.intervals import LEVEL, Component, half_samples, jackknife_interval, jackknife_variance, share_interval
+from theodolite.core.intervals import (
+    NO_INTERVAL,
+    UNLIMITED,
+    Component,
+    Interval,
+    Limits,
+    component_interval,
+    half_samples,
+    jackknife_variance,
+    share_interval,
+)
 from theodolite.core.moments import Doubles
-from theodolite.studies.claims.evidence import SEEDS, Estimate, Evidence, Missing, Selector
-from theodolite.studies.claims.rules import ROUNDING, Names, rule
+from theodolite.studies.claims.evidence import ONE_SEED, ROUNDING, SEEDS, Estimate, Evidence, Missing, Selector
+from theodolite.studies.claims.rules import Names, rule
 
 # What no interval over labels covers.
 ROWS = "rows inside the labels"
@@ -97,7 +107,11 @@ def _paired(first: Layouts, second: Layouts) -> list[tuple[int | None, Layout, L
     return [(seed, first[seed], second[seed]) for seed in seeds]
 
 
-def over_tasks(tasks: Names, cell: Callable[[str], tuple[list[float], list[Component]]], *, remark: str = "") -> Estimate:
+# An effect by seed, and its components.
+Cell = tuple[dict[int | None, float], list[Component]]
+
+
+def over_tasks(tasks: Names, cell: Callable[[str], Cell], *, limits: Limits = UNLIMITED) -> Estimate:
     """The mean over tasks of an effect that each task has by seed, with components of its own; undefined ones are left out.
 
     Parameters
@@ -106,33 +120,38 @@ def over_tasks(tasks: Names, cell: Callable[[str], tuple[list[float], list[Compo
         The tasks; all of them must be there.
     cell
         The effect of a task by seed, and its components. `Undefined` leaves the task out.
-    remark
-        What a reader must know.
+    limits
+        The lowest and the highest value that the effect can have.
     """
-    by_task: list[list[float]] = []
+    by_task: list[dict[int | None, float]] = []
     components: list[Component] = []
-    left_out = []
+    counts: dict[str, int] = {}
+    left_out: dict[str, str] = {}
     for task in tasks:
         try:
             values, parts = cell(task)
         except Undefined as error:
-            left_out.append(f"{task} left out ({error})")
+            left_out[task] = str(error)
             continue
         by_task.append(values)
         components += parts
+        counts[task] = parts[0].n
     if not by_task:
-        raise Missing(f"a task where it is defined: {'; '.join(left_out)}")
-    count = len(by_task)
-    scaled = [Component(part.source, part.variance / count**2, part.degrees, part.n) for part in components]
-    seeds = min(len(values) for values in by_task)
+        raise Missing(f"a task where it is defined ({'; '.join(f'{task}: {why}' for task, why in left_out.items())})")
+    scaled = [Component(part.source, part.variance / len(by_task) ** 2, part.degrees, part.n) for part in components]
+    seeds = sorted(set.intersection(*(set(values) for values in by_task)), key=str)
+    if not seeds:
+        raise Missing("a seed that all tasks have")
+    means = np.mean([[values[seed] for seed in seeds] for values in by_task], axis=0)
     uncovered = [ROWS]
-    if seeds > 1:
-        means = np.mean([values[:seeds] for values in by_task], axis=0)
-        scaled.append(Component(SEEDS, float(means.var(ddof=1)) / seeds, seeds - 1, seeds))
+    if len(seeds) > 1:
+        scaled.append(Component(SEEDS, float(means.var(ddof=1)) / len(seeds), len(seeds) - 1, len(seeds)))
     else:
-        uncovered.insert(0, "one fine-tuning seed")
-    value = float(np.mean([np.mean(values) for values in by_task]))
-    return Estimate(value, tuple(scaled), tuple(uncovered), "; ".join(filter(None, [remark, *left_out])))
+        uncovered.insert(0, ONE_SEED)
+    numbered = tuple(seed for seed in seeds if seed is not None)
+    return Estimate(
+        float(means.mean()), tuple(scaled), tuple(uncovered), limits=limits, counts=counts, seeds=numbered, left_out=left_out
+    )
 
 
 class Undefined(ValueError):
@@ -174,14 +193,15 @@ def label_distances(
             raise Missing(f"mean change of {', '.join(tasks)}, {of.get('setting', '')}")
         return Estimate(float(np.mean(values)), remark="raw")
 
-    def cell(task: str) -> tuple[list[float], list[Component]]:
-        effects, parts = [], []
-        for _, first, second in _paired(*(_layouts(evidence, "train", {**side, "task": task}) for side in (of, minus))):
+    def cell(task: str) -> Cell:
+        effects: dict[int | None, float] = {}
+        parts = []
+        for seed, first, second in _paired(*(_layouts(evidence, "train", {**side, "task": task}) for side in (of, minus))):
             if linear and not (first.is_linear and second.is_linear):
                 raise Undefined("its labels are not linearly separable in both states")
             labels = [label for label in first.labels if label in second.labels]
             effect = _change(first, second, unit)
-            effects.append(effect(labels))
+            effects[seed] = effect(labels)
             parts.append(_jackknife(labels, effect, "labels"))
         return effects, [_averaged(parts)]
 
@@ -189,26 +209,38 @@ def label_distances(
 
 
 @rule("share of labels that grew")
-def share_that_grew(evidence: Evidence, *, of: Selector, minus: Selector, task: str) -> Estimate:
-    """The share of labels whose scaled distance to the nearest other one is larger on the first side, with Wilson's interval.
+def share_that_grew(evidence: Evidence, *, of: Selector, minus: Selector, tasks: Names) -> Estimate:
+    """The share of labels whose scaled distance to the nearest other one is larger on the first side, mean over seeds.
+
+    Labels are those of all tasks; Wilson's interval.
 
     Parameters
     ----------
     evidence
         The records.
-    of, minus
+    of, minus, tasks
         As in `label_distances`.
-    task
-        The task.
     """
-    _, first, second = _paired(*(_layouts(evidence, "train", {**side, "task": task}) for side in (of, minus)))[0]
-    labels = [label for label in first.labels if label in second.labels]
-    sides = [
-        np.fmin.reduce(layout.between(labels), axis=1) / np.nanmean(list(layout.inside.values())) for layout in (first, second)
-    ]
-    grew = int((sides[0] > sides[1]).sum())
-    remark = f"{grew} of {len(labels)} labels grew; Wilson's interval"
-    return Estimate(grew / len(labels), (), (ROWS,), remark, share_interval(grew, len(labels)))
+    larger: list[Doubles] = []
+    counts, seeds = {}, set()
+    for task in tasks:
+        pairs = _paired(*(_layouts(evidence, "train", {**side, "task": task}) for side in (of, minus)))
+        labels = [label for label in pairs[0][1].labels if all(label in each.labels for pair in pairs for each in pair[1:])]
+        nearest = [
+            [np.fmin.reduce(each.between(labels), axis=1) / np.nanmean(list(each.inside.values())) for each in pair[1:]]
+            for pair in pairs
+        ]
+        larger.append(np.mean([first > second for first, second in nearest], axis=0))
+        counts[task] = len(labels)
+        seeds |= {seed for seed, _, _ in pairs if seed is not None}
+    grew, n = float(np.concatenate(larger).sum()), sum(counts.values())
+    uncovered = (ROWS,) if len(seeds) > 1 else (ONE_SEED, ROWS)
+    remark = f"{grew:.3g} of {n} labels grew; Wilson's interval"
+
+    def bounds(level: float) -> Interval:
+        return share_interval(round(grew), n, level=level)
+
+    return Estimate(grew / n, (), uncovered, remark, bounds, counts=counts, seeds=tuple(sorted(seeds)))
 
 
 def _change(first: Layout, second: Layout, unit: str) -> Callable[[Labels], float]:
@@ -235,15 +267,16 @@ def clusters_per_label(evidence: Evidence, *, of: Selector, minus: Selector, tas
         As in `label_distances`.
     """
 
-    def cell(task: str) -> tuple[list[float], list[Component]]:
-        effects, parts = [], []
-        for _, first, second in _paired(*(_layouts(evidence, "train", {**side, "task": task}) for side in (of, minus))):
+    def cell(task: str) -> Cell:
+        effects: dict[int | None, float] = {}
+        parts = []
+        for seed, first, second in _paired(*(_layouts(evidence, "train", {**side, "task": task}) for side in (of, minus))):
             if first.is_linear and second.is_linear:
                 raise Undefined("one cluster per label in both states")
             changes = np.array(
                 [first.clusters[label] - second.clusters[label] for label in first.labels if label in second.labels]
             )
-            effects.append(float(changes.mean()))
+            effects[seed] = float(changes.mean())
             parts.append(Component("labels", float(changes.var(ddof=1)) / len(changes), len(changes) - 1, len(changes)))
         return effects, [_averaged(parts)]
 
@@ -262,23 +295,24 @@ def train_test_similarity(evidence: Evidence, *, of: Selector, minus: Selector, 
         As in `label_distances`.
     """
 
-    def cell(task: str) -> tuple[list[float], list[Component]]:
+    def cell(task: str) -> Cell:
         sides = [_layouts(evidence, part, {**side, "task": task}) for side in (of, minus) for part in ("train", "test")]
         seeds = sorted(set.intersection(*map(set, sides)), key=str)
-        effects, parts = [], []
+        effects: dict[int | None, float] = {}
+        parts = []
         for seed in seeds:
             layouts = [side[seed] for side in sides]
             if not all(layout.is_linear for layout in layouts):
                 raise Undefined("its labels are not linearly separable in all of train and test, before and after")
             labels = [label for label in layouts[0].labels if all(label in layout.labels for layout in layouts)]
             effect = _similarity_change(layouts)
-            effects.append(effect(labels))
+            effects[seed] = effect(labels)
             parts.append(_jackknife(labels, effect, "labels"))
         if not effects:
             raise Missing(f"a seed of {task} in both states")
         return effects, [_averaged(parts)]
 
-    return over_tasks(tasks, cell)
+    return over_tasks(tasks, cell, limits=(-2.0, 2.0))
 
 
 def _similarity_change(layouts: Sequence[Layout]) -> Callable[[Labels], float]:
@@ -343,6 +377,8 @@ def _courses(evidence: Evidence, task: str) -> dict[int | None, _Course]:
 def similarity_against_height(evidence: Evidence, *, tasks: Names) -> Estimate:
     """Spearman's correlation of a layer's height with the similarity of its labels' layout to the original; mean over tasks.
 
+    Its interval is on Fisher's z, over half-samples of the labels: leaving out one label hardly ever changes a rank.
+
     Parameters
     ----------
     evidence
@@ -350,34 +386,46 @@ def similarity_against_height(evidence: Evidence, *, tasks: Names) -> Estimate:
     tasks
         The tasks.
     """
+    ranks: list[float] = []
 
-    def cell(task: str) -> tuple[list[float], list[Component]]:
-        effects, parts = [], []
-        for course in _courses(evidence, task).values():
-            if len(course.last) < FEWEST_LAYERS:
-                raise Undefined(f"{len(course.last)} layers without overlaps are too few")
-            labels = course.labels
-            effects.append(_height_correlation(course, labels))
+    def cell(task: str) -> Cell:
+        effects: dict[int | None, float] = {}
+        parts = []
+        for seed, course in _courses(evidence, task).items():
+            layers, labels = len(course.last), course.labels
+            if layers < FEWEST_LAYERS:
+                raise Undefined(f"{layers} layers without overlaps are too few")
             halves = half_samples(len(labels), HALVES, seed=0)
             if len(halves[0]) < FEWEST_LABELS:
                 raise Undefined(f"{len(labels)} labels are too few")
-            draws = [_height_correlation(course, [labels[i] for i in half]) for half in halves]
-            parts.append(Component("labels", float(np.nanvar(draws)), len(labels) - 1, len(labels)))
+            ranks.append(_height_correlation(course, labels))
+            effects[seed] = _rank_z(ranks[-1], layers)
+            draws = [_rank_z(_height_correlation(course, [labels[i] for i in half]), layers) for half in halves]
+            parts.append(Component("labels", float(np.nanvar(draws, ddof=1)), len(labels) - 1, len(labels)))
         return effects, [_averaged(parts)]
 
-    return over_tasks(tasks, cell)
+    on_z, value = over_tasks(tasks, cell), float(np.mean(ranks))
+
+    def bounds(level: float) -> Interval:
+        low, high = on_z.interval(level)
+        # An order without exception is beyond what z can be.
+        return NO_INTERVAL if low is None or high is None else (min(value, math.tanh(low)), max(value, math.tanh(high)))
+
+    return replace(on_z, value=value, bounds=bounds)
 
 
 def _height_correlation(course: _Course, labels: Labels) -> float:
-    values = [similarity(course.first[layer], layout, labels) for layer, layout in course.last.items()]
-    return _rank_correlation(np.arange(len(values)), np.array(values))
-
-
-def _rank_correlation(first: NDArray[Any], second: Doubles) -> float:
-    if np.ptp(second) <= ROUNDING:  # the same in all layers: no order
+    values = np.array([similarity(course.first[layer], layout, labels) for layer, layout in course.last.items()])
+    if np.ptp(values) <= ROUNDING:  # the same in all layers: no order
         return 0.0
-    x, y = np.argsort(np.argsort(first)), np.argsort(np.argsort(second))  # ties are as good as impossible
-    return float(np.corrcoef(x, y)[0, 1])
+    ranks = np.argsort(np.argsort(values))  # ties are as good as impossible
+    return float(np.corrcoef(np.arange(len(ranks)), ranks)[0, 1])
+
+
+def _rank_z(correlation: float, n: int) -> float:
+    """Fisher's z of a rank correlation of n values; half of the smallest step that ranks can take keeps it finite."""
+    furthest = 1 - 6 / (n * (n * n - 1))
+    return math.atanh(max(-furthest, min(furthest, correlation)))
 
 
 @rule("lowest similarity")
@@ -399,23 +447,56 @@ def lowest_similarity(evidence: Evidence, *, tasks: Names) -> Estimate:
         if not rows:
             raise Missing("similarity to the original")
         return Estimate(min(row.value for row in rows))
-    cells = []
+    # By task, layer and step: Fisher's z of every seed, and its variance over labels.
+    cells: dict[tuple[str, int, int], list[tuple[float, float]]] = {}
+    counts: dict[str, int] = {}
+    left_out: dict[str, str] = {}
+    seeds: set[int] = set()
     for task in tasks:
         try:
             courses = _courses(evidence, task)
-        except Undefined:
+        except Undefined as error:
+            left_out[task] = str(error)
             continue
-        for course in courses.values():
-            cells += [(course.first[layer], layout, course.labels) for (layer, _), layout in course.later.items()]
-    cells = [cell for cell in cells if len(cell[2]) > FEWEST_LABELS]
+        for seed, course in courses.items():
+            if len(course.labels) <= FEWEST_LABELS:
+                left_out[task] = f"{len(course.labels)} labels are too few"
+                continue
+            counts[task] = len(course.labels)
+            seeds |= set() if seed is None else {seed}
+            for (layer, step), layout in course.later.items():
+                cells.setdefault((task, layer, step), []).append(_similarity_z(course.first[layer], layout, course.labels))
     if not cells:
         raise Missing("a task where the similarity to the original is defined")
-    values, lows, highs = [], [], []
-    for first, second, labels in cells:
-        left = [similarity(first, second, [other for other in labels if other != label]) for label in labels]
-        value = similarity(first, second, labels)
-        values.append(value)
-        lows.append(jackknife_interval(value, left, correlation=True)[0])
-        highs.append(jackknife_interval(value, left, correlation=True, level=1 - (1 - LEVEL) / len(cells))[1])
+    values = {key: [z for z, _ in each] for key, each in cells.items()}
+
+    def components(key: tuple[str, int, int]) -> tuple[Component, ...]:
+        of_seeds, n = values[key], counts[key[0]]
+        part = Component("labels", float(np.mean([variance for _, variance in cells[key]])), n - 1, n)
+        if len(of_seeds) < 2:
+            return (part,)
+        return part, Component(SEEDS, float(np.var(of_seeds, ddof=1)) / len(of_seeds), len(of_seeds) - 1, len(of_seeds))
+
+    def ends(key: tuple[str, int, int], level: float) -> tuple[float, float]:
+        low, high = component_interval(float(np.mean(values[key])), components(key), level=level)
+        return math.tanh(low or 0.0), math.tanh(high or 0.0)
+
+    def bounds(level: float) -> Interval:
+        low = min(ends(key, level)[0] for key in cells)
+        return low, max(low, min(ends(key, 1 - (1 - level) / len(cells))[1] for key in cells))
+
     remark = f"lowest of {len(cells)} layers and steps, jackknife over labels"
-    return Estimate(min(values), (), (ROWS,), remark, (min(lows), min(highs)))
+    uncovered = (ROWS,) if len(seeds) > 1 else (ONE_SEED, ROWS)
+    lowest = min(values, key=lambda key: float(np.mean(values[key])))
+    value = math.tanh(float(np.mean(values[lowest])))
+    about: dict[str, Any] = {"counts": counts, "seeds": tuple(sorted(seeds)), "left_out": left_out}
+    return Estimate(value, components(lowest), uncovered, remark, bounds, **about)
+
+
+def _similarity_z(first: Layout, second: Layout, labels: Labels) -> tuple[float, float]:
+    """Fisher's z of the similarity of two layouts, and its variance over labels."""
+
+    def z(some: Labels) -> float:
+        return math.atanh(max(-1 + 1e-12, min(1 - 1e-12, similarity(first, second, some))))  # it is infinite at ±1
+
+    return z(labels), jackknife_variance([z([other for other in labels if other != label]) for label in labels])

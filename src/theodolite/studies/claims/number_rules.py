@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from theodolite.core.intervals import Component
+from theodolite.core.intervals import UNLIMITED, Component, Limits
+from theodolite.metrics.registry import METRICS
 from theodolite.studies.claims.evidence import (
     BySeed,
     Estimate,
@@ -27,6 +29,16 @@ from theodolite.studies.claims.rules import Names, rule
 
 # How two sides become one number.
 WAYS = ("difference", "log ratio", "share")
+# What the numbers can be that are not metrics of a cloud.
+SCORE_LIMITS: dict[str, Limits] = {
+    **dict.fromkeys(("spearman", "pearson", "matthews", "silhouette", "norm_frequency_correlation"), (-1.0, 1.0)),
+    **dict.fromkeys(("accuracy", "macro_f1", "probe_accuracy", "between_share", "frequency_r2"), (0.0, 1.0)),
+}
+
+
+def limits_of(metric: str) -> Limits:
+    """The lowest and the highest value of a metric or score."""
+    return METRICS[metric].limits if metric in METRICS else SCORE_LIMITS.get(metric, UNLIMITED)
 
 
 @rule("difference")
@@ -73,7 +85,47 @@ def difference(
             cells.append(_between_models(evidence, metric, sides, way, over, families or {}))
         else:
             cells.append(_difference(evidence, metric, sides, way, over))
-    return estimate_of(combined_by_seed(lambda *values: sum(values) / len(values), *cells))
+    mean = combined_by_seed(lambda *values: sum(values) / len(values), *cells)
+    remark = "" if evidence.printed else _remark(evidence, metric, (of, minus), way, over, families or {})
+    return estimate_of(mean, limits=_limits(evidence, metric, tasks, way), remark=remark)
+
+
+def _limits(evidence: Evidence, metric: str | Mapping[str, Any], tasks: Names, way: str) -> Limits:
+    """What a difference, or a ratio, of two numbers of a metric can be."""
+    if way != "difference":
+        return (-math.inf, math.inf) if way == "log ratio" else (-1.0, math.inf)
+    names = (
+        {evidence.score.get(task, "") for task in tasks} if metric == "score" else {metric} if isinstance(metric, str) else set()
+    )
+    width = max((high - low for low, high in map(limits_of, names)), default=math.inf)
+    return -width, width
+
+
+def _remark(
+    evidence: Evidence,
+    metric: str | Mapping[str, Any],
+    sides: Sequence[Selector],
+    way: str,
+    over: str,
+    families: Mapping[str, str],
+) -> str:
+    """In how many layers the mean's sign is found, where along a sweep it changes, or that there is one model of a kind."""
+    if any(str(side.get("model", "")).startswith("@") for side in sides):
+        single = all(len(evidence.models_of(side["model"], families)) == 1 for side in sides)
+        return "one model on each side: this speaks of these two models only" if single else ""
+    if over not in ("label", "layers"):
+        return ""
+    places = [fields for fields, _ in _common(evidence, metric, sides, over)]
+    values = []
+    for fields in places:
+        parts = [_quantity(evidence, metric, {**side, **fields}) for side in sides]
+        by_seed = combined_by_seed(lambda a, b: _joined(a, b, way), *parts)
+        values.append(float(np.mean([number.value for number in by_seed.values()])))
+    if over == "layers":
+        return f"below 0 in {sum(value < 0 for value in values)} of {len(values)} layers"
+    by_place = sorted(zip((float(fields["label"]) for fields in places), values, strict=True))
+    changes = [f"{right[0]:g}" for left, right in pairwise(by_place) if left[1] * right[1] < 0]
+    return f"the sign changes at D = {', '.join(changes)}" if changes else "the sign is the same at every D"
 
 
 def _difference(evidence: Evidence, metric: str | Mapping[str, Any], sides: Sequence[Selector], way: str, over: str) -> BySeed:
@@ -96,7 +148,7 @@ def _joined(first: Any, second: Any, way: str) -> Any:
         return first - second
     # Of resampled values some may be negative, which says nothing of the number itself.
     if np.ndim(second) == 0 and (second <= 0 or (way == "log ratio" and first <= 0)):
-        raise Missing(f"numbers above 0, which a ratio needs; here are {first:.3g} and {second:.3g}")
+        raise Missing(f"a positive baseline, which a ratio needs (the numbers are {first:.3g} and {second:.3g})")
     return np.log(first / second) if way == "log ratio" else first / second - 1
 
 
@@ -176,9 +228,9 @@ def largest_over_layers(evidence: Evidence, *, metric: str, of: Selector, settin
         layers = sorted({row.layer for row in rows if row.layer is not None})
         if layers:
             numbers = [evidence.numbers(metric, {**fields, "layer": layer}) for layer in layers]
-            return estimate_of({seed: _largest(each) for seed, each in aligned(*numbers)})
+            return estimate_of({seed: _largest(each) for seed, each in aligned(*numbers)}, limits=limits_of(metric))
         if rows:
-            return estimate_of(evidence.numbers(metric, fields))
+            return estimate_of(evidence.numbers(metric, fields), limits=limits_of(metric))
     raise Missing(f"{metric}, {', '.join(map(str, of.values()))}")
 
 
@@ -198,4 +250,4 @@ def number(evidence: Evidence, *, metric: str, of: Selector) -> Estimate:
     metric, of
         The metric, and the fields of its rows.
     """
-    return estimate_of(evidence.numbers(metric, of))
+    return estimate_of(evidence.numbers(metric, of), limits=limits_of(metric))

@@ -3,44 +3,50 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from theodolite.core.intervals import LEVEL, units_needed
 from theodolite.core.numbers import short_number
 from theodolite.core.result import Effect, Judged, Outcome
-from theodolite.studies.claims.evidence import Estimate, Evidence, Missing
+from theodolite.core.states import BEFORE, PRE_TRAINED
+from theodolite.studies.claims.evidence import ONE_SEED, ROUNDING, SEEDS, Estimate, Evidence, Missing
+from theodolite.studies.claims.premises import Premises, entered_tasks, grouped_reasons, unmet_origin
 
 Side: TypeAlias = Literal["above", "below", "inside"]
 SIDES: tuple[Side, ...] = ("above", "below", "inside")
-# Where an effect is: on the claimed side, on the other one, on neither for certain, or only by its scale.
-Place: TypeAlias = Literal["for", "against", "open", "scale"]
+# Where an effect is: on the claimed side, on the other one, on neither for certain; or why it decides nothing.
+Place: TypeAlias = Literal["for", "against", "open", "scale", "one run", "quick run", "no interval"]
 # Names of tasks, states, settings or metrics, in the order that a study's file has them in.
 Names: TypeAlias = Sequence[str]
 
-# Two one-sided tests at 5 %, for an effect that is claimed to be inside a margin.
+# Two one-sided tests at 5%, for an effect that is claimed to be inside a margin.
 INSIDE_LEVEL = 0.90
-# Equal numbers may differ by this much in their last digits.
-ROUNDING = 1e-9
 SCALE_ALONE = "scale alone could explain it"
+# Labels of a task cannot be added to.
+FIXED_UNITS = ("labels",)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A registered function: of an effect, or of a whole judgement of printed tables (an audit)."""
+    """A registered function of an effect."""
 
-    function: Callable[..., Any]
-    is_audit: bool = False
+    function: Callable[..., Estimate]
+
+    @property
+    def options(self) -> dict[str, inspect.Parameter]:
+        """Its options: all parameters but the evidence, which comes first."""
+        return dict(list(inspect.signature(self.function).parameters.items())[1:])
 
     def fault(self, parameters: Mapping[str, Any]) -> str:
         """What is wrong with the names of parameters; empty if nothing is."""
-        # All but the evidence, which comes first.
-        options = dict(list(inspect.signature(self.function).parameters.items())[1:])
+        options = self.options
         if unknown := next((name for name in parameters if name not in options), ""):
             return f"takes no parameter {unknown!r}; it takes {', '.join(options)}"
         required = [name for name, parameter in options.items() if parameter.default is inspect.Parameter.empty]
-        missing = next((name for name in required if name not in parameters), "")
+        # The tasks are those of the claim, unless the effect has its own.
+        missing = next((name for name in required if name not in parameters and name != "tasks"), "")
         return f"needs the parameter {missing!r}; it takes {', '.join(options)}" if missing else ""
 
 
@@ -48,19 +54,14 @@ class Rule:
 RULES: dict[str, Rule] = {}
 
 
-def rule(name: str, *, audit: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def rule(name: str) -> Callable[[Callable[..., Estimate]], Callable[..., Estimate]]:
     """Register a function of the evidence, whose options are the parameters that a study's file sets.
 
-    Parameters
-    ----------
-    name
-        What a study's file calls it.
-    audit
-        Whether it judges printed tables as a whole; otherwise it returns the `Estimate` of one effect, or raises `Missing`.
+    It returns the `Estimate` of one effect, or raises `Missing`. An option `tasks` is filled with the claim's tasks.
     """
 
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        RULES[name] = Rule(function, audit)
+    def register(function: Callable[..., Estimate]) -> Callable[..., Estimate]:
+        RULES[name] = Rule(function)
         return function
 
     return register
@@ -73,13 +74,21 @@ class ClaimedEffect:
     Parameters
     ----------
     name
-        What it is called in a sentence.
+        What it is called in a sentence; "{tasks}" becomes the task, or "mean over 3 tasks".
     rule, parameters
         The registered rule that computes it, and its parameters.
     side, boundary
         "above" or "below" the boundary, or "inside" plus and minus the boundary.
     scale
-        `metric` and `boundary` of the same effect at unit scale, which must agree with it; empty if scale does not matter.
+        `metric` of the same effect at unit scale, which must agree with it; empty if scale does not matter.
+    over
+        "tasks" if it stands for one effect for every task of the claim.
+    part
+        What the effect is called as a claim of its own, if it can be judged where the rest of the claim cannot.
+    otherwise
+        What a reader of the verdict must know if the value is not on the claimed side; for effects that do not decide.
+    printed_range
+        What the paper prints for it: the verdict says where the interval is.
     """
 
     name: str
@@ -88,6 +97,10 @@ class ClaimedEffect:
     side: str = "above"
     boundary: float = 0.0
     scale: Mapping[str, Any] = field(default_factory=dict)
+    over: str = ""
+    part: str = ""
+    otherwise: str = ""
+    printed_range: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def level(self) -> float:
@@ -99,6 +112,14 @@ class ClaimedEffect:
         """Where the claim expects it, in words."""
         return f"{self.side} {'±' if self.side == 'inside' else ''}{short_number(self.boundary)}"
 
+    def on(self, tasks: Names) -> Iterator[ClaimedEffect]:
+        """The effect on the claim's tasks, unless it has its own; one for each task if it goes over them."""
+        if "tasks" not in RULES[self.rule].options or "tasks" in self.parameters or not tasks:
+            yield self
+            return
+        for group in [[task] for task in tasks] if self.over == "tasks" else [tasks]:
+            yield replace(self, parameters={**self.parameters, "tasks": list(group)})
+
     def estimate(self, evidence: Evidence) -> Estimate:
         """The effect.
 
@@ -107,62 +128,96 @@ class ClaimedEffect:
         Missing
             Something that it needs is absent.
         """
-        estimate = RULES[self.rule].function(evidence, **self.parameters)
-        assert isinstance(estimate, Estimate)
-        return estimate
+        return RULES[self.rule].function(evidence, **self.parameters)
 
-    def place(self, estimate: Estimate, *, point: bool = False) -> Place:
-        """On which side the interval is; with `point`, as for printed numbers, the value itself."""
-        low, high = (estimate.value, estimate.value) if point else estimate.interval(self.level)
+    def place(self, estimate: Estimate, *, effects: int = 1) -> Place:
+        """On which side the interval is; of several effects each may contradict only at its share of the error."""
+        low, high = estimate.interval(self.level)
         if low is None or high is None:  # a number without an interval is not an exact one
-            return "open"
+            return "no interval"
+        if self._where(low, high) == "for":
+            return "for"
+        low, high = estimate.interval(1 - (1 - self.level) / effects)
+        return "against" if low is not None and high is not None and self._where(low, high) == "against" else "open"
+
+    def points(self, value: float) -> Literal["for", "against"]:
+        """On which side the value itself is."""
+        return "for" if self._where(value, value) == "for" else "against"
+
+    def _where(self, low: float, high: float) -> Literal["for", "against", "open"]:
         if self.side == "inside":
-            inside = -self.boundary < low and high < self.boundary
-            outside = low > self.boundary or high < -self.boundary or (point and not inside)
-            return "for" if inside else "against" if outside else "open"
+            return "for" if -self.boundary < low and high < self.boundary else (
+                "against" if low > self.boundary or high < -self.boundary else "open"
+            )  # fmt: skip
         above, below = low > self.boundary + ROUNDING, high < self.boundary - ROUNDING
         claimed, other = (above, below) if self.side == "above" else (below, above)
         return "for" if claimed else "against" if other else "open"
 
-    def checked_place(self, evidence: Evidence, estimate: Estimate) -> Place:
-        """The same, and "scale" if the effect at unit scale is not on that side too."""
-        place = self.place(estimate)
-        if place == "open" or not self.scale:
-            return place
-        same = ClaimedEffect(
-            name=self.name,
-            rule=self.rule,
-            parameters=_with_metric(self.parameters, self.scale["metric"]),
-            side=self.side,
-            boundary=float(self.scale.get("boundary", self.boundary)),
-        )
-        try:
-            return place if same.place(same.estimate(evidence)) == place else "scale"
-        except Missing:
+    def decided_place(self, evidence: Evidence, estimate: Estimate, *, effects: int = 1) -> Place:
+        """The place, if nothing forbids that the effect decides: scale, a single run, or small sizes."""
+        place = self.place(estimate, effects=effects)
+        if self.scale and self._is_scale(evidence, estimate, place):
             return "scale"
+        if evidence.quick:
+            return "quick run"
+        return "one run" if ONE_SEED in estimate.uncovered else place
+
+    def _is_scale(self, evidence: Evidence, estimate: Estimate, place: Place) -> bool:
+        """Whether the effect at unit scale is not on the same side: as a value, and for a decision with its interval."""
+        same = replace(self, parameters={**self.parameters, "metric": self.scale["metric"]}, scale={})
+        try:
+            at_unit = same.estimate(evidence)
+        except Missing:
+            return True
+        if same.points(at_unit.value) != self.points(estimate.value) or abs(at_unit.value - self.boundary) <= ROUNDING:
+            return True
+        return place in ("for", "against") and same.place(at_unit) != place
 
     def distance(self, estimate: Estimate) -> float:
         """How far the effect is from the boundary that its interval crosses."""
         return abs(abs(estimate.value) - self.boundary) if self.side == "inside" else abs(estimate.value - self.boundary)
 
-    def shown(self, estimate: Estimate, *, primary: bool, printed: bool) -> Effect:
-        """The effect as a verdict keeps it."""
-        low, high = (None, None) if printed else estimate.interval(self.level)
-        n = max((part.n for part in estimate.components), default=None)
-        how = "as printed" if printed else estimate.how
-        about: dict[str, Any] = {"name": self.name, "primary": primary}
-        about |= {"claimed": self.claimed, "boundary": self.boundary} if primary else {}
-        return Effect(value=estimate.value, low=low, high=high, n=n, how=how, **about)
+    def title(self, estimate: Estimate) -> str:
+        """Its name, with the task or the number of tasks."""
+        tasks = [task for task in estimate.counts if task]
+        words = f"mean over {len(tasks)} tasks" if len(tasks) > 1 else (tasks or ["mean over tasks"])[0]
+        return self.name.replace("{tasks}", words)
 
+    def shown(self, estimate: Estimate, *, primary: bool, place: Place | None = None) -> Effect:
+        """The effect as a verdict keeps it; without a place it is one of printed numbers."""
+        low, high = estimate.interval(self.level) if place else (None, None)
+        counts = dict(estimate.counts) if len(estimate.counts) > 1 else {}
+        n = sum(estimate.counts.values()) or max((part.n for part in estimate.components), default=0)
+        how = "; ".join(filter(None, [estimate.how if place else "as printed", self._against_printed(low, high)]))
+        effect = Effect(
+            name=self.title(estimate), value=estimate.value, low=low, high=high, level=self.level, n=n or None, how=how,
+            counts=counts, primary=primary, place=place or "",
+        )  # fmt: skip
+        if not primary:
+            return effect
+        effect = replace(effect, claimed=self.claimed, boundary=self.boundary)
+        more = units_needed(self.distance(estimate), estimate.components, level=self.level) if place == "open" else None
+        return effect if more is None or more[0] in FIXED_UNITS else replace(effect, more_of=more[0], more=more[1])
 
-def _with_metric(parameters: Mapping[str, Any], metric: str) -> dict[str, Any]:
-    return {**parameters, "metric": metric}
+    def _against_printed(self, low: float | None, high: float | None) -> str:
+        if low is None or high is None or not self.printed_range:
+            return ""
+        least, most = self.printed_range["from"], self.printed_range["to"]
+        where = "below" if high < least else "above" if low > most else "around" if low <= least and high >= most else "across"
+        return f"the interval lies {where} the printed {least:g} to {most:g}"
 
 
 def judge(
-    evidence: Evidence, primary: Sequence[ClaimedEffect], secondary: Sequence[ClaimedEffect] = (), *, command: str = ""
+    evidence: Evidence,
+    primary: Sequence[ClaimedEffect],
+    secondary: Sequence[ClaimedEffect] = (),
+    *,
+    tasks: Names = (),
+    premises: Premises | None = None,
+    note: str = "",
+    command: str = "",
 ) -> Judged:
-    """The verdict on a claim: by its primary effects alone; the secondary ones are shown.
+    """The verdict on a claim: by its primary effects alone, on what its premises let in; the secondary ones are shown.
 
     Parameters
     ----------
@@ -170,66 +225,143 @@ def judge(
         What was measured, or is printed.
     primary, secondary
         The effects that decide, and those that do not.
+    tasks
+        The tasks of the claim.
+    premises
+        What the claim takes for granted.
+    note
+        What a reader of any verdict on it must know.
     command
         What would measure what is missing.
     """
-    estimates, missing = [], []
-    for effect in primary:
+    if evidence.printed:
+        return _judge_printed(evidence, primary, secondary, tasks)
+    premises = premises or Premises()
+    entered = entered_tasks(evidence, tasks, premises)
+    unmet = unmet_origin(evidence) if premises.origin and evidence.models else ""
+    missing = list(filter(None, [entered.missing]))
+    judged: list[tuple[ClaimedEffect, Estimate, Place]] = []
+    for effect in () if entered.missing else (each for declared in primary for each in declared.on(entered.tasks)):
+        if unmet and not effect.part:
+            missing.append(unmet)
+            continue
         try:
-            estimates.append((effect, effect.estimate(evidence)))
+            estimate = effect.estimate(evidence)
+            judged.append((effect, estimate, effect.decided_place(evidence, estimate, effects=len(primary))))
         except Missing as error:
             missing.append(str(error))
-    shown = [effect.shown(estimate, primary=True, printed=evidence.printed) for effect, estimate in estimates]
-    for effect in secondary:
+    # A part of the claim stands on its own if only the rest needs what is not there.
+    part = judged[0][0].part if unmet and judged else ""
+    effects = [effect.shown(estimate, primary=True, place=place) for effect, estimate, place in judged]
+    remarks = [note] if note else []
+    if part:
+        remarks.append(f"the rest of the claim is not measured, because it needs {unmet}")
+    elif unmet:
+        remarks.append("the rows called pre-trained are those of the encoder before this fine-tuning")
+    # What a premise keeps from deciding is shown, and so is a task that did not enter.
+    unjudged = [effect for effect in primary if entered.missing or (unmet and not effect.part)]
+    others = (each for effect in (*unjudged, *secondary) for each in effect.on(tasks if effect.over else entered.tasks or tasks))
+    for effect in others:
         try:
-            shown.append(effect.shown(effect.estimate(evidence), primary=False, printed=evidence.printed))
+            estimate = effect.estimate(evidence)
         except Missing:
             continue
-    if evidence.printed:
-        return Judged(source=evidence.source, effects=tuple(shown), **_printed_outcome(estimates, missing))
-    places = [effect.checked_place(evidence, estimate) for effect, estimate in estimates]
-    outcome: Outcome = "supported"
-    if "against" in places:  # settles it, whatever is missing
+        effects.append(effect.shown(estimate, primary=False, place=effect.place(estimate)))
+        if effect.otherwise and effect.points(estimate.value) == "against":
+            remarks.append(f"{effect.otherwise} ({effects[-1].name} {estimate.value:+.3g})")
+    if unmet:
+        effects = [replace(effect, name=effect.name.replace(PRE_TRAINED, BEFORE)) for effect in effects]
+    places = [place for _, _, place in judged]
+    leans = {effect.points(estimate.value) for effect, estimate, _ in judged}
+    outcome: Outcome = "inconclusive"
+    if "against" in places and "one run" not in places:  # settles it, whatever is missing
         outcome = "contradicted"
-    elif missing:
+    elif (missing and not part) or not judged:
         outcome = "not measured"
-    elif set(places) != {"for"}:
-        outcome = "inconclusive"
-    parts = [_phrase(effect, estimate, place) for (effect, estimate), place in zip(estimates, places, strict=True)]
-    if missing:
-        parts.append(f"missing: {'; '.join(dict.fromkeys(missing))}")
-    uncovered = dict.fromkeys(source for _, estimate in estimates for source in estimate.uncovered)
-    if uncovered and outcome != "not measured":
-        parts.append(f"not covered: {', '.join(uncovered)}")
-    needed = command if outcome in ("not measured", "inconclusive") else ""
-    return Judged(source=evidence.source, outcome=outcome, why="; ".join(parts), effects=tuple(shown), command=needed)
+    elif set(places) == {"for"}:
+        outcome = "supported"
+    lean = "" if not leans else "against" if "against" in leans else "for"
+    left_out = {**entered.left_out, **{t: why for _, estimate, _ in judged for t, why in estimate.left_out.items()}}
+    return Judged(
+        source=evidence.source,
+        outcome=outcome,
+        why=_sentence(judged, effects, outcome, lean, [] if part else missing, left_out),
+        effects=tuple(effects),
+        command=command if outcome == "not measured" or _is_worth_more(outcome, effects) else "",
+        lean=lean,
+        unmet="learned" if entered.unlearned else premises.origin if unmet else "",
+        part=part,
+        encoders={name: evidence.origins[name].about if name in evidence.origins else "" for name in evidence.models},
+        seeds=tuple(sorted({seed for _, estimate, _ in judged for seed in estimate.seeds})),
+        tasks=tuple(dict.fromkeys(task for _, estimate, _ in judged for task in estimate.counts if task)),
+        left_out=left_out,
+        remarks=tuple(remarks),
+    )
 
 
-def _printed_outcome(estimates: Sequence[tuple[ClaimedEffect, Estimate]], missing: Sequence[str]) -> dict[str, Any]:
+def _is_worth_more(outcome: Outcome, effects: Sequence[Effect]) -> bool:
+    """Whether another run would decide it: more seeds, or the whole sizes."""
+    runs = any(effect.place in ("one run", "quick run") or effect.more_of == SEEDS for effect in effects if effect.primary)
+    return outcome == "inconclusive" and runs
+
+
+def _judge_printed(
+    evidence: Evidence, primary: Sequence[ClaimedEffect], secondary: Sequence[ClaimedEffect], tasks: Names
+) -> Judged:
     """What a table says, which has no intervals: it agrees if all that it prints of the claim is on the claimed side."""
-    places = [effect.place(estimate, point=True) for effect, estimate in estimates]
-    parts = [
-        f"{effect.name} {estimate.value:+.3g}" + f" ({estimate.remark})" * bool(estimate.remark) for effect, estimate in estimates
-    ]
+    effects, parts, missing, points = [], [], [], []
+    for is_primary, effect in [(True, each) for each in primary] + [(False, each) for each in secondary]:
+        for each in effect.on(tasks):
+            try:
+                estimate = each.estimate(evidence)
+            except Missing as error:
+                missing += [str(error)] if is_primary else []
+                continue
+            effects.append(each.shown(estimate, primary=is_primary))
+            if is_primary:
+                points.append(each.points(estimate.value))
+                parts.append(f"{effects[-1].name} {estimate.value:+.3g}" + f" ({estimate.remark})" * bool(estimate.remark))
     parts += [f"not printed: {'; '.join(dict.fromkeys(missing))}"] if missing else []
-    agrees = "disagrees" if any(place != "for" for place in places) else "agrees" if places else "not printed"
-    return {"outcome": agrees, "why": "; ".join(parts)}
+    outcome: Outcome = "disagrees" if "against" in points else "agrees" if points else "not printed"
+    return Judged(source=evidence.source, outcome=outcome, why="; ".join(parts), effects=tuple(effects))
 
 
-def _phrase(effect: ClaimedEffect, estimate: Estimate, place: Place) -> str:
+def _sentence(
+    judged: Sequence[tuple[ClaimedEffect, Estimate, Place]],
+    effects: Sequence[Effect],
+    outcome: Outcome,
+    lean: str,
+    missing: Sequence[str],
+    left_out: Mapping[str, str],
+) -> str:
+    """One sentence with the figures behind a verdict."""
+    way = "pointing the claimed way" if lean == "for" else "pointing against the claim"
+    places = [place for _, _, place in judged]
+    head = next((f"{place}, {way}: " for place in ("quick run", "one run") if outcome == "inconclusive" and place in places), "")
+    parts = [_phrase(effect, estimate, shown) for (effect, estimate, _), shown in zip(judged, effects, strict=False)]
+    parts += [f"missing: {'; '.join(dict.fromkeys(missing))}"] if missing else []
+    outside = {task: why for task, why in left_out.items() if judged or why not in "; ".join(missing)}
+    parts += [f"left out: {grouped_reasons(outside)}"] if outside else []
+    uncovered = dict.fromkeys(source for _, estimate, _ in judged for source in estimate.uncovered)
+    parts += [f"not covered: {', '.join(uncovered)}"] if uncovered and outcome != "not measured" else []
+    return head + "; ".join(parts)
+
+
+def _phrase(effect: ClaimedEffect, estimate: Estimate, shown: Effect) -> str:
     """One effect in words: its value and interval, and for an open one what would decide it."""
     low, high = estimate.interval(effect.level)
-    interval = "without an interval" if low is None else f"[{low:+.3g}, {high:+.3g}]"
-    text = f"{effect.name} {estimate.value:+.3g} {interval}, claimed {effect.claimed}"
-    if place == "scale":
+    bounds = "without an interval" if low is None else f"[{low:+.3g}, {high:+.3g}]"
+    text = f"{shown.name} {shown.value:+.3g} {bounds}, claimed {effect.claimed}"
+    if shown.place == "scale":
         return f"{text}: {SCALE_ALONE}"
-    if place != "open":
+    if shown.place == "no interval":
+        return f"{text}: nothing varied in what was drawn, which shows nothing"
+    if shown.place != "open":
         return text
-    if low is None:
-        return f"{text}: {' and '.join(estimate.uncovered) or 'nothing'} drawn once gives none"
-    if estimate.bounds is not None:
-        return text
-    more = units_needed(effect.distance(estimate), estimate.components, level=effect.level)
-    if more is None:
-        return f"{text}: too small an effect to be decided by more units"
-    return f"{text}: about {more[1]:,} more {more[0]} would decide it"
+    direction = "as claimed" if effect.points(shown.value) == "for" else "against the claim"
+    if shown.more is not None:
+        return f"{text}: about {shown.more:,} more {shown.more_of} would decide it {direction}, if it is as large as observed"
+    largest = max(estimate.components, key=lambda part: part.variance, default=None)
+    if largest is not None and largest.source in FIXED_UNITS:
+        return f"{text}: open, and the {largest.source} of a task cannot be added to"
+    return f"{text}: ten times as much data would not decide it, which is not worth it at this size of effect"

@@ -79,6 +79,10 @@ def _probe_labels(work: Work) -> list[Row]:
         if row.metric in ("probe_accuracy", "hull_accuracy"):
             value = row.value * int(trained.sum()) / len(trained)
             rows.append(replace(row, metric=f"{row.metric}_all_rows", value=value, low=None, high=None, n=len(trained)))
+    if settings["classifier"] != "none":  # once a state: what a model that ignores the input would score
+        share = float(np.unique(test_labels, return_counts=True)[1].max() / len(test_labels))
+        about = {**fields, "layer": None, "split": test.origin.split, "n": len(test_labels)}
+        rows.append(Row(metric="majority_share", value=share, **about))
     recorder.write(work)
     _write_layouts(work, layouts)
     return rows
@@ -264,7 +268,7 @@ def _paths(
             yield {**fields, "label": str(label), "step": tracked.step, **position}
 
 
-PROBE = Action("probe", _probe_labels, version=3)
+PROBE = Action("probe", _probe_labels, version=4)
 COMPARE_TASKS = Action("cross", _compare_tasks)
 FOLLOW_LABELS = Action("movement", _follow_labels, version=2)
 
@@ -334,7 +338,7 @@ class _Labels:
             # A classifier of every layer would take most of a study's time: the last layer gets the only one.
             "classifier": probe["classifier"] if layer == self.model.last_layer else "none",
             # An empty list leaves the grid that the paper searched.
-            "grid": {name: probe[name] for name in ("hidden", "alphas") if probe[name]},
+            "grid": {name: probe[name] for name in ("search", "hidden", "alphas") if probe[name]},
         }
         state = setting or (FINE_TUNED if tuned else PRE_TRAINED)
         return Step(PROBE, settings, needs, f"{self.model.name}, {task}, {state}: labels in layer {layer}")

@@ -1,0 +1,168 @@
+"""What a claim takes for granted: an encoder that is pre-trained, and tasks that were learned. Each is tested on records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from theodolite.core.intervals import LEVEL, share_interval, standard_error_interval
+from theodolite.core.options import option
+from theodolite.core.rows import Row
+from theodolite.core.states import FINE_TUNED, PRE_TRAINED
+from theodolite.studies.claims.evidence import UNDECLARED, Evidence, Missing, Number, combined
+
+# Of a two-sided interval whose lower end is a one-sided bound at 5%.
+ONE_SIDED = 2 * LEVEL - 1
+# Scores that a model which ignores the input has no fixed value of; the encoder before it is tuned stands for it.
+SIMILARITIES = ("spearman", "pearson")
+
+
+@dataclass(frozen=True)
+class Premises:
+    """What a claim takes for granted, as its study's file declares it.
+
+    Parameters
+    ----------
+    learned
+        `metric` of the tuned model's score, with further fields of its rows; `tasks`, all of which must be learned, if they are
+        not those of the claim. Empty if the claim does not need it.
+    origin
+        "pre-trained" if the claim is about an encoder whose last training was language modelling. Effects with a `part` of their
+        own are judged without it.
+    left_out
+        Tasks that the paper leaves out of this claim, each with the reason.
+    """
+
+    learned: Mapping[str, Any] = field(default_factory=dict)
+    origin: str = ""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+def unmet_origin(evidence: Evidence) -> str:
+    """Which encoder is not known to be pre-trained, and what it is; empty if all of them are."""
+    for model in evidence.models:
+        origin = evidence.origins.get(model)
+        if origin is None or origin.kind == UNDECLARED:
+            way = f"declare it with {option('origin', PRE_TRAINED)} if its last training was language modelling"
+            return f"a pre-trained encoder ({model} is undeclared; {way})"
+        if origin.kind != PRE_TRAINED:
+            return f"a pre-trained encoder ({model} is {origin.about or origin.kind})"
+    return ""
+
+
+def unlearned(evidence: Evidence, task: str, learned: Mapping[str, Any]) -> str:
+    """Why a task does not count as learned, with the number; empty if it does, for every model of the evidence.
+
+    In the seed with the median score, the one-sided 95% lower limit over items must be above what ignores the input: the share of
+    the largest class, 0 for Matthews, and for a similarity the encoder before it was tuned.
+
+    Raises
+    ------
+    Missing
+        The task was not run, or something that the test needs is absent.
+    """
+    fields = {"state": FINE_TUNED, **{name: value for name, value in learned.items() if name not in ("metric", "tasks")}}
+    for model in evidence.models:
+        reason = _unlearned(evidence.of_model(model), task, learned["metric"], fields)
+        if reason:
+            return reason if len(evidence.models) == 1 else f"{model}: {reason}"
+    return ""
+
+
+def _unlearned(evidence: Evidence, task: str, metric: str, fields: Mapping[str, Any]) -> str:
+    rows = [row for row in evidence.final(evidence.find(metric, task=task, **fields)) if np.isfinite(row.value)]
+    if not rows:
+        raise Missing(f"{metric}, {task}, {fields['state']}")
+    row = sorted(rows, key=lambda row: row.value)[(len(rows) - 1) // 2]
+    answers = evidence.records.predictions.get((row.model, row.state, task, row.seed))
+    if row.metric in SIMILARITIES and answers is None:
+        untuned = evidence.numbers(metric, {**fields, "task": task, "state": PRE_TRAINED})
+        gain = combined(lambda a, b: a - b, evidence.number(row), next(iter(untuned.values())))
+        return _below(f"{row.metric} gained", gain, 0.0, "what it gained over the untuned encoder")
+    if answers is not None and len(set(answers[1].tolist())) == 1:
+        return f"not learned: it answers one class for every text ({row.metric} {row.value:.3f})"
+    if row.metric == "accuracy" and answers is not None:
+        truth, answer = answers
+        values, counts = np.unique(truth, return_counts=True)
+        # Paired with a model that always answers the largest class.
+        gains = (answer == truth).astype(float) - (truth == values[counts.argmax()])
+        error = float(gains.std(ddof=1)) / np.sqrt(len(gains))
+        share = float(counts.max() / len(truth))
+        low, _ = standard_error_interval(share + float(gains.mean()), error, len(gains) - 1, level=ONE_SIDED)
+        return _too_low(row, low, share, "the share of the largest class")
+    if row.metric == "accuracy":
+        share = _majority_share(evidence, row)
+        low, _ = share_interval(round(row.value * (row.n or 1)), row.n or 1, level=ONE_SIDED)
+        return _too_low(row, low, share, "the share of the largest class")
+    return _below(row.metric, evidence.number(row), 0.0, "what ignoring the input gives")
+
+
+def _majority_share(evidence: Evidence, row: Row) -> float:
+    """The share of the largest class, of the split that the score is of if there is one."""
+    rows = evidence.find("majority_share", task=row.task)
+    if not rows or not row.n:
+        raise Missing("the share of its largest class was not measured")
+    return next((each.value for each in rows if each.split == row.split), rows[0].value)
+
+
+def _below(name: str, number: Number, baseline: float, what: str) -> str:
+    if number.items is None:
+        raise Missing(f"item-level records of {name}")
+    low, _ = standard_error_interval(number.value, float(number.items.std(ddof=1)), max(1, number.n - 1), level=ONE_SIDED)
+    return (
+        ""
+        if low > baseline
+        else f"not learned: {name} {number.value:.3f}, at least {low:.3f}, is not above {baseline:g} ({what})"
+    )
+
+
+def _too_low(row: Row, low: float, baseline: float, what: str) -> str:
+    value = f"{row.metric} {row.value:.3f}, at least {low:.3f}"
+    return "" if low > baseline else f"not learned: {value}, is not above {baseline:.3f} ({what})"
+
+
+def grouped_reasons(reasons: Mapping[str, str]) -> str:
+    """Tasks with why they are left out, each reason once."""
+    tasks: dict[str, list[str]] = {}
+    for task, why in reasons.items():
+        tasks.setdefault(why, []).append(task)
+    return "; ".join(f"{', '.join(names)}: {why}" for why, names in tasks.items())
+
+
+@dataclass(frozen=True)
+class Entered:
+    """The tasks that enter a claim, those that do not with the reason, and why nothing can be judged if so."""
+
+    tasks: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    missing: str = ""
+    unlearned: bool = False
+
+
+def entered_tasks(evidence: Evidence, tasks: Sequence[str], premises: Premises) -> Entered:
+    """The tasks of a claim that were run and learned. One that was not run is named; a claim needs at least one that was."""
+    left_out = {task: reason for task, reason in premises.left_out.items() if any(row.task == task for row in evidence.rows)}
+    if not premises.learned:
+        return Entered(tuple(tasks), left_out)
+    required = premises.learned.get("tasks", ())
+    candidates = required or tasks or dict.fromkeys(row.task for row in evidence.find(premises.learned["metric"]) if row.task)
+    learned, failed, absent = [], {}, {}
+    for task in candidates:
+        try:
+            reason = unlearned(evidence, task, premises.learned)
+        except Missing as error:
+            absent[task] = str(error) if any(row.task == task for row in evidence.rows) else "not run"
+            continue
+        if reason:
+            failed[task] = reason
+        else:
+            learned.append(task)
+    left_out |= failed | absent
+    if (required and len(learned) < len(required)) or not learned:
+        reasons = grouped_reasons({**failed, **absent})
+        what = "tasks that were learned" if required else "a task that was learned"
+        return Entered((), left_out, f"{what} ({reasons or 'nothing was run'})", bool(failed))
+    return Entered(tuple(tasks) if required else tuple(learned), left_out)
