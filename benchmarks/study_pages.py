@@ -57,8 +57,6 @@ MEASURED_ON = {
     "all of which are tracked.",
     "do-no-harm": "Repairs are fitted on one part of the data and scored on another.",
 }
-# From this version on, the probe steps of zs22 search the full grid.
-FULL_GRID = 4
 # Tables of the Markdown page, by how their titles begin, and figures, by their names.
 TABLES = {
     "rp21": ("RP21 table 1",),
@@ -101,9 +99,11 @@ def runs(name: str) -> list[Result]:
 
 def _search(result: Result) -> str:
     """How the classifier probe was chosen, if there is one."""
-    if "probe" not in result.provenance.get("settings", {}):
+    probe = result.provenance.get("settings", {}).get("probe")
+    if probe is None:
         return ""
-    if int(result.provenance.get("step_versions", {}).get("probe", 0)) >= FULL_GRID:
+    # Records from before the setting was there are those of a race.
+    if probe.get("search") == "full":
         return "The classifier probe is the best of the full grid of 128 cells, each trained on five folds."
     return (
         "The classifier probe was chosen by a race: all 128 cells were trained on one fold, and only the best few on the others."
