@@ -179,10 +179,11 @@ def _bar(effect: Effect, reach: float, with_level: bool) -> dict[str, Any]:
 
 def _judged(judged: Judged) -> dict[str, Any]:
     sign, kind = outcome_look(judged.outcome)
+    why = with_labels(judged.why)
     return {
         "source": clean(judged.source, 200),
         "outcome": clean(judged.outcome, 60),
-        "why": clean(with_labels(judged.why), 1500),
+        "why": clean(why[:1].upper() + why[1:], 1500),
         "standing": clean(standing(judged), 1500),
         "sign": sign,
         "kind": kind,
