@@ -165,6 +165,7 @@ class Study:
         column: Mapping[str, str] | None = None,
         score_range: tuple[float, float] | None = None,
         encoding: str | None = None,
+        trust_remote_code: bool = False,
         dry_run: bool = False,
         text: bool = True,
         trust_plan: bool = False,
@@ -206,6 +207,8 @@ class Study:
             the other in this process, by default. Every worker must see the run's folder and the models.
         own, kind, column, score_range, encoding
             The user's own files by split, to run the study on them, as `theodolite.verbs.inputs.Reading` describes them.
+        trust_remote_code
+            Whether to run code that comes with the models; the study's file cannot allow it.
         dry_run
             Whether to do nothing and write nothing: the result has what earlier runs have measured.
         text
@@ -223,8 +226,8 @@ class Study:
             with what was measured in them).
         """
         own_files = Reading(own=own, kind=kind, column=column, score_range=score_range, encoding=encoding)
-        identified = identify_models(models, self.spec, origin=origin)
-        request = Request(self.spec, identified, data, tasks, seeds, layers, quick, settings, own_files)
+        identified = identify_models(models, self.spec, origin=origin, trust_remote_code=trust_remote_code)
+        request = Request(self.spec, identified, data, tasks, seeds, layers, quick, settings, own_files, trust_remote_code)
         folder, steps = self.folder(to), in_order(load_plan(self.spec, trust=trust_plan)(request))
         # Earlier runs with other settings share the store; a key says which of its steps this run may use.
         store = Store(folder / STEPS)
@@ -259,6 +262,7 @@ class Study:
         column: Mapping[str, str] | None = None,
         score_range: tuple[float, float] | None = None,
         encoding: str | None = None,
+        trust_remote_code: bool = False,
         trust_plan: bool = False,
         downloads: bool = False,
     ) -> Plan:
@@ -266,14 +270,16 @@ class Study:
 
         Parameters
         ----------
-        models, data, tasks, seeds, layers, quick, settings, origin, to, own, kind, column, score_range, encoding, trust_plan
+        models, data, tasks, seeds, layers, quick, settings, origin, to, own, kind, column, score_range, encoding
+            As for `run`.
+        trust_remote_code, trust_plan
             As for `run`.
         downloads
             Whether to say what the Hub would send for each model.
         """
         own_files = Reading(own=own, kind=kind, column=column, score_range=score_range, encoding=encoding)
-        identified = identify_models(models, self.spec, origin=origin)
-        request = Request(self.spec, identified, data, tasks, seeds, layers, quick, settings, own_files)
+        identified = identify_models(models, self.spec, origin=origin, trust_remote_code=trust_remote_code)
+        request = Request(self.spec, identified, data, tasks, seeds, layers, quick, settings, own_files, trust_remote_code)
         store, steps = Store(self.folder(to) / STEPS), in_order(load_plan(self.spec, trust=trust_plan)(request))
         planned = tuple(PlannedStep(step.title, step.action.kind, store.has(step)) for step in steps)
         if not downloads:

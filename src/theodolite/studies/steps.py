@@ -63,12 +63,15 @@ class Sources:
         Tasks by name that the run was given: the user's own, or declared ones that the study does not have.
     revisions
         The commit of each model of the Hub, by the model's name: what was planned is what is loaded, even if the Hub moves on.
+    trust_remote_code
+        Whether the models' own code may run.
     """
 
     models: Mapping[str, str] = field(default_factory=dict)
     data: str | None = None
     tasks: Mapping[str, Task] = field(default_factory=dict)
     revisions: Mapping[str, str] = field(default_factory=dict)
+    trust_remote_code: bool = False
 
     def from_anywhere(self) -> Sources:
         """The same with whole paths, for workers that have a working directory of their own."""
