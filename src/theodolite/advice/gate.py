@@ -211,9 +211,7 @@ def _counterpart(row: Row, baseline: Result) -> Row:
 
 
 def _require_same_texts(result: Result, baseline: Result) -> None:
-    now, then = (
-        {each["texts"] for each in side.provenance.get("inputs", ()) if each.get("texts")} for side in (result, baseline)
-    )
+    now, then = ({each["texts"] for each in side.inputs if each.get("texts")} for side in (result, baseline))
     if now and then and now != then:
         raise ValueError(f"the baseline is not comparable: it was measured on other texts; use the same, or {_new_baseline()}")
 

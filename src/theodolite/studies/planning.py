@@ -22,6 +22,7 @@ from theodolite.studies.steps import Sources, Step
 from theodolite.tasks.declarations import TASKS
 from theodolite.tasks.examples import Examples
 from theodolite.tasks.task import Task
+from theodolite.tuning.settings import check_hyper_parameters
 from theodolite.verbs.inputs import Reading
 
 if TYPE_CHECKING:
@@ -306,6 +307,7 @@ class Request:
         tuning = {**self.settings["tuning"], **self._paper_tuning(model)}
         for table, name in (("task_tuning", task), ("method_tuning", method)):
             tuning |= self.settings.get(table, {}).get(name, {})
+        check_hyper_parameters(tuning)
         declared = self.sources.task(task)
         settings = {
             "model": model.identity,

@@ -22,6 +22,7 @@ from theodolite.core.files import (
     read_json,
     reading,
     replace_folder,
+    require_own_folder,
     sync_all,
     write_json,
 )
@@ -334,7 +335,7 @@ class Store:
                 return 0.0
             if not action.resumable:
                 shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(exist_ok=True)
+            require_own_folder(folder)
             inputs = {role: self._sound(need, measured=False) for role, need in step.needs.items()}
             write_rows(action.run(Work(step.settings, inputs, folder, sources, progress)), folder / ROWS)
             seconds = time.perf_counter() - start
