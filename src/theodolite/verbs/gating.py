@@ -130,5 +130,5 @@ def _score(source: Any, reading: Reading, progress: Progress) -> Result:
 def _joined(results: Sequence[Result]) -> Result:
     """The rows of several results, and where they come from, without pictures and texts: a baseline is committed."""
     rows: list[Row] = [row for result in results for row in result.rows]
-    inputs = [item for result in results for item in result.provenance.get("inputs", ())]
+    inputs = [item for result in results for item in result.inputs]
     return Result(verb="gate", rows=tuple(rows), provenance=provenance(*inputs))
