@@ -76,6 +76,8 @@ class Cloud:
         self.source: Source = source(X)
         self.sample_size = sample
         self.seed = seed
+        self.moments_are_cached = False
+        """Whether the moments are of an earlier reading of a file that was too large to be compared as a whole."""
         self._cache: dict[str, object] = {}
 
     @classmethod
