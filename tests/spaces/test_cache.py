@@ -33,7 +33,9 @@ def file(tmp_path: Path) -> Path:
 
 
 def moments_of(path: Path, **options: Any) -> Moments:
-    return cache.cached_moments(path, **options)[0]
+    moments, _ = cache.cached_moments(path, **options)
+    assert moments is not None
+    return moments
 
 
 def counted(path: Path) -> tuple[Source, list[int]]:
@@ -164,7 +166,7 @@ def test_nothing_of_the_users_is_deleted_from_a_folder_of_that_name(
     for path in mine:
         path.write_bytes(bytes(1000))
     monkeypatch.setattr(cache, "LIMIT", 10)
-    assert cache.cached_moments(file)[0].n == 400
+    assert moments_of(file).n == 400
     assert cache.clean() == 0 and all(path.exists() for path in mine)
 
 

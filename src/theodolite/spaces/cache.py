@@ -127,7 +127,8 @@ def cached_moments(
     header: bool | None = None,
     data: Source | None = None,
     state: FileState | None = None,
-) -> tuple[Moments, bool]:
+    compute: bool = True,
+) -> tuple[Moments | None, bool]:
     """Moments of a file of vectors, and whether they are from the cache: if the file has not changed since they were stored.
 
     An entry that cannot be read is ignored and written again. Files behind a URL, files that are smaller than their own moments,
@@ -141,6 +142,8 @@ def cached_moments(
         The file, if it is open already.
     state
         The state of the file when it was opened, if it is known.
+    compute
+        Whether to read the file if they are not in the cache; otherwise the result is None.
     """
     state = FileState.of(path) if state is None else state
     source = data if data is not None else read(path, key=key, columns=columns, delimiter=delimiter, header=header)
@@ -152,6 +155,8 @@ def cached_moments(
     moments = _load(entry, source) if entry else None
     if moments is not None:
         return moments, True
+    if not compute:
+        return None, False
     moments = Moments.of(source)
     if entry is not None and FileState.of(path) == state:  # unchanged while it was read
         _store(moments, entry, sum(file.size for file in files_of(locate(path))))

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar
 
 from theodolite.core.options import TypedInput, command, option
 
 if TYPE_CHECKING:
+    from theodolite.core.moments import Moments
     from theodolite.core.vectors import Source
     from theodolite.metrics.cloud import Cloud
     from theodolite.models.encoder import Encoder
@@ -470,12 +472,17 @@ class VectorsInput:
         label = f"reading {short_name(self.name)}"
         cloud = Cloud(self.vectors.watched(progress.rows(label, self.vectors.n)), sample=sample, seed=seed)
         if cache and self.path is not None:
-            from theodolite.spaces.cache import cached_moments
-
-            options = self.reading.of_file()
-            cloud.moments, is_cached = cached_moments(self.path, data=cloud.source, state=self.state, **options)
-            cloud.moments_are_cached = is_cached and self.state is not None and self.state.is_sampled
+            cloud.stored_moments = partial(self._stored_moments, cloud)
         return cloud
+
+    def _stored_moments(self, cloud: Cloud, compute: bool) -> Moments | None:
+        from theodolite.spaces.cache import cached_moments
+
+        assert self.path is not None
+        options = {**self.reading.of_file(), "data": cloud.source, "state": self.state, "compute": compute}
+        moments, is_cached = cached_moments(self.path, **options)
+        cloud.moments_are_cached = is_cached and self.state is not None and self.state.is_sampled
+        return moments
 
 
 Input: TypeAlias = "VectorsInput | Space | EncoderInput"

@@ -446,7 +446,7 @@ def _moments(source: Any, vectors: Source, reading: Reading) -> Moments:
     from theodolite.spaces.cache import cached_moments
 
     if isinstance(source, (str, os.PathLike)) and Path(source).is_file():
-        return cached_moments(source, data=vectors, **reading.of_file())[0]
+        return cached_moments(source, data=vectors, **reading.of_file())[0] or Moments.of(vectors)
     return Moments.of(vectors)
 
 
