@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from theodolite.core import pictures
 from theodolite.core.pictures import draw_picture, read_picture, write_picture
 
 
@@ -74,3 +75,16 @@ def test_one_row_is_a_point_at_the_origin() -> None:
     picture = draw_picture(np.array([[1.0, 2.0, 3.0, 4.0]]))
     np.testing.assert_array_equal(picture.points, np.zeros((1, 3)))
     assert picture.explained == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("n", [1, 2, 40, 400])
+def test_many_dimensions_are_drawn_on_the_same_directions_as_few(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((n, 60)) @ (np.diag(np.r_[9.0, 6.0, 4.0, np.full(57, 0.5)])) + 3
+    exact = draw_picture(X)
+    monkeypatch.setattr(pictures, "EXACT", 8)
+    drawn = draw_picture(X)
+    np.testing.assert_allclose(drawn.explained, exact.explained, atol=1e-6)
+    np.testing.assert_allclose(
+        np.abs(drawn.points), np.abs(exact.points), atol=1e-3 * max(1.0, float(np.abs(exact.points).max()))
+    )

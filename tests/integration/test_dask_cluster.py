@@ -156,8 +156,9 @@ def test_a_worker_of_another_version_is_refused(cluster: Any, monkeypatch: pytes
 
 def test_a_scheduler_that_is_not_there_or_has_no_workers_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "ANSWER", 0.3)
-    with pytest.raises(ConnectionError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9 .*start one with"):
+    with pytest.raises(ConnectionError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9.*start one with"):
         th.survey(X, engine="tcp://127.0.0.1:9")
+    monkeypatch.setattr(engines, "ANSWER", 5.0)  # a scheduler without workers must still answer, on a busy machine too
     with (
         small_cluster(0) as empty,
         pytest.raises(EngineError, match="has no workers that answer; start one with: dask worker tcp://"),

@@ -122,11 +122,12 @@ def _main_directions(parts: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
     if d <= EXACT:
         _, directions = np.linalg.eigh(sum(np.asarray(each, np.float64).T @ each for each in parts))
         return fixed_signs(directions[:, ::-1][:, : len(AXES)])
-    from sklearn.utils.extmath import randomized_svd
-
-    # A picture needs three directions of thousands, and no more digits than a point on a screen has.
-    _, _, directions = randomized_svd(np.concatenate(parts), min(len(AXES), sum(map(len, parts))), n_iter=7, random_state=0)
-    return fixed_signs(np.asarray(directions.T, np.float64))
+    # Subspace iteration: a picture needs three directions of thousands, and no more digits than a point on a screen has.
+    basis = np.random.default_rng(0).standard_normal((d, 16)).astype(parts[0].dtype)
+    for _ in range(8):
+        basis = np.linalg.qr(sum(each.T @ (each @ basis) for each in parts))[0]
+    rotation = np.linalg.svd(np.concatenate([each @ basis for each in parts]), full_matrices=False)[2]
+    return fixed_signs((basis @ rotation.T).astype(np.float64)[:, : len(AXES)])
 
 
 def write_picture(picture: Picture, path: str | os.PathLike[str]) -> None:
