@@ -128,7 +128,7 @@ def test_numbers_of_a_large_file_say_that_they_are_from_the_cache(file: Path, mo
     monkeypatch.setattr(cache, "SETTLED", -1.0)
 
     def notes() -> str:
-        return " ".join(th.survey(file, metrics=["mean_cosine"], findings=False).notes)
+        return " ".join(th.survey(file, metrics=["iso_score"], findings=False).notes)
 
     assert [notes() for _ in range(2)] == ["", ""]  # its whole content was compared
     monkeypatch.setattr(cache, "HASHED", 2**10)
