@@ -246,6 +246,7 @@ def _client(address: str) -> Iterator[Any]:
         raise ImportError(f'{option("engine", address)} needs Dask; run: pip install "theodolite[dask]"') from None
     if not re.fullmatch(r"\w+://.+|[^:/]+:\d+", address):
         raise ValueError(f"{option('engine', address)} is not the address of a scheduler; write it as tcp://HOST:PORT")
+    start = f"start one with: dask scheduler, or leave {option('engine', 'ADDRESS')} out"
     # Shards are opened by the workers; what travels with a task is small beside them, if more than Dask expects of a graph.
     settings = {"distributed.admin.large-graph-warning-threshold": "1GB", "distributed.comm.timeouts.connect": f"{ANSWER}s"}
     log = logging.getLogger("distributed")
@@ -264,10 +265,10 @@ def _client(address: str) -> Iterator[Any]:
                 if client is not None:
                     fault = f"the scheduler at {address} has no workers that answer"
                     raise EngineError(f"{fault}; start one with: dask worker {address}") from error
-                raise EngineError(f"no Dask scheduler answers at {address}; {_start(address)}") from None
+                raise EngineError(f"no Dask scheduler answers at {address}; {start}") from None
             except Exception as error:  # of Dask, of its protocol, and of TLS, of every kind
                 fault = " ".join(str(error).split())[:200] or type(error).__name__
-                raise EngineError(f"no Dask scheduler answers at {address} ({fault}); {_start(address)}") from None
+                raise EngineError(f"no Dask scheduler answers at {address} ({fault}); {start}") from None
             _require_same_versions({worker: each["packages"] for worker, each in seen["workers"].items()})
             yield client
     finally:
@@ -275,11 +276,6 @@ def _client(address: str) -> Iterator[Any]:
             with suppress(Exception):
                 client.close(timeout=CLOSE)
         log.setLevel(level)
-
-
-def _start(address: str) -> str:
-    port = address.rpartition(":")[2]
-    return f"start one with: dask scheduler --port {port}, or leave {option('engine', 'ADDRESS')} out"
 
 
 async def _has_workers(address: str) -> bool:
