@@ -11,6 +11,7 @@ from dataclasses import asdict
 import pytest
 
 from theodolite.advice.changes import CODES
+from theodolite.core.declared import as_declared
 from theodolite.core.result import OUTCOMES, Verdict
 from theodolite.core.rows import Row
 from theodolite.metrics import METRICS
@@ -134,7 +135,7 @@ def test_with_nothing_measured_everything_is_open_and_says_what_would_decide_it(
         assert verdict.measured.outcome == "not measured"
         assert verdict.measured.command.startswith(f"theodolite study run {name} --model")
         assert verdict.printed and all(judged.outcome in OUTCOMES and judged.why and judged.source for judged in verdict.printed)
-        assert Verdict.from_dict(asdict(verdict)) == verdict
+        assert as_declared(Verdict, asdict(verdict)) == verdict
     assert all(value.measured is None and not value.comparable for value in compare_printed(study, []))
 
 

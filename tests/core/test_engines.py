@@ -18,7 +18,7 @@ import pytest
 from joblib import parallel_config
 
 from theodolite.core import engines
-from theodolite.core.engines import chosen_engine, in_parallel, map_shards, merge_tree, take_rows
+from theodolite.core.engines import EngineError, chosen_engine, in_parallel, map_shards, merge_tree, take_rows
 from theodolite.core.kmeans import k_means
 from theodolite.core.moments import Moments
 from theodolite.core.vectors import Source, array, source
@@ -200,7 +200,7 @@ def test_a_worker_process_that_dies_is_one_sentence(shards: Path) -> None:
     def die(_: Source) -> None:
         os.kill(os.getpid(), 9)
 
-    with chosen_engine(workers=2), pytest.raises(RuntimeError, match="a worker process was killed"):
+    with chosen_engine(workers=2), pytest.raises(EngineError, match="a worker process was killed"):
         list(map_shards(die, read(shards)))
 
 

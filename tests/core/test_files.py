@@ -354,3 +354,47 @@ def test_a_folder_that_cannot_lock_says_what_to_do(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(fcntl, "flock", unsupported)
     with pytest.raises(OSError, match=r"cannot lock files .*; write to a local disk"):
         Lock(tmp_path / "space")
+
+
+@pytest.mark.parametrize("name", [".a.txt.partial", ".a.txt.lock", f".a.txt.{os.getpid()}.partial"])
+@pytest.mark.parametrize("link", ["symbolic", "hard"])
+def test_a_planted_link_is_not_written_through(tmp_path: Path, name: str, link: str) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / name).symlink_to(victim) if link == "symbolic" else (tmp_path / name).hardlink_to(victim)
+    if name.endswith(".lock"):
+        with pytest.raises(FileExistsError, match=r"\.a\.txt\.lock is not a lock that this program wrote"):
+            write_text(tmp_path / "a.txt", "new")
+    else:
+        write_text(tmp_path / "a.txt", "new")
+        assert (tmp_path / "a.txt").read_text() == "new"
+    assert victim.read_text() == "precious"
+
+
+def test_the_name_of_an_unfinished_file_cannot_be_guessed_and_what_a_kill_left_is_removed(tmp_path: Path) -> None:
+    left = []
+    for _ in range(2):
+        with whole_file(tmp_path / "a.txt") as partial:
+            left.append(partial)
+            assert partial.read_bytes() == b"" and names(tmp_path)[0] == ".a.txt.lock"
+    assert left[0] != left[1]
+    left[0].write_text("of a process that was killed")
+    (tmp_path / ".a.txt.theodolite-mine.partial").write_text("not of that form")
+    write_text(tmp_path / "a.txt", "new")
+    assert names(tmp_path) == [".a.txt.theodolite-mine.partial", "a.txt"]
+
+
+def test_a_file_of_another_program_is_not_taken_for_a_lock(tmp_path: Path) -> None:
+    (tmp_path / ".a.txt.lock").write_text("settings of another program\n")
+    with pytest.raises(FileExistsError, match="not a lock that this program wrote"):
+        write_text(tmp_path / "a.txt", "new")
+    assert names(tmp_path) == [".a.txt.lock"] and (tmp_path / ".a.txt.lock").read_text() == "settings of another program\n"
+
+
+def test_a_link_is_not_taken_for_completed_files(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "precious").write_text("stays")
+    (tmp_path / "here").mkdir()
+    hidden(tmp_path / "here" / "about.json", "complete").symlink_to(tmp_path / "elsewhere")
+    recover_files(tmp_path / "here", "about.json")
+    assert names(tmp_path / "elsewhere") == ["precious"]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from theodolite.core import pictures
 from theodolite.core.pictures import draw_picture, read_picture, write_picture
 
 
@@ -84,3 +85,16 @@ def test_a_thinned_picture_has_points_of_the_whole_with_their_facts(X):
     assert [int(name) for name in thin.columns["label"]] == thin.rows.tolist()
     assert thin.points.tolist() == whole.points[np.isin(whole.rows, thin.rows)].tolist()
     assert whole.thinned(10 * whole.n).rows.tolist() == whole.rows.tolist()
+
+
+@pytest.mark.parametrize("n", [1, 2, 40, 400])
+def test_many_dimensions_are_drawn_on_the_same_directions_as_few(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((n, 60)) @ (np.diag(np.r_[9.0, 6.0, 4.0, np.full(57, 0.5)])) + 3
+    exact = draw_picture(X)
+    monkeypatch.setattr(pictures, "EXACT", 8)
+    drawn = draw_picture(X)
+    np.testing.assert_allclose(drawn.explained, exact.explained, atol=1e-6)
+    np.testing.assert_allclose(
+        np.abs(drawn.points), np.abs(exact.points), atol=1e-3 * max(1.0, float(np.abs(exact.points).max()))
+    )

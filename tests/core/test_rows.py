@@ -111,11 +111,11 @@ def test_line_separators_inside_a_label_are_text(name: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ('{"metric": "m", "value": "x"}', "value of a row is 'x'; it must be of type float"),
-        ('{"value": 1}', "no metric"),
+        ('{"metric": "m", "value": "x"}', "value is 'x'; it must be a number"),
+        ('{"value": 1}', "it lacks 'metric'"),
         ("3", "3 is not a row"),
         ("[" * 100_000, "nested too deeply"),
-        ('{"metric": "m", "value": ' + "9" * 400 + "}", "too large"),
+        ('{"metric": "m", "value": ' + "9" * 400 + "}", "value is a number of too many digits"),
     ],
 )
 def test_damaged_rows_are_one_sentence(text: str, fault: str, tmp_path: Path) -> None:

@@ -234,3 +234,22 @@ def test_shards_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     for number in (2, 10, 1):
         np.save(tmp_path / f"shard-{number}.npy", np.full((2, 3), float(number)))
     assert array(tmp_path)[:, 0].tolist() == [1, 1, 2, 2, 10, 10]
+
+
+@pytest.mark.parametrize("X", [{"a": np.eye(3)}, {"a": [1, 2]}, {}, {1, 2}])
+def test_a_dict_or_set_is_not_a_table_of_vectors(X: Any) -> None:
+    with pytest.raises(TypeError, match=r"a (dict|set) is not a table of vectors; pass one array of it"):
+        source(X)
+
+
+@pytest.mark.filterwarnings("ignore")  # torch warns that quantised and sparse tensors may change
+@pytest.mark.parametrize("form", ["quantised", "sparse", "meta"])
+def test_a_tensor_without_plain_numbers_is_one_sentence(form: str) -> None:
+    torch = pytest.importorskip("torch")
+    makers: dict[str, Any] = {
+        "quantised": lambda: torch.quantize_per_tensor(torch.eye(3), 0.1, 0, torch.qint8),
+        "sparse": lambda: torch.eye(3).to_sparse(),
+        "meta": lambda: torch.empty(3, 3, device="meta"),
+    }
+    with pytest.raises(TypeError, match="this tensor does not become an array"):
+        source(makers[form]())

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import theodolite as th
+from theodolite.cli.app import app
 from theodolite.core import engines
-from theodolite.core.engines import chosen_engine, in_parallel
+from theodolite.core.engines import EngineError, chosen_engine, in_parallel
 from theodolite.core.rows import Row
 from theodolite.studies.runner import run_steps
 from theodolite.studies.steps import Action, Sources, Step, Store
@@ -128,7 +134,7 @@ def test_work_that_kills_every_worker_ends_in_one_sentence(cluster: Any, shards:
 
     with (
         chosen_engine(engine=cluster.scheduler_address),
-        pytest.raises(RuntimeError, match="several workers died over one piece"),
+        pytest.raises(EngineError, match="several workers died over one piece"),
     ):
         list(in_parallel(die, range(6), prefer="processes"))
 
@@ -142,18 +148,102 @@ def test_an_error_of_a_worker_is_the_error_of_the_verb(cluster: Any, shards: Pat
 
 
 def test_a_worker_of_another_version_is_refused(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = engines._versions_by_value()
-    monkeypatch.setattr(engines, "_own_versions", lambda: {**own(), "numpy": "0.1"})
-    with pytest.raises(RuntimeError, match=r"has numpy \d.*, this process has 0\.1; install the same version"):
+    own = engines.own_versions()
+    monkeypatch.setattr(engines, "own_versions", lambda: {**own, "numpy": "0.1"})
+    with pytest.raises(EngineError, match=r"has numpy \d.*, this process has 0\.1; install the same version"):
         th.survey(X, engine=cluster.scheduler_address)
 
 
 def test_a_scheduler_that_is_not_there_or_has_no_workers_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "ANSWER", 0.3)
-    with pytest.raises(ConnectionError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9 .*start one with"):
+    with pytest.raises(ConnectionError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9.*start one with"):
         th.survey(X, engine="tcp://127.0.0.1:9")
+    monkeypatch.setattr(engines, "ANSWER", 5.0)  # a scheduler without workers must still answer, on a busy machine too
     with (
         small_cluster(0) as empty,
-        pytest.raises(ConnectionError, match="has no workers; start one with: dask worker tcp://"),
+        pytest.raises(EngineError, match="has no workers that answer; start one with: dask worker tcp://"),
     ):
         th.survey(X, engine=empty.scheduler_address)
+
+
+@contextmanager
+def bare_cluster(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes], subprocess.Popen[bytes]]]:
+    """The address of a scheduler, its process, and its only worker's, which nobody starts again."""
+    file = folder / "scheduler.json"
+    started = []
+
+    def start(*words: str) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}  # where this module is, with what kills a process
+        quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = subprocess.Popen([sys.executable, "-m", *words], env=environment, **quiet)
+        started.append(process)
+        return process
+
+    try:
+        options = ("--scheduler-file", str(file))
+        scheduler = start("distributed.cli.dask_scheduler", *options, "--port", "0", "--no-dashboard", "--host", "127.0.0.1")
+        worker = start("distributed.cli.dask_worker", *options, "--no-nanny", "--nthreads", "2", "--no-dashboard")
+        while not file.is_file() or not file.read_text().strip():
+            assert scheduler.poll() is None
+            time.sleep(0.05)
+        yield json.loads(file.read_text())["address"], scheduler, worker
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.parametrize(
+    ("victim", "message"),
+    [("worker", "no workers for 2 seconds, so nothing is done; start workers again"), ("scheduler", "the scheduler was lost")],
+)
+def test_a_lost_cluster_ends_in_one_sentence_and_writes_nothing(
+    victim: str, message: str, shards: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "NO_WORKERS", 2.0)
+    monkeypatch.setattr(engines, "ANSWER", 60.0)  # a busy machine takes long to start them
+    folder = tmp_path_factory.mktemp("cluster")
+    with bare_cluster(folder) as (address, scheduler, worker):
+        number = {"worker": worker, "scheduler": scheduler}[victim].pid
+        monkeypatch.setattr(engines, "_on_worker", partial(_kill_other, number))
+        monkeypatch.setattr(engines, "_client", _short_answers(engines._client, monkeypatch))
+        with pytest.raises(EngineError, match=message):
+            th.repair.fit("cluster-based", shards, clusters=4, to=folder / "repair", engine=address)
+    assert sorted(path.name for path in folder.iterdir() if "repair" in path.name) == []
+
+
+def _kill_other(number: int, function: Any, task: Any) -> None:
+    os.kill(number, signal.SIGKILL)
+    time.sleep(60)
+
+
+def _short_answers(client: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The same client; once it is connected, the scheduler must answer within seconds."""
+
+    @contextmanager
+    def connected(address: str) -> Iterator[Any]:
+        with client(address) as connection:
+            monkeypatch.setattr(engines, "ANSWER", 10.0)
+            yield connection
+
+    return connected
+
+
+def test_an_address_that_is_none_and_a_port_that_says_nothing_are_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save(tmp_path / "vectors.npy", X)
+    monkeypatch.setattr(engines, "ANSWER", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        addresses = {"nonsense": "is not the address of a scheduler; write it as tcp://HOST:PORT"}
+        addresses[f"tcp://127.0.0.1:{silent.getsockname()[1]}"] = "no Dask scheduler answers at tcp://127.0.0.1:"
+        for address, message in addresses.items():
+            call = ["survey", str(tmp_path / "vectors.npy"), "--engine", address, "--output", str(tmp_path / "rows.json")]
+            ended = CliRunner().invoke(app, call)
+            assert ended.exit_code == 2 and message in " ".join(ended.output.split()), ended.output
+            assert ended.output.count("\n") == 1 and "Traceback" not in ended.output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["vectors.npy"]
+
+
+def test_every_wait_for_a_cluster_ends_within_half_a_minute() -> None:
+    assert engines.ANSWER + engines.NO_WORKERS + engines.CLOSE < 30

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from theodolite.core.moments import Moments
+from theodolite.core.pictures import draw_picture
 from theodolite.metrics.cloud import Cloud
 from theodolite.metrics.cosine import (
     LEVELS,
+    SUMS_METRICS,
     dimension_contributions,
     largest_variance_ratio,
     mean_cosine,
@@ -25,6 +29,7 @@ from theodolite.metrics.cosine import (
     similar_pairs,
     zero_rows,
 )
+from theodolite.metrics.evaluation import metric_rows
 from theodolite.metrics.registry import METRICS, UndefinedMetricWarning
 
 NAMES = ("pair_cosine_p05", "pair_cosine_median", "pair_cosine_p95", "similar_pairs")
@@ -208,3 +213,37 @@ def test_the_length_of_a_row_does_not_change_its_direction(length: float) -> Non
     scaled[7] *= np.float32(length)
     assert mean_cosine(scaled) == pytest.approx(mean_cosine(X), abs=1e-6)
     assert rogue_share(scaled) == pytest.approx(rogue_share(X), abs=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(300, 20), (20, 300), (40_000, 16)])
+@pytest.mark.parametrize("name", sorted(SUMS_METRICS))
+def test_sums_alone_give_what_all_moments_give_to_the_last_bit(name: str, shape: tuple[int, int]) -> None:
+    X = (np.random.default_rng(1).standard_normal(shape) + 0.3).astype(np.float32)
+    both = Cloud(X)
+    assert both.moments.n == shape[0]
+    assert METRICS[name].value(Cloud(X)) == METRICS[name].value(both) == METRICS[name].value(Moments.of(X))
+
+
+def test_sums_alone_never_multiply_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, wide = np.ones((300, 20)), np.eye(20, 300) + 1
+    alone = metric_rows(X, sorted(SUMS_METRICS))
+    assert "moments" not in Cloud(X).__dict__
+    for data in (X, wide):
+        cloud = Cloud(data)
+        metric_rows(cloud, sorted(SUMS_METRICS))
+        assert "moments" not in cloud.__dict__ and cloud.sums.scatter is None and cloud.sums.rows is None
+    cloud = Cloud(X)
+    together = metric_rows(cloud, [*sorted(SUMS_METRICS), "iso_score"])
+    assert cloud.sums is cloud.moments  # one pass for all
+    assert [row.value for row in together][: len(alone)] == [row.value for row in alone]
+
+
+def test_few_rows_of_many_dimensions_make_no_matrix_of_all_dimensions() -> None:
+    tracemalloc.start()
+    X = np.random.default_rng(0).standard_normal((50, 20_000)).astype(np.float32)
+    mean_cosine(X)
+    Moments.of(X)
+    draw_picture(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 12 * 8 * X.size  # and a (d, d) matrix is 400 times the rows

@@ -25,6 +25,7 @@ from theodolite.repairs import (
     repair_named,
     save_repair,
 )
+from theodolite.repairs.fitting_path import FittingPath
 
 
 @pytest.mark.parametrize("name", REPAIRS)
@@ -136,7 +137,7 @@ def test_errors_name_what_is_wrong_with_the_folder(saved: Path) -> None:
     with pytest.raises(StoredRepairError, match="format 99"):
         load_repair(saved)
     (saved / registry.ABOUT).write_text('{"format": 1}')
-    with pytest.raises(StoredRepairError, match="lacks 'd'"):
+    with pytest.raises(StoredRepairError, match="lacks 'repair'"):
         load_repair(saved)
     (saved / registry.ABOUT).write_text("{")
     with pytest.raises(StoredRepairError, match="not JSON"):
@@ -195,3 +196,30 @@ def test_only_fitted_repairs_of_the_registry_are_saved(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="Mine is not one of the repairs"):
         save_repair(Mine().fit(cloud()), tmp_path / "repair")
     assert not (tmp_path / "repair").exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"repair": ["whiten"]}, r"repair is \['whiten'\]; it must be text"),
+        ({"repair": {}}, "repair is {}; it must be text"),
+        ({"params": []}, r"params is \[\]; it must be a table"),
+        ({"d": "16"}, "d is '16'; it must be a whole number"),
+        ({"fitted_on": ["x"]}, "fitted_on is .*; it must be a table"),
+        ({"fitted_on": {"texts": 3}}, "texts is 3; it must be a list"),
+        ({"fitted_on": {"layer": "last"}}, "layer is 'last'; it must be a whole number"),
+        ({"feature_names": 3}, "feature_names is 3; it must be a list"),
+    ],
+)
+def test_a_value_of_another_type_is_one_sentence(saved: Path, values: dict[str, Any], message: str) -> None:
+    change(saved, **values)
+    with pytest.raises(StoredRepairError, match=message):
+        load_repair(saved)
+
+
+def test_a_repair_of_an_earlier_release_without_the_later_keys_is_loaded(saved: Path) -> None:
+    about = json.loads((saved / registry.ABOUT).read_text())
+    for name in ("fitted_on", "feature_names", "theodolite"):
+        del about[name]
+    (saved / registry.ABOUT).write_text(json.dumps({**about, "later": 1}))
+    assert load_repair(saved).fitted_on_ == FittingPath()

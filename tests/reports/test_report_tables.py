@@ -189,12 +189,12 @@ def test_a_declaration_is_the_same_from_toml_and_from_json() -> None:
         ({"title": ""}, "the declared table '' needs 'title'"),
         ({"metrics": []}, "the declared table 't' needs 'metrics'"),
         ({"lines": ["model"]}, "has the unknown key 'lines'; it may have title, metrics, rows"),
-        ({"rows": "model"}, "'rows' of the declared table 't' must be a list of strings, not 'model'"),
-        ({"columns": [1]}, "'columns' of the declared table 't' must be a list of strings"),
+        ({"rows": "model"}, "the declared table 't': rows is 'model'; it must be a list"),
+        ({"columns": [1]}, r"columns\[0\] is 1; it must be text"),
         ({"rows": ["size"]}, "'rows' of the declared table 't' has 'size', which is not a field of a row; use run, metric"),
-        ({"steps": "some"}, "'steps' of the declared table 't' must be none, only or final, not 'some'"),
-        ({"last_layer": 1}, "'last_layer' of the declared table 't' must be a bool, not 1"),
-        ({"note": None}, "'note' of the declared table 't' must be a str, not None"),
+        ({"steps": "some"}, "steps is 'some'; it must be one of none, only, final"),
+        ({"last_layer": 1}, "last_layer is 1; it must be true or false"),
+        ({"note": None}, "note is None; it must be text"),
     ],
 )
 def test_a_wrong_declaration_is_named(change: dict[str, Any], message: str) -> None:
@@ -253,13 +253,13 @@ def test_a_table_takes_some_tasks_and_leaves_rows_out_by_their_fields() -> None:
         for i, (state, setting) in enumerate(cells)
     ]
     spec = {"title": "t", "metrics": ["probe_accuracy"], "rows": ["state", "setting"], "columns": ["metric"], "tasks": ["ps-fxn"]}
-    (table,) = tables(rows, [{**spec, "leave_out": {"state": "fine-tuned", "setting": ""}}])
+    (table,) = tables(rows, [{**spec, "leave_out": [["state", "fine-tuned"], ["setting", ""]]}])
     assert list(zip(*(each.values for each in table.columns), strict=True)) == [
         ("pre-trained", "", 0.0),
         ("fine-tuned", "tuned on pos", 0.2),
     ]
-    with pytest.raises(ValueError, match="must be a table of a row's fields"):
-        tables(rows, [{**spec, "leave_out": {"colour": "red"}}])
+    with pytest.raises(ValueError, match="has 'colour', which is not a field of a row"):
+        tables(rows, [{**spec, "leave_out": [["colour", "red"]]}])
 
 
 def test_a_papers_table_has_the_lines_of_every_run_and_its_own_once() -> None:

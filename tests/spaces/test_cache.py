@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import theodolite as th
 from theodolite.core.moments import Moments
 from theodolite.core.vectors import Source
 from theodolite.spaces import cache, read
@@ -29,6 +32,12 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "v.npy"
 
 
+def moments_of(path: Path, **options: Any) -> Moments:
+    moments, _ = cache.cached_moments(path, **options)
+    assert moments is not None
+    return moments
+
+
 def counted(path: Path) -> tuple[Source, list[int]]:
     rows: list[int] = []
     return read(path).watched(rows.append), rows
@@ -36,10 +45,10 @@ def counted(path: Path) -> tuple[Source, list[int]]:
 
 def test_the_second_time_no_row_is_read_and_the_moments_are_the_same(file: Path) -> None:
     data, rows = counted(file)
-    first = cache.cached_moments(file, data=data)
+    first = moments_of(file, data=data)
     assert sum(rows) == 400
     data, rows = counted(file)
-    second = cache.cached_moments(file, data=data)
+    second = moments_of(file, data=data)
     assert rows == []
     np.testing.assert_array_equal(first.full_scatter(), second.full_scatter())
     np.testing.assert_array_equal(first.unit_sum, second.unit_sum)
@@ -49,7 +58,7 @@ def test_a_changed_file_is_read_again(file: Path) -> None:
     cache.cached_moments(file)
     np.save(file, X + 1)
     os.utime(file, ns=(1, 1))
-    np.testing.assert_array_equal(cache.cached_moments(file).mean, Moments.of(X + 1).mean)
+    np.testing.assert_array_equal(moments_of(file).mean, Moments.of(X + 1).mean)
 
 
 def test_a_change_that_keeps_size_and_time_of_modification_is_noticed(file: Path) -> None:
@@ -62,52 +71,151 @@ def test_a_change_that_keeps_size_and_time_of_modification_is_noticed(file: Path
     assert (file.stat().st_size, file.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
     changed = np.load(file)
     assert np.abs(changed).max() > 1e5
-    np.testing.assert_array_equal(cache.cached_moments(file).mean, Moments.of(changed).mean)
+    np.testing.assert_array_equal(moments_of(file).mean, Moments.of(changed).mean)
 
 
-@pytest.mark.parametrize("change", ["inode", "head", "tail"])
-def test_the_inode_and_both_ends_of_a_file_are_part_of_its_key(file: Path, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def key(inode: int = 7) -> str | None:
+@pytest.mark.parametrize("change", ["inode", "head", "middle", "tail"])
+def test_a_large_file_is_known_by_blocks_of_it_and_by_what_the_file_system_knows(
+    tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "HASHED", 2**12)
+    monkeypatch.setattr(cache, "BLOCK", 2**10)
+    file = tmp_path / "large.bin"
+    content = bytearray(2**16)
+    file.write_bytes(content)
+
+    def digest(inode: int = 7) -> str:
         # A file system may keep no inodes, or no time of change: each of the two must do alone.
-        same = os.stat_result((0o100644, inode, 1, 1, 0, 0, file.stat().st_size, 5, 5, 5))
+        same = os.stat_result((0o100644, inode, 1, 1, 0, 0, 2**16, 5, 5, 5))
         with monkeypatch.context() as patch:
             patch.setattr(cache.os, "fstat", lambda _: same)
-            return cache._fingerprint(file, ())
+            state = cache.FileState.of(file)
+        assert state is not None and state.is_sampled and state.is_settled
+        return state.digest
 
-    before = key()
-    assert key() == before
-    content = bytearray(file.read_bytes())
+    before = digest()
+    assert digest() == before
     if change != "inode":
-        content[0 if change == "head" else -1] ^= 1
+        content[{"head": 0, "middle": 21504, "tail": -1}[change]] ^= 1
         file.write_bytes(content)
-    assert key(inode=8 if change == "inode" else 7) != before
+    assert digest(inode=8 if change == "inode" else 7) != before
+
+
+def test_a_page_that_changes_without_a_time_of_change_is_noticed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mapped = np.load(file, mmap_mode="r+")
+    mapped[0] += 1
+    known = file.stat()
+
+    def state() -> cache.FileState | None:
+        with monkeypatch.context() as patch:  # a kernel reports no change of pages that were dirty already
+            patch.setattr(cache.os, "fstat", lambda _: known)
+            return cache.FileState.of(file)
+
+    before = state()
+    assert state() == before
+    mapped[200] += 5
+    assert state() != before
+
+
+def test_a_large_file_that_changed_in_the_last_minute_is_not_trusted(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "HASHED", 2**10)
+    assert [cache.cached_moments(file)[1] for _ in range(2)] == [False, False]
+    monkeypatch.setattr(cache, "SETTLED", -1.0)
+    assert [cache.cached_moments(file)[1] for _ in range(2)] == [False, True]
+
+
+def test_numbers_of_a_large_file_say_that_they_are_from_the_cache(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "SETTLED", -1.0)
+
+    def notes() -> str:
+        return " ".join(th.survey(file, metrics=["iso_score"], findings=False).notes)
+
+    assert [notes() for _ in range(2)] == ["", ""]  # its whole content was compared
+    monkeypatch.setattr(cache, "HASHED", 2**10)
+    assert [("from cache; cache=False reads" in notes()) for _ in range(2)] == [False, True]
+
+
+@pytest.mark.parametrize("verb", ["survey", "fit", "apply"])
+def test_a_file_that_changes_between_two_passes_is_an_error(
+    file: Path, tmp_path: Path, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Moments.of
+    zero_mean = th.repair.fit("zero-mean", X)
+
+    def changed_after(data: Any, **options: Any) -> Moments:
+        moments = whole(data, **options)
+        np.save(file, X + 1)
+        return moments
+
+    monkeypatch.setattr(Moments, "of", changed_after)
+    verbs: dict[str, Callable[[], Any]] = {
+        "survey": lambda: th.survey(file, metrics=["mean_cosine", "hubness"], findings=False),
+        "fit": lambda: th.repair.fit("whiten", file, to=tmp_path / "repair"),
+        "apply": lambda: th.repair.apply(zero_mean, file, to=tmp_path / "repaired.npy"),
+    }
+    with pytest.raises(ValueError, match=r"v\.npy changed while it was being read, so its numbers would mix two states"):
+        verbs[verb]()
+    assert not (tmp_path / "repair").exists() and not (tmp_path / "repaired.npy").exists()
+
+
+def test_nothing_of_the_users_is_deleted_from_a_folder_of_that_name(
+    file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "moments").mkdir(parents=True)
+    mine = [folder / "moments" / name for name in ("precious.npz", "work.lock", "0" * 32 + ".npz")]
+    for path in mine:
+        path.write_bytes(bytes(1000))
+    monkeypatch.setattr(cache, "LIMIT", 10)
+    assert moments_of(file).n == 400
+    assert cache.clean() == 0 and all(path.exists() for path in mine)
+
+
+def test_only_names_of_the_caches_own_form_are_deleted(file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.cached_moments(file)
+    mine = [folder / "moments" / name for name in ("precious.npz", "work.lock", ".x.npz.partial")]
+    for path in mine:
+        path.write_bytes(bytes(1000))
+    monkeypatch.setattr(cache, "LIMIT", 10)
+    np.save(file, X + 1)
+    cache.cached_moments(file)
+    assert not list((folder / "moments").glob("[0-9a-f]*.npz")) and all(path.exists() for path in mine)
+    cache.clean()
+    assert all(path.exists() for path in mine)
+
+
+def test_the_cache_of_an_earlier_release_is_adopted(file: Path, folder: Path) -> None:
+    (folder / "moments").mkdir(parents=True)
+    (folder / "moments" / ("a" * 32 + ".npz")).write_bytes(b"of an earlier release")
+    cache.cached_moments(file)
+    cache.clean()
+    assert not (folder / "moments").exists()
 
 
 def test_other_columns_are_another_entry(tmp_path: Path) -> None:
     np.savetxt(tmp_path / "v.csv", X, delimiter=",", header="a,b,c,d,e,f,g,h", comments="")
-    first = cache.cached_moments(tmp_path / "v.csv", columns=["a", "b"])
-    second = cache.cached_moments(tmp_path / "v.csv", columns=["c", "d"])
+    first = moments_of(tmp_path / "v.csv", columns=["a", "b"])
+    second = moments_of(tmp_path / "v.csv", columns=["c", "d"])
     np.testing.assert_allclose(np.r_[first.mean, second.mean], X[:, :4].mean(axis=0), atol=1e-6)
 
 
 @pytest.mark.parametrize("rubbish", [b"", b"rubbish", b"PK\x03\x04 cut"])
 def test_a_broken_entry_is_ignored_and_written_again(file: Path, folder: Path, rubbish: bytes) -> None:
-    right = cache.cached_moments(file)
-    (entry,) = (folder / "moments").iterdir()
+    right = moments_of(file)
+    (entry,) = (folder / "moments").glob("*.npz")
     entry.write_bytes(rubbish)
-    np.testing.assert_array_equal(cache.cached_moments(file).mean, right.mean)
+    np.testing.assert_array_equal(moments_of(file).mean, right.mean)
     np.testing.assert_array_equal(Moments.load(entry).mean, right.mean)
 
 
 def test_no_flipped_bit_changes_a_number(file: Path, folder: Path) -> None:
-    right = cache.cached_moments(file)
-    (entry,) = (folder / "moments").iterdir()
+    right = moments_of(file)
+    (entry,) = (folder / "moments").glob("*.npz")
     whole = entry.read_bytes()
     for at in range(0, len(whole), 7):
         data = bytearray(whole)
         data[at] ^= 1 << at % 8
         entry.write_bytes(bytes(data))
-        moments = cache.cached_moments(file)
+        moments = moments_of(file)
         assert moments.n == right.n
         for name in ("mean", "unit_sum"):
             np.testing.assert_array_equal(getattr(moments, name), getattr(right, name))
@@ -123,9 +231,9 @@ def test_moments_larger_than_their_file_are_not_cached(tmp_path: Path, folder: P
 def test_a_folder_is_cached_with_all_its_shards(tmp_path: Path) -> None:
     (tmp_path / "shards").mkdir()
     np.save(tmp_path / "shards" / "a.npy", X)
-    assert cache.cached_moments(tmp_path / "shards").n == 400
+    assert moments_of(tmp_path / "shards").n == 400
     np.save(tmp_path / "shards" / "b.npy", X)
-    assert cache.cached_moments(tmp_path / "shards").n == 800
+    assert moments_of(tmp_path / "shards").n == 800
 
 
 def test_clean_removes_its_own_and_nothing_else(file: Path, folder: Path) -> None:
@@ -143,7 +251,7 @@ def test_the_oldest_entries_are_deleted_if_it_is_full(tmp_path: Path, folder: Pa
     for i in range(3):
         np.save(tmp_path / f"{i}.npy", X + i)
         cache.cached_moments(tmp_path / f"{i}.npy")
-        for entry in (folder / "moments").iterdir():
+        for entry in (folder / "moments").glob("*.npz"):
             os.utime(entry, (entry.stat().st_atime, entry.stat().st_mtime - 10))
     one = cache.size() // 3
     monkeypatch.setattr(cache, "LIMIT", 2 * one)
@@ -157,7 +265,7 @@ def test_the_oldest_entries_are_deleted_if_it_is_full(tmp_path: Path, folder: Pa
 
 def test_a_cache_that_cannot_be_written_costs_only_time(file: Path, folder: Path) -> None:
     folder.write_text("a file where the folder should be")
-    assert cache.cached_moments(file).n == 400
+    assert moments_of(file).n == 400
 
 
 def test_where_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -239,3 +240,11 @@ def test_a_layer_is_checked_when_it_is_read(stored: Path) -> None:
     with pytest.raises(StoredSpaceError, match="its bytes were changed"):
         read_layer(stored, key="1")
     np.testing.assert_array_equal(array(read_layer(stored, key="0")), X[0])
+
+
+def test_a_full_disk_is_told_in_a_unit_that_shows_the_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from theodolite.spaces import folder
+
+    monkeypatch.setattr(folder.shutil, "disk_usage", lambda _: SimpleNamespace(free=12_288))
+    with pytest.raises(OSError, match=r"s needs 2\.5 MB, 12\.3 kB are free there"):
+        folder.require_disk_space(tmp_path, 2_500_000, tmp_path / "s")

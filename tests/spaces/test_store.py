@@ -335,3 +335,11 @@ def test_killed_right_after_the_rename_the_space_is_complete(tmp_path: Path, unb
     assert {name: digest for name, digest in digests(tmp_path / "s").items() if name != ".journal"} == unbroken
     assert run(tmp_path / "s", 99, "never") == (0, [])  # asked to overwrite it
     assert digests(tmp_path / "s") == unbroken and names(tmp_path) == ["s"]
+
+
+def test_unfinished_layers_are_not_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".s.partial").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileExistsError, match=r"\.s\.partial is a link"):
+        SpaceWriter(tmp_path / "s", layers=[0], n=2, d=2, fingerprint="x")
+    assert names(tmp_path / "elsewhere") == []

@@ -167,3 +167,31 @@ def test_own_tasks_are_not_looked_for_in_the_folder_of_the_releases(moods, tmp_p
 def test_what_the_paper_did_for_one_model_alone(releases, name, options, epochs):
     asked = Request(load_spec("zs22"), (StudyModel(name, "x", "hash", 6),), data=str(releases), **options)
     assert asked.tuning_step(asked.models[0], "trec-50", 0).settings["changes"].get("epochs") == epochs
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tuning.epochs": "abc"}, "epochs is 'abc'; it must be a whole number"),
+        ({"tuning.epochs": float("inf")}, "epochs is inf; it must be a whole number"),
+        ({"tuning.epochs": 10**400}, "epochs is 1000.*; it must be a finite number"),
+        ({"tuning.learning_rate": None}, "learning_rate is None; it must be a finite number"),
+        ({"tuning.output": "x"}, "no hyper-parameter 'output' to set"),
+        ({"tuning.epoch": 1}, "no hyper-parameter 'epoch' to set; did you mean 'epochs'"),
+        (
+            {"tuning.trust_remote_code": True},
+            "a setting cannot allow a model's code to run; .*trust_remote_code=True",
+        ),
+        ({"tuning.preset": 3}, "preset is 3; it must be text"),
+    ],
+)
+def test_a_hyper_parameter_of_another_name_or_type_is_one_sentence_before_anything_runs(changes, message, moods):
+    with pytest.raises(ValueError, match=message):
+        request(tasks=[moods], changes=changes).tuning_step(MODEL, "moods", 0)
+
+
+def test_settings_that_a_plan_cannot_use_are_named_with_their_file():
+    from theodolite.studies.running import _ordered_steps
+
+    with pytest.raises(ValueError, match=r"il23.*: the settings do not fit its plan \(KeyError: "):
+        _ordered_steps(request({"seeds": [0]}), trust_plan=False)

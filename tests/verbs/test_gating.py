@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -171,3 +172,21 @@ def test_a_comparison_is_strict_about_what_is_certain_and_large() -> None:
     assert worse_metrics(th.compare(X, X + 0.03, metrics=["mean_cosine"])) == []  # certain, but within the tolerance
     with pytest.raises(ValueError, match="draw some with bootstrap=200"):
         worse_metrics(th.compare(X, X, metrics=["mean_cosine"], bootstrap=0))
+
+
+@pytest.mark.parametrize("inputs", ["x", 3, [3], [{"texts": 3}], {"a": 1}])
+def test_a_baseline_whose_provenance_is_of_another_type_is_one_sentence(here: Path, inputs: Any) -> None:
+    th.gate(update=True)
+    about = json.loads(Path("baseline/result.json").read_text())
+    del about["sha256"]
+    about["provenance"]["inputs"] = inputs
+    Path("baseline/result.json").write_text(json.dumps(about))
+    with pytest.raises(ValueError, match=r"result\.json does not describe a result \(provenance\.inputs"):
+        th.gate()
+
+
+def test_a_run_can_be_judged_whose_inputs_are_only_named(here: Path) -> None:
+    assert replace(result(), provenance={"inputs": ["someone/encoder"]}).inputs == [{"name": "someone/encoder"}]
+    Path("theodolite.toml").write_text("[bounds]\niso_score = { min = 0.1 }")
+    named = replace(result(), provenance={"inputs": ["someone/encoder"]})
+    assert th.gate(named).title == "all 1 bounds hold"

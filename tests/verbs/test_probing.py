@@ -105,3 +105,18 @@ def test_an_encoder_is_probed_on_a_task_of_ones_own(tiny: Any, tmp_path: Path) -
     assert result.value("clusters") >= 2 and result.value("hull_accuracy") >= 0.5
     with pytest.raises(ValueError, match="leave out labels="):
         th.probe(tiny("bert"), "x", own=own, kind="classification")
+
+
+def test_of_too_many_labels_the_most_frequent_are_measured_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    from theodolite.verbs import probing
+
+    monkeypatch.setattr(probing, "MOST_LABELS", 3)
+    rng = np.random.default_rng(0)
+    y = np.repeat(["e", "d", "c", "b", "a"], [9, 8, 7, 7, 7])
+    X = rng.standard_normal((38, 4)) + 50 * rng.standard_normal((5, 4))[np.unique(y, return_inverse=True)[1]]
+    result = th.probe(X, y)
+    labels = {part for row in result for part in row.label.replace(" ", "").replace(",", "") if part in "abcde"}
+    assert labels <= {"e", "d", "a"} and "e" in labels
+    assert any("5 labels make 10 pairs" in note and "the 3 most frequent labels, 24 of 38 rows" in note for note in result.notes)
+    kept = np.isin(y, ["e", "d", "a"])
+    assert result.value("clusters") == th.probe(X[kept], y[kept]).value("clusters")

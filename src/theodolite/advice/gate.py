@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from theodolite.core.numbers import number_text
-from theodolite.core.options import option, suggestion
+from theodolite.core.options import option, refuse_trust, suggestion
 from theodolite.core.result import Finding, Result
 from theodolite.core.rows import Row
 from theodolite.core.states import AFTER, BEFORE, DIFFERENCE
@@ -72,6 +72,7 @@ class GateFile:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
         except (ValueError, RecursionError) as error:  # numbers of too many digits are plain ValueErrors
             raise ValueError(f"{path} is not valid TOML: {error}") from None
+        refuse_trust(values, path)
         known = ("baseline", "bounds", *MEASURING)
         unknown = next((name for name in values if name not in known), None)
         if unknown is not None:
@@ -210,9 +211,7 @@ def _counterpart(row: Row, baseline: Result) -> Row:
 
 
 def _require_same_texts(result: Result, baseline: Result) -> None:
-    now, then = (
-        {each["texts"] for each in side.provenance.get("inputs", ()) if each.get("texts")} for side in (result, baseline)
-    )
+    now, then = ({each["texts"] for each in side.inputs if each.get("texts")} for side in (result, baseline))
     if now and then and now != then:
         raise ValueError(f"the baseline is not comparable: it was measured on other texts; use the same, or {_new_baseline()}")
 

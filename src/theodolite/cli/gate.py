@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from theodolite.cli.output import CHECK_FAILED, Output, guarded
 
 
 @guarded
+@opt.reading_options("trust_remote_code")
 def gate_command(
     context: typer.Context,
     results: Annotated[
@@ -24,6 +25,7 @@ def gate_command(
     report: Annotated[
         str | None, typer.Option(help="Also write a summary to this .md file, or a report to this .html file.", metavar="FILE")
     ] = None,
+    **_reading: Any,
 ) -> None:
     """Judge measurements by the bounds and the baseline of a theodolite.toml; exit code 1 if one is broken.
 

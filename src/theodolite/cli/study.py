@@ -68,7 +68,7 @@ def show_command(name: Name) -> None:
 
 @app.command("run")
 @guarded
-@opt.reading_options("data", "own", "kind", "column", "score_range", "encoding")
+@opt.reading_options("data", "own", "kind", "column", "score_range", "encoding", "trust_remote_code")
 def run_command(
     context: typer.Context,
     name: Name,

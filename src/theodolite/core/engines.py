@@ -6,14 +6,18 @@ is whatever `joblib.parallel_config` says, or what `chosen_engine` sets for a ve
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import re
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from concurrent.futures import Future, InvalidStateError
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, Literal, TypeVar
 from uuid import uuid4
-from weakref import WeakSet
 
 import numpy as np
 
@@ -26,18 +30,27 @@ Output = TypeVar("Output")
 
 SHORT = 0.05  # seconds of work that are not worth a second thread
 ANSWER = 10.0  # seconds in which a scheduler must answer
+NO_WORKERS = 15.0  # seconds that a scheduler may be without any worker while there is work
+CLOSE = 2.0  # seconds for taking leave of a scheduler
+SAME_VERSIONS = ("theodolite", "numpy")  # packages that must be the same in every worker, besides Python
 PIECE_BYTES = 256 * 2**20  # shards are grouped to pieces of at least this size, so that results are small beside what was read
 RESULTS_PER_PIECE = 8  # and a piece is at least this many times the size of its result
 PIECES = 1024  # about the most pieces that a cloud is read in
 
 # What joblib and Dask raise if a worker is gone, and what it means.
-DEATHS = {
+WORKER_FAILURES = {
     "TerminatedWorkerError": "a worker process was killed, most often because memory ran out; run again with fewer workers",
     "KilledWorker": "several workers died over one piece of work, most often because memory ran out; give them more memory, or "
     "write smaller shards",
     "CancelledError": "the scheduler was lost and its work cancelled; start it again and repeat the command",
     "FutureCancelledError": "the scheduler was lost and its work cancelled; start it again and repeat the command",
 }
+
+OTHER_PACKAGES = "the cluster cannot unpack its work; install the same packages there as here, and repeat the command"
+
+
+class EngineError(ConnectionError):
+    """Workers, or their scheduler, are not there, not there any more, or of another version."""
 
 
 def in_parallel(
@@ -115,8 +128,8 @@ def in_parallel(
             with warnings.catch_warnings(action="ignore", category=UserWarning):
                 if way != "list":
                     outputs.close()
-            if type(error).__name__ in DEATHS:
-                raise RuntimeError(DEATHS[type(error).__name__]) from error
+            if type(error).__name__ in WORKER_FAILURES:
+                raise EngineError(WORKER_FAILURES[type(error).__name__]) from error
             raise
 
 
@@ -205,10 +218,8 @@ def chosen_engine(workers: int | None = None, engine: str | None = None) -> Iter
 
     Raises
     ------
-    ConnectionError
-        No scheduler answers, or it has no worker.
-    RuntimeError
-        A worker has other versions of this package, of Python or of NumPy.
+    EngineError
+        No scheduler answers, it has no worker, or a worker has other versions of this package, of Python or of NumPy.
     """
     from joblib import parallel_config
 
@@ -233,55 +244,70 @@ def _client(address: str) -> Iterator[Any]:
         from distributed import Client
     except ImportError:
         raise ImportError(f'{option("engine", address)} needs Dask; run: pip install "theodolite[dask]"') from None
+    if not re.fullmatch(r"\w+://.+|[^:/]+:\d+", address):
+        raise ValueError(f"{option('engine', address)} is not the address of a scheduler; write it as tcp://HOST:PORT")
+    start = f"start one with: dask scheduler, or leave {option('engine', 'ADDRESS')} out"
     # Shards are opened by the workers; what travels with a task is small beside them, if more than Dask expects of a graph.
     settings = {"distributed.admin.large-graph-warning-threshold": "1GB", "distributed.comm.timeouts.connect": f"{ANSWER}s"}
-    with dask.config.set(settings):
-        try:
-            client = Client(address, timeout=ANSWER, set_as_default=False)  # type: ignore[no-untyped-call]
-        except (OSError, ValueError, TypeError) as error:
-            fault = f"no Dask scheduler answers at {address} ({error})"
-            raise ConnectionError(
-                f"{fault}; start one with: dask scheduler, or leave {option('engine', 'ADDRESS')} out"
-            ) from None
-        with client:
+    log = logging.getLogger("distributed")
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)  # it reports at length what is one sentence here
+    client: Any = None
+    try:
+        with dask.config.set(settings):
             try:
-                client.wait_for_workers(1, timeout=ANSWER)
-            except TimeoutError:
-                fault = f"the scheduler at {address} has no workers"
-                raise ConnectionError(f"{fault}; start one with: dask worker {address}") from None
-            _require_same_versions(client.run(_versions_by_value()))
+                has_workers = asyncio.run(asyncio.wait_for(_has_workers(address), ANSWER))
+                client = Client(address, timeout=ANSWER, set_as_default=False)  # type: ignore[no-untyped-call]
+                if not has_workers:
+                    client.wait_for_workers(1, timeout=ANSWER)
+                seen = client.sync(client._get_versions, packages=list(SAME_VERSIONS), callback_timeout=ANSWER)
+            except TimeoutError as error:
+                if client is not None:
+                    fault = f"the scheduler at {address} has no workers that answer"
+                    raise EngineError(f"{fault}; start one with: dask worker {address}") from error
+                raise EngineError(f"no Dask scheduler answers at {address}; {start}") from None
+            except Exception as error:  # of Dask, of its protocol, and of TLS, of every kind
+                fault = " ".join(str(error).split())[:200] or type(error).__name__
+                raise EngineError(f"no Dask scheduler answers at {address} ({fault}); {start}") from None
+            _require_same_versions({worker: each["packages"] for worker, each in seen["workers"].items()})
             yield client
+    finally:
+        if client is not None:
+            with suppress(Exception):
+                client.close(timeout=CLOSE)
+        log.setLevel(level)
 
 
-def _require_same_versions(of_workers: dict[str, dict[str, str]]) -> None:
-    own = _own_versions()
+async def _has_workers(address: str) -> bool:
+    """Whether a scheduler has workers; unlike a client's own start, this ends if something listens there and says nothing."""
+    from distributed import core, security
+
+    untyped: Any = (core.rpc, security.Security)
+    connect, settings = untyped
+    async with connect(address, connection_args=settings().get_connection_args("client"), timeout=ANSWER) as scheduler:
+        return bool(await scheduler.ncores())
+
+
+def _require_same_versions(of_workers: dict[str, dict[str, str | None]]) -> None:
+    own = own_versions()
     for worker, versions in of_workers.items():
         for name, value in own.items():
-            if versions[name] != value:
-                fault = f"the worker {worker} has {name} {versions[name]}, this process has {value}"
-                raise RuntimeError(f"{fault}; install the same version of {name} on both, so that the numbers are the same")
+            other = _short(name, versions.get(name) or "not installed")
+            if other != value:
+                fault = f"the worker {worker} has {name} {other}, this process has {value}"
+                raise EngineError(f"{fault}; install the same version of {name} on both, so that the numbers are the same")
 
 
-def _own_versions() -> dict[str, str]:
-    return _versions_by_value()()
+def own_versions() -> dict[str, str]:
+    """What must be the same in a worker."""
+    from distributed.versions import get_versions
+
+    packages = get_versions(packages=list(SAME_VERSIONS))["packages"]
+    return {name: _short(name, packages.get(name) or "not installed") for name in ("python", *SAME_VERSIONS)}
 
 
-def _versions_by_value() -> Callable[[], dict[str, str]]:
-    """A function that travels as code, so that it also runs on a worker that has no theodolite."""
-
-    def versions() -> dict[str, str]:
-        import sys
-        from importlib.metadata import PackageNotFoundError, version
-
-        found = {"Python": f"{sys.version_info.major}.{sys.version_info.minor}"}
-        for name in ("theodolite", "numpy"):
-            try:
-                found[name] = version(name)
-            except PackageNotFoundError:
-                found[name] = "not installed"
-        return found
-
-    return versions
+def _short(name: str, version: str) -> str:
+    return ".".join(version.split(".")[:2]) if name == "python" else version
 
 
 def _dask_backend(client: Any) -> Any:
@@ -290,7 +316,8 @@ def _dask_backend(client: Any) -> Any:
     class Backend(ParallelBackendBase):  # type: ignore[misc]
         """Pieces of work as futures of Dask, which computes what a dead worker held again.
 
-        joblib's own backend waits for ever if a worker dies between the end of a piece and the transfer of its result.
+        joblib's own backend waits for ever if a worker dies between the end of a piece and the transfer of its result, and Dask
+        itself if all workers are gone: a thread watches them, and ends the call with an error.
         """
 
         supports_retrieve_callback = True
@@ -300,19 +327,62 @@ def _dask_backend(client: Any) -> Any:
             return max(1, int(sum(client.ncores().values())))
 
         def start_call(self) -> None:
-            self.futures: WeakSet[Any] = WeakSet()
+            self.pending: dict[Future[Any], Any] = {}
+            self.fault: EngineError | None = None
+            self.ended = threading.Event()
+            threading.Thread(target=self._watch, daemon=True).start()
+
+        def stop_call(self) -> None:
+            self.ended.set()
 
         def submit(self, func: Any, callback: Any = None) -> Any:
-            future = client.submit(func, key=f"theodolite-{uuid4().hex}")
-            self.futures.add(future)
-            future.add_done_callback(callback)
-            return future
+            result: Future[Any] = Future()
+            result.add_done_callback(callback)
+            if self.fault is not None:
+                result.set_exception(self.fault)
+                return result
+            future = self.pending[result] = client.submit(func, key=f"theodolite-{uuid4().hex}")
+            future.add_done_callback(partial(self._hand_over, result))
+            return result
 
-        def retrieve_result_callback(self, future: Any) -> Any:
-            return future.result()
+        def _hand_over(self, result: Future[Any], future: Any) -> None:
+            try:
+                self._end(result, value=future.result())
+            except BaseException as error:
+                # Dask's own word for a scheduler or worker that lacks a package.
+                is_other = isinstance(error, RuntimeError) and "deserialization" in str(error)
+                self._end(result, error=EngineError(OTHER_PACKAGES) if is_other else error)
+
+        def _end(self, result: Future[Any], *, value: Any = None, error: BaseException | None = None) -> None:
+            with suppress(InvalidStateError):  # the watching thread and the scheduler may both end it
+                result.set_result(value) if error is None else result.set_exception(error)
+            self.pending.pop(result, None)
+
+        def _watch(self) -> None:
+            since, silences = None, 0  # when the last worker was gone; requests without an answer
+            while self.fault is None and not self.ended.wait(1.0):
+                try:
+                    workers = client.sync(client.scheduler.ncores, callback_timeout=ANSWER)
+                    silences = 0
+                except Exception:
+                    silences += 1  # a scheduler that imports packages may be silent for seconds
+                    if silences > 1 or client.status != "running":
+                        self.fault = EngineError(WORKER_FAILURES["CancelledError"])
+                    continue
+                since = None if workers else since or time.monotonic()
+                if since is not None and time.monotonic() - since > NO_WORKERS:
+                    fault = f"the scheduler has had no workers for {NO_WORKERS:.0f} seconds, so nothing is done"
+                    self.fault = EngineError(f"{fault}; start workers again and repeat the command")
+            for result in list(self.pending) if self.fault is not None else ():
+                self._end(result, error=self.fault)
+
+        def retrieve_result_callback(self, result: Any) -> Any:
+            return result.result()
 
         def abort_everything(self, **_: Any) -> None:
-            client.cancel(list(self.futures))
+            self.ended.set()
+            if self.fault is None:
+                client.cancel(list(self.pending.values()))
 
     return Backend()
 

@@ -12,7 +12,9 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -34,17 +36,7 @@ class BusyError(OSError):
 
 @dataclass(frozen=True)
 class Marker:
-    """How the folders of a verb are known: a JSON file in them that has its format and the verb.
-
-    Parameters
-    ----------
-    file
-        Name of the file, such as `space.json`.
-    verb
-        The verb that writes such folders.
-    format
-        The format that it writes.
-    """
+    """How the folders of a verb are known: a JSON file in them that has its format and the verb."""
 
     file: str
     verb: str
@@ -56,13 +48,7 @@ class Marker:
         return {"format": self.format, "verb": self.verb}
 
     def is_in(self, folder: Path) -> bool:
-        """Whether the folder was provably written by the verb.
-
-        Parameters
-        ----------
-        folder
-            Any path; it need not exist.
-        """
+        """Whether the folder was provably written by the verb."""
         try:
             content = json.loads((folder / self.file).read_bytes())
         except (OSError, ValueError, RecursionError):
@@ -71,13 +57,7 @@ class Marker:
 
 
 def sync(path: Path) -> None:
-    """Wait until the bytes of a file, or the names in a folder, would survive a power cut.
-
-    Parameters
-    ----------
-    path
-        An existing file or folder.
-    """
+    """Wait until the bytes of a file, or the names in a folder, would survive a power cut."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -86,51 +66,25 @@ def sync(path: Path) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file as a hexadecimal string, read in chunks.
-
-    Parameters
-    ----------
-    path
-        An existing file.
-    """
+    """The SHA-256 of a file as a hexadecimal string, read in chunks."""
     with path.open("rb", buffering=0) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync_all(folder: Path) -> None:
-    """Wait until a folder and all that is in it would survive a power cut.
-
-    Parameters
-    ----------
-    folder
-        An existing folder.
-    """
+    """Wait until a folder and all that is in it would survive a power cut."""
     for path in (*folder.rglob("*"), folder):
         sync(path)
 
 
 def hashes_in(folder: Path) -> dict[str, str]:
-    """The SHA-256 of every file in a folder and in the folders in it, by relative name.
-
-    Parameters
-    ----------
-    folder
-        An existing folder.
-    """
+    """The SHA-256 of every file in a folder and in the folders in it, by relative name."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): sha256_of(path) for path in files}
 
 
 def changed_file(folder: Path, hashes: Mapping[str, str]) -> Path | None:
-    """The first file that is missing or has another hash than it had; None if all are as they were.
-
-    Parameters
-    ----------
-    folder
-        The folder of the files.
-    hashes
-        Their hashes by relative name, from `hashes_in`.
-    """
+    """The first file that is missing or has another hash than it had; None if all are as they were."""
     for name, digest in hashes.items():
         if not (folder / name).is_file() or sha256_of(folder / name) != digest:
             return folder / name
@@ -139,11 +93,6 @@ def changed_file(folder: Path, hashes: Mapping[str, str]) -> Path | None:
 
 def natural_key(name: str) -> tuple[list[tuple[int, int | str]], str]:
     """A sort key for file names under which numbers count by value: the one order of shards, whoever reads them.
-
-    Parameters
-    ----------
-    name
-        The name to sort.
 
     Examples
     --------
@@ -156,18 +105,7 @@ def natural_key(name: str) -> tuple[list[tuple[int, int | str]], str]:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON text.
-
-    Parameters
-    ----------
-    text
-        The text; bytes are UTF-8.
-
-    Raises
-    ------
-    ValueError
-        It is not JSON, or nested so deeply that the parser gives up.
-    """
+    """The value of a JSON text."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -176,22 +114,7 @@ def parse_json(text: str | bytes) -> Any:
 
 @contextmanager
 def reading(path: Path, what: str, *, again: str = "copy it again, or write it again") -> Iterator[None]:
-    """Turn whatever another library raises about a damaged file into one sentence.
-
-    Parameters
-    ----------
-    path
-        The file or folder that is read inside the block.
-    what
-        What it should be, such as "a Parquet file".
-    again
-        The way out.
-
-    Raises
-    ------
-    ValueError
-        The block raised an error; a file that is missing stays a FileNotFoundError.
-    """
+    """Turn whatever another library raises about a damaged file into one sentence; `again` is the way out."""
     try:
         yield
     except FileNotFoundError:
@@ -202,59 +125,20 @@ def reading(path: Path, what: str, *, again: str = "copy it again, or write it a
 
 
 def read_json(path: Path) -> Any:
-    """The content of a JSON file.
-
-    Parameters
-    ----------
-    path
-        The file.
-
-    Raises
-    ------
-    ValueError
-        It is not JSON; the message names it.
-    """
+    """The content of a JSON file."""
     with reading(path, "JSON"):
         return parse_json(path.read_bytes())
 
 
 def require_regular(path: Path) -> Path:
-    """The path, unless it is a pipe, a socket or a device: reading one may never end, and can be done once at most.
-
-    Parameters
-    ----------
-    path
-        An existing file or folder.
-
-    Raises
-    ------
-    ValueError
-        It is neither a file nor a folder.
-    """
+    """The path, unless it is a pipe, a socket or a device: reading one may never end, and can be done once at most."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise ValueError(f"{path} is a pipe or a device, which cannot be read twice; write its content to a file first")
     return path
 
 
 def require_free(path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """The path, if a file could be written there; called before long work rather than after it.
-
-    Parameters
-    ----------
-    path
-        The file that is going to be written.
-    overwrite
-        Whether a file that exists may be replaced.
-
-    Raises
-    ------
-    FileExistsError
-        The file exists and `overwrite` is False.
-    IsADirectoryError
-        The path is a folder.
-    FileNotFoundError
-        The folder to write into does not exist.
-    """
+    """The path, if a file could be written there; called before long work rather than after it."""
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give the name of a file")
@@ -268,19 +152,7 @@ def require_free(path: str | os.PathLike[str], *, overwrite: bool = False) -> Pa
 def require_free_folder(folder: str | os.PathLike[str], *, overwrite: bool = False, marker: Marker | None = None) -> Path:
     """The folder, if it does not exist yet or may be replaced; called before long work rather than after it.
 
-    Parameters
-    ----------
-    folder
-        The folder that is going to be written.
-    overwrite
-        Whether a folder that exists may be replaced; a file never is.
-    marker
-        What proves that the folder is ours: one without it is never replaced. None only for a folder inside one that is ours.
-
-    Raises
-    ------
-    FileExistsError
-        There is a file or folder of that name that may not be replaced.
+    A folder without the marker is never replaced; None only for a folder inside one that is ours.
     """
     folder = Path(folder)
     recover_folder(folder)
@@ -296,16 +168,15 @@ def require_free_folder(folder: str | os.PathLike[str], *, overwrite: bool = Fal
     return folder
 
 
-def require_outside(target: Path, source: str | os.PathLike[str] | None) -> None:
-    """Raise an error if replacing a folder would delete what it is made from.
+def require_own_folder(folder: Path) -> None:
+    """Make a folder for unfinished work, or continue in the one that is there; a link in its place would lead elsewhere."""
+    if folder.is_symlink():
+        raise FileExistsError(f"{folder} is a link, and what is unfinished is written to a folder of that name; remove it")
+    folder.mkdir(exist_ok=True)
 
-    Parameters
-    ----------
-    target
-        The folder that is going to be replaced.
-    source
-        A file or folder that is read to make it; what does not exist, such as a Hub id, and None are never inside.
-    """
+
+def require_outside(target: Path, source: str | os.PathLike[str] | None) -> None:
+    """Raise an error if replacing a folder would delete what it is made from."""
     written, read = target.resolve(), Path(source or "/").resolve()
     if read.exists() and (written == read or written in read.parents):
         raise ValueError(f"{target} is replaced, but {source} in it is needed to make it; write it somewhere else")
@@ -315,28 +186,20 @@ def require_outside(target: Path, source: str | os.PathLike[str] | None) -> None
 def whole_file(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[Path]:
     """Write a file that appears under its name only once it is complete and on disk; by one process at a time.
 
-    Parameters
-    ----------
-    path
-        The name the file gets in the end.
-    overwrite
-        Whether a file of that name may be replaced.
-
-    Yields
-    ------
-    Path
-        A temporary name in the same folder, to write to. It is removed if the block raises.
-
-    Raises
-    ------
-    BusyError
-        Another process is writing the same file, and goes on doing so for more than `WAIT` seconds.
+    Yields an empty file of a name that nobody can guess, in the same folder; it is removed if the block raises. Raises BusyError
+    if another process goes on writing the same file for more than `WAIT` seconds.
     """
     path = require_free(path, overwrite=overwrite)
     with Lock(path, wait=WAIT, required=False) as lock:
         path = require_free(path, overwrite=overwrite)  # another process may have written it while this one waited
-        # Under the lock the name is always the same, so that what a killed process left is written over.
-        partial = path.with_name(f".{path.name}.partial" if lock.held else f".{path.name}.{os.getpid()}.partial")
+        form = hidden(path, "{}.partial").name
+        if lock.held:  # then no other process is writing, and such a file is what a killed one left
+            for other in path.parent.iterdir():
+                if re.fullmatch(re.escape(form).replace(r"\{\}", "[0-9a-f]{16}"), other.name):
+                    other.unlink(missing_ok=True)
+        partial = path.with_name(form.format(secrets.token_hex(8)))
+        # Whoever can write to the folder may have put a link in its place, which would be written through.
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, 0o666))
         try:
             yield partial
             sync(partial)  # before the rename, or a power cut could leave the new name with no content
@@ -347,31 +210,13 @@ def whole_file(path: str | os.PathLike[str], *, overwrite: bool = True) -> Itera
 
 
 def write_text(path: str | os.PathLike[str], text: str, *, overwrite: bool = True) -> None:
-    """Write UTF-8 text to a file, whole or not at all.
-
-    Parameters
-    ----------
-    path
-        The file to write.
-    text
-        Its content.
-    overwrite
-        Whether a file of that name may be replaced.
-    """
+    """Write UTF-8 text to a file, whole or not at all."""
     with whole_file(path, overwrite=overwrite) as partial:
         partial.write_text(text, encoding="utf-8", newline="\n")
 
 
 def write_json(path: str | os.PathLike[str], values: Any) -> None:
-    """Write values to a file as indented JSON, whole or not at all.
-
-    Parameters
-    ----------
-    path
-        The file to write or replace.
-    values
-        Anything that JSON can hold.
-    """
+    """Write values to a file as indented JSON, whole or not at all."""
     write_text(path, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -379,26 +224,8 @@ def write_json(path: str | os.PathLike[str], values: Any) -> None:
 def whole_folder(target: str | os.PathLike[str], *, overwrite: bool = False, marker: Marker | None = None) -> Iterator[Path]:
     """Fill a folder that appears under its name only once it is complete and on disk; by one process at a time.
 
-    Parameters
-    ----------
-    target
-        The name the folder gets in the end; folders above it are made.
-    overwrite
-        Whether a folder of that name may be replaced; it is replaced only after the new one is complete.
-    marker
-        What proves that a folder may be replaced; see `require_free_folder`.
-
-    Yields
-    ------
-    Path
-        A temporary folder next to the target, to write into. It is removed if the block raises.
-
-    Raises
-    ------
-    BusyError
-        Another process is writing the same folder, and goes on doing so for more than `WAIT` seconds.
-    FileExistsError
-        There is a file or folder of that name that may not be replaced.
+    Yields a folder next to the target, which is removed if the block raises; folders above it are made. Raises BusyError if
+    another process goes on writing the same folder for more than `WAIT` seconds.
     """
     require_free_folder(target, overwrite=overwrite, marker=marker)
     # The real path: two names of one folder share one lock, and renaming works on the folder, not on a link to it.
@@ -419,15 +246,7 @@ def whole_folder(target: str | os.PathLike[str], *, overwrite: bool = False, mar
 
 
 def replace_folder(partial: Path, target: Path) -> None:
-    """Give a finished folder its name. A folder of that name is set aside first, and put back if this fails.
-
-    Parameters
-    ----------
-    partial
-        The finished folder, in the same folder as the target.
-    target
-        The name it gets; the caller holds its lock.
-    """
+    """Give a finished folder its name. A folder of that name is set aside first, and put back if this fails."""
     undo_half_replacement(target)
     if target.exists():
         target.rename(set_aside(target))
@@ -439,13 +258,7 @@ def replace_folder(partial: Path, target: Path) -> None:
 
 
 def undo_half_replacement(target: Path) -> None:
-    """Clean up after a crash inside `replace_folder`: restore the old folder, or delete it if the new one is in place.
-
-    Parameters
-    ----------
-    target
-        The name that the folder has, or should have; the caller holds its lock.
-    """
+    """Clean up after a crash inside `replace_folder`: restore the old folder, or delete it if the new one is in place."""
     old, rubbish = set_aside(target), hidden(target, "rubbish")
     shutil.rmtree(rubbish, ignore_errors=True)
     if not old.exists():
@@ -458,18 +271,7 @@ def undo_half_replacement(target: Path) -> None:
 
 
 def recover_folder(target: Path) -> None:
-    """Restore a folder that a killed process had set aside; called before a folder is read or looked for.
-
-    Parameters
-    ----------
-    target
-        The name that the folder should have.
-
-    Raises
-    ------
-    BusyError
-        Another process is replacing the folder, and goes on doing so for more than `WAIT` seconds.
-    """
+    """Restore a folder that a killed process had set aside; called before a folder is read or looked for."""
     target = Path(os.path.realpath(target))
     if not target.exists() and set_aside(target).exists():
         with Lock(target, wait=WAIT):
@@ -480,17 +282,7 @@ def recover_folder(target: Path) -> None:
 def whole_files(folder: Path, name: str) -> Iterator[Path]:
     """Write several files into a folder that has other files too: all of them or none; by one process at a time.
 
-    Parameters
-    ----------
-    folder
-        The folder, which exists.
-    name
-        The file that describes the others; it is put in its place after them.
-
-    Yields
-    ------
-    Path
-        A temporary folder to write into; its files get the same relative names in `folder`.
+    Yields a folder whose files get the same relative names in `folder`; `name`, which describes the others, comes last.
     """
     with Lock(folder / name, wait=WAIT):
         complete, partial = hidden(folder / name, "complete"), hidden(folder / name, "new")
@@ -508,23 +300,15 @@ def whole_files(folder: Path, name: str) -> Iterator[Path]:
 
 
 def recover_files(folder: Path, name: str) -> None:
-    """Put in place what a process completed inside `whole_files` before it was killed; called before the files are read.
-
-    Parameters
-    ----------
-    folder
-        The folder of the files.
-    name
-        The file that describes the others.
-    """
+    """Put in place what a process completed inside `whole_files` before it was killed; called before the files are read."""
     complete = hidden(folder / name, "complete")
-    if complete.exists():
+    if complete.exists() and not complete.is_symlink():
         with Lock(folder / name, wait=WAIT):
             _move_files(complete, folder, name)
 
 
 def _move_files(complete: Path, folder: Path, last: str) -> None:
-    paths = [path for path in complete.rglob("*") if path.is_file()] if complete.exists() else []
+    paths = [path for path in complete.rglob("*") if path.is_file()] if complete.is_dir() and not complete.is_symlink() else []
     for path in sorted(paths, key=lambda path: path == complete / last):
         target = folder / path.relative_to(complete)
         target.parent.mkdir(exist_ok=True)
@@ -534,25 +318,14 @@ def _move_files(complete: Path, folder: Path, last: str) -> None:
 
 
 def set_aside(target: Path) -> Path:
-    """The name that an old folder has while a new one takes its place.
-
-    Parameters
-    ----------
-    target
-        The name that both share.
-    """
+    """The name that an old folder has while a new one takes its place."""
     return hidden(target, "old")
 
 
 def hidden(target: Path, what: str) -> Path:
     """A name next to a file or folder for what is not visible yet, or not any more.
 
-    Parameters
-    ----------
-    target
-        The file or folder.
-    what
-        What is there: `new` while it is written, `complete` or `old` while it is replaced, `rubbish` while it is deleted.
+    `what` is `new` while it is written, `complete` or `old` while it is replaced, `rubbish` while it is deleted.
     """
     return target.with_name(f".{target.name}.theodolite-{what}")
 
@@ -561,21 +334,8 @@ class Lock:
     """The sole right to write to `target`, until it is released or the process ends, however it ends.
 
     The kernel keeps the lock (`flock`), so a killed process leaves none behind and no process number has to be trusted; the
-    number in the file is only for the error message.
-
-    Parameters
-    ----------
-    target
-        The file or folder to be written; the lock is a hidden file next to it.
-    wait
-        Seconds to wait for another process; `math.inf` waits until it ends.
-    required
-        Whether a disk that cannot lock files is an error. Otherwise nothing is locked there, and `held` is False.
-
-    Raises
-    ------
-    BusyError
-        Another process holds the lock; the message names it.
+    number in the file is only for the error message. Waits for another process for `wait` seconds (`math.inf`: until it ends),
+    then raises a BusyError that names it. On a disk that cannot lock files, `required=False` locks nothing, and `held` is False.
     """
 
     def __init__(self, target: Path, *, wait: float = 0.0, required: bool = True) -> None:
@@ -618,7 +378,7 @@ def _acquire(path: Path, target: Path, *, required: bool) -> int | None:
     import fcntl  # Unix only
 
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        handle = _open_lock(path)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -633,9 +393,26 @@ def _acquire(path: Path, target: Path, *, required: bool) -> int | None:
             raise OSError(f"{target.parent} cannot lock files ({error}); write to a local disk, then move the folder") from error
         # The holder before us may have removed the file after we opened it: the lock is then on a file that no one else finds.
         with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(handle), path.stat()):
+            if os.path.samestat(os.fstat(handle), path.lstat()):
                 with suppress(OSError):  # a full disk: the lock holds without the number too
                     os.ftruncate(handle, 0)
                     os.write(handle, f"{os.getpid()}\n".encode())
                 return handle
         os.close(handle)
+
+
+def _open_lock(path: Path) -> int:
+    """The file of a lock, made if it is not there; never through a link, and never a file that is something else."""
+    other = f"{path} is not a lock that this program wrote; move it away, or choose another name"
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError:
+        if path.is_symlink():
+            raise FileExistsError(other) from None
+        raise
+    state = os.fstat(handle)
+    # It is written over, and deleted in the end.
+    if stat.S_ISREG(state.st_mode) and state.st_nlink <= 1 and re.fullmatch(rb"[0-9]{0,31}\n?", os.pread(handle, 33, 0)):
+        return handle
+    os.close(handle)
+    raise FileExistsError(other)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from operator import or_
 from os import PathLike
 from typing import Any
@@ -33,7 +33,7 @@ class Moments:
 
     `a | b` is the moments of both clouds together. If there are no more rows than dimensions, the rows themselves are stored
     in `rows`: they are smaller than the scatter matrix, and give its spectrum through their Gram matrix. Otherwise only
-    `scatter` is stored. Exactly one of the two is set.
+    `scatter` is stored. Exactly one of the two is set, or neither in moments that have only sums.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Moments:
     eps: float
 
     @classmethod
-    def of(cls, X: Vectors, *, sample: RowSample | None = None) -> Moments:
+    def of(cls, X: Vectors, *, sample: RowSample | None = None, sums_only: bool = False) -> Moments:
         """Moments of anything that holds vectors, in one pass; a `Moments` is returned as it is.
 
         Parameters
@@ -76,6 +76,8 @@ class Moments:
             The vectors.
         sample
             Collects a sample of the rows on the way, for streams that cannot be read twice.
+        sums_only
+            Whether the mean, the lengths and the sums of unit vectors are enough, which take n·d operations and not n·d².
         """
         if isinstance(X, cls):
             return X
@@ -84,7 +86,8 @@ class Moments:
             return data.moments
         if sample is not None:
             return _in_one_pass(data, sample)
-        return merge_tree(map_shards(_in_one_pass, data, result_bytes=8 * data.d**2), or_)
+        size = 8 * data.d * (1 if sums_only else data.d)
+        return merge_tree(map_shards(partial(_in_one_pass, sums_only=sums_only), data, result_bytes=size), or_)
 
     @property
     def d(self) -> int:
@@ -98,11 +101,13 @@ class Moments:
         if self.rows is not None and other.rows is not None and n <= self.d:
             return _of_few_rows(np.concatenate([self.rows, other.rows]))
         # Chan's update: the scatter of both is the sum of the two, plus the spread between their means.
-        step = other.mean - self.mean
+        step, scatter = other.mean - self.mean, None
+        if all(each.scatter is not None or each.rows is not None for each in (self, other)):
+            scatter = self.full_scatter() + other.full_scatter() + np.outer(step, step * (self.n * other.n / n))
         return Moments(
             n=n,
             mean=self.mean + step * (other.n / n),
-            scatter=self.full_scatter() + other.full_scatter() + np.outer(step, step * (self.n * other.n / n)),
+            scatter=scatter,
             rows=None,
             **{name: getattr(self, name) + getattr(other, name) for name in SUMS},
             norm_min=min(self.norm_min, other.norm_min),
@@ -223,13 +228,13 @@ class BlockMoments:
 
     mean: Doubles
     offset: Doubles
-    products: Floats
+    products: Floats | None
     unit_sum: Doubles
     unit_squares: Doubles
     norms: Doubles
 
     @classmethod
-    def of(cls, block: Floats, *, scatter_only: bool = False) -> BlockMoments:
+    def of(cls, block: Floats, *, scatter_only: bool = False, sums_only: bool = False) -> BlockMoments:
         """Statistics of a block of rows, in the block's own precision as far as that is exact enough.
 
         Parameters
@@ -238,11 +243,11 @@ class BlockMoments:
             At least one row.
         scatter_only
             Leave the sums of unit vectors nan, and overwrite the block: for callers who need the scatter of rows of their own.
+        sums_only
+            Leave the products out.
         """
         norms = row_norms(block)
-        longest = norms.max()
-        if longest > LONGEST:
-            raise ValueError(f"vectors of length {longest:.1e} overflow when squared; divide them all by that length")
+        longest = _require_squarable(norms)
         # Squares of such entries do not fit in float32; and next to a row of 1000 times the usual length, float32 would round
         # the products of all others away.
         if not 1e-12 < longest < 1e15 or longest > 1000 * float(np.median(norms)):
@@ -255,33 +260,33 @@ class BlockMoments:
         if scatter_only:  # a few rows that are subtracted from twice cost less than a (d, d) correction
             centred -= offset.astype(centred.dtype)
             offset = np.zeros_like(offset)
-        products = centred.T @ centred
+        products = None if sums_only else centred.T @ centred
         unit_sum = unit_squares = np.full(block.shape[1], np.nan)
         if not scatter_only:
             unit_sum, unit_squares = unit_sums(block, norms, out=centred)  # reuses memory that is no longer needed
         return cls(mean, offset, products, unit_sum, unit_squares, norms)
 
 
-def merge_blocks(parts: Iterable[BlockMoments], d: int) -> Moments:
+def merge_blocks(parts: Iterable[BlockMoments]) -> Moments:
     """Moments from the statistics of blocks, in order: Chan's pairwise update, one group of blocks at a time.
 
     Parameters
     ----------
     parts
         Statistics of every block; at least one.
-    d
-        Number of dimensions.
     """
     total: Moments | None = None
     group: list[BlockMoments] = []
-    products = np.zeros((d, d))
+    products: Doubles | None = None
     for part in parts:
-        if group:
+        if part.products is None:
+            products = None
+        elif group and products is not None:
             products += part.products
         else:
             products = part.products.astype(np.float64)
         # Summed above; the rest of a block's statistics is small.
-        group.append(replace(part, products=np.zeros((0, 0), part.products.dtype)))
+        group.append(part if part.products is None else replace(part, products=np.zeros((0, 0), part.products.dtype)))
         if len(group) == GROUP:
             total = _merge_group(total, group, products)
             group = []
@@ -374,31 +379,49 @@ def centred(rows: Floats, point: Doubles) -> Floats:
     return shifted
 
 
-def _in_one_pass(data: Source, sample: RowSample | None = None) -> Moments:
+def _require_squarable(norms: Doubles) -> float:
+    longest = float(norms.max())
+    if longest > LONGEST:
+        raise ValueError(f"vectors of length {longest:.1e} overflow when squared; divide them all by that length")
+    return longest
+
+
+def _in_one_pass(data: Source, sample: RowSample | None = None, *, sums_only: bool = False) -> Moments:
     few: list[Floats] = []
+    # So few rows are kept as they are: their products, (d, d), would cost more than all that is computed from the rows.
+    is_small = data.n is not None and data.n <= data.d
+    if is_small and sample is None and data.n:
+        for block in data.blocks():
+            _require_squarable(row_norms(block))
+            few.append(block)
+        moments = _of_few_rows(np.concatenate(few).astype(np.float64))
+        return replace(moments, rows=None) if sums_only else moments
 
     def parts() -> Iterator[BlockMoments]:
-        for start, block, part in map_blocks(lambda start, block: (start, block, BlockMoments.of(block)), data):
+        def measured(start: int, block: Floats) -> tuple[int, Floats, BlockMoments]:
+            return start, block, BlockMoments.of(block, sums_only=sums_only)
+
+        for start, block, part in map_blocks(measured, data):
             if sample is not None:
                 sample.add(start, block)
-            if start < data.d and (data.n is None or data.n <= data.d):
+            if start < data.d and (data.n is None or is_small):
                 few.append(block)
             yield part
 
-    total = merge_blocks(parts(), data.d)
+    total = merge_blocks(parts())
     return _of_few_rows(np.concatenate(few).astype(np.float64)) if total.n <= data.d else total
 
 
-def _merge_group(total: Moments | None, group: Sequence[BlockMoments], products: Doubles) -> Moments:
+def _merge_group(total: Moments | None, group: Sequence[BlockMoments], products: Doubles | None) -> Moments:
     """Moments of a group of blocks, from their products (overwritten), their offsets, and the spread of the blocks' means."""
     counts = np.array([len(part.norms) for part in group], dtype=np.float64)
     means = np.stack([part.mean for part in group])
     n = int(counts.sum())
     mean = counts @ means / n
     offsets = np.stack([part.offset for part in group]) * np.sqrt(counts)[:, None]
-    if offsets.any():
+    if products is not None and offsets.any():
         products -= offsets.T @ offsets
-    if len(group) > 1:  # the mean of a single block has no spread
+    if products is not None and len(group) > 1:  # the mean of a single block has no spread
         spread = (means - mean) * np.sqrt(counts)[:, None]
         products += spread.T @ spread
     merged = Moments(
@@ -409,7 +432,7 @@ def _merge_group(total: Moments | None, group: Sequence[BlockMoments], products:
         unit_sum=np.sum([part.unit_sum for part in group], axis=0),
         unit_squares=np.sum([part.unit_squares for part in group], axis=0),
         **_norm_statistics(np.concatenate([part.norms for part in group])),
-        eps=max(float(np.finfo(part.products.dtype).eps) for part in group),
+        eps=max((float(np.finfo(part.products.dtype).eps) for part in group if part.products is not None), default=np.nan),
     )
     return merged if total is None else total | merged
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import re
 import shlex
 import sys
@@ -44,6 +45,19 @@ def option(name: str, value: str = "") -> str:
     # Placeholders such as N, and lists and tables, are written as they are; any other text is a string.
     is_expression = _is_number(value) or value.isupper() or value.startswith(("[", "{"))
     return f"{name}={value if is_expression else repr(value)}"
+
+
+def refuse_trust(values: Any, file: str | os.PathLike[str]) -> None:
+    """Raise an error if what a file holds has the key `trust_remote_code` at any depth.
+
+    A file travels with a repository: only whoever runs the command may say that a model's code runs.
+    """
+    if isinstance(values, Mapping) and values.get("trust_remote_code", False) is not False:
+        way = f"leave it out there, read that code, and allow it with {option('trust_remote_code')}"
+        raise ValueError(f"{os.fspath(file)} has the key trust_remote_code, and a file cannot allow a model's code to run; {way}")
+    if isinstance(values, (Mapping, list)):
+        for value in values.values() if isinstance(values, Mapping) else values:
+            refuse_trust(value, file)
 
 
 def switched_off(name: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theodolite.core.files import parse_json, reading, whole_file
-from theodolite.core.moments import Moments
+from theodolite.core.moments import centred
 from theodolite.core.sampling import sample_rows
 from theodolite.core.spectrum import fixed_signs
 from theodolite.core.vectors import array
@@ -21,6 +21,7 @@ from theodolite.core.vectors import array
 POINTS = 10_000  # default number of points in a picture
 AXES = ("x", "y", "z")
 COMMON = "common"  # what `about` says of the frame of a picture that is drawn from the origin
+EXACT = 2048  # dimensions up to which all directions are computed to find three
 _OWN_COLUMNS = {*AXES, "row"}
 
 
@@ -92,22 +93,18 @@ def draw_picture(
         mean, and `about` says `frame: common`.
     """
     whole = array(X)
-    moments = Moments.of(whole)
-    covariance = moments.covariance(ddof=min(1, moments.n - 1))  # one row has a covariance of zeros
-    about = dict(about or {})
+    mean = whole.mean(axis=0, dtype=np.float64)
+    deviations, about = centred(whole, mean), dict(about or {})
     if frame is None:
-        values, directions = np.linalg.eigh(covariance)
-        order = np.argsort(values)[::-1][: len(AXES)]  # eigh returns ascending eigenvalues
-        basis, variances, start = fixed_signs(directions[:, order]), values[order], moments.mean
+        basis, start = _main_directions([deviations]), mean
     else:
-        basis, variances, start = frame, np.einsum("ij,ik,kj->j", frame, covariance, frame), np.zeros(moments.d)
-        about["frame"] = COMMON
+        basis, start, about["frame"] = frame, np.zeros_like(mean), COMMON
+    variances = np.square(deviations @ basis).sum(axis=0)
+    total = float(np.einsum("ij,ij->", deviations, deviations, dtype=np.float64))
     rows = sample_rows(len(whole), points, seed=seed)
     coordinates = np.zeros((len(rows), len(AXES)), np.float32)
     coordinates[:, : basis.shape[1]] = (whole[rows] - start) @ basis
-    total = float(np.trace(covariance))
-    # Rounding may leave an eigenvalue of an empty direction a little below 0.
-    shares = [float(max(value, 0.0)) / total if total > 0 else 0.0 for value in variances]
+    shares = [float(value) / total if total > 0 else 0.0 for value in variances]
     shares += [0.0] * (len(AXES) - len(shares))
     facts = {name: [column[i] for i in rows.tolist()] for name, column in (columns or {}).items()}
     return Picture(coordinates, tuple(shares), rows, about, facts)
@@ -122,8 +119,21 @@ def common_frame(clouds: Sequence[ArrayLike]) -> NDArray[np.float64]:
         Vectors of the same dimension; every cloud has the same weight, whatever its number of rows.
     """
     rows = [np.asarray(array(cloud), np.float64) for cloud in clouds]
-    _, directions = np.linalg.eigh(sum(each.T @ each / len(each) for each in rows))
-    return fixed_signs(directions[:, ::-1][:, : len(AXES)])
+    return _main_directions([each / np.sqrt(len(each)) for each in rows])
+
+
+def _main_directions(parts: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+    """The directions, (d, at most 3), on which the rows of all parts together are longest."""
+    d = parts[0].shape[1]
+    if d <= EXACT:
+        _, directions = np.linalg.eigh(sum(np.asarray(each, np.float64).T @ each for each in parts))
+        return fixed_signs(directions[:, ::-1][:, : len(AXES)])
+    # Subspace iteration: a picture needs three directions of thousands, and no more digits than a point on a screen has.
+    basis = np.random.default_rng(0).standard_normal((d, 16)).astype(parts[0].dtype)
+    for _ in range(8):
+        basis = np.linalg.qr(sum(each.T @ (each @ basis) for each in parts))[0]
+    rotation = np.linalg.svd(np.concatenate([each @ basis for each in parts]), full_matrices=False)[2]
+    return fixed_signs((basis @ rotation.T).astype(np.float64)[:, : len(AXES)])
 
 
 def write_picture(picture: Picture, path: str | os.PathLike[str]) -> None:

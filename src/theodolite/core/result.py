@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args, overload
 
 import numpy as np
 
+from theodolite.core.declared import as_declared
 from theodolite.core.files import (
     Marker,
     parse_json,
@@ -23,7 +25,7 @@ from theodolite.core.files import (
     write_json,
 )
 from theodolite.core.pictures import Picture, read_picture, write_picture
-from theodolite.core.rows import ROW_ENDINGS, Row, read_rows, write_rows
+from theodolite.core.rows import HASH, ROW_ENDINGS, Row, read_rows, values_hash, write_rows
 
 if TYPE_CHECKING:
     import pandas
@@ -189,16 +191,50 @@ class Verdict:
     printed: tuple[Judged, ...] = ()
     stated: str = ""
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Verdict:
-        """The verdict that `dataclasses.asdict` came from.
 
-        Parameters
-        ----------
-        values
-            Fields by name, nested.
-        """
-        return cls(**{**values, "measured": _judged(values["measured"]), "printed": tuple(map(_judged, values["printed"]))})
+class InputFacts(TypedDict, total=False):
+    """What a result says of one input; a verb may add more."""
+
+    name: str
+    unit: str | None
+    dtype: str | None
+    texts: str
+    n: int | None
+    d: int | None
+    held_out: int
+
+
+class Provenance(TypedDict, total=False):
+    """What reports and gates read of a result's provenance; a verb may add more."""
+
+    command: str
+    date: str
+    versions: str
+    name: str
+    study: str
+    inputs: list[InputFacts | str]
+    settings: dict[str, Any]
+    tables: list[dict[str, Any]]
+    advice: dict[str, Any]
+    rerun: dict[str, Any]
+    own_tasks: dict[str, str]
+    step_hashes: dict[str, str]
+    outcome: dict[str, Any]
+    failed: list[dict[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _About:
+    """The content of `result.json`."""
+
+    format: int
+    verb: str
+    title: str
+    notes: tuple[str, ...]
+    provenance: Provenance
+    findings: tuple[Finding, ...]
+    verdicts: tuple[Verdict, ...]
+    files: dict[str, str]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -252,6 +288,11 @@ class Result(Sequence[Row]):
 
     def _repr_html_(self) -> str:
         return str(_drawing().html_of(self))
+
+    @property
+    def inputs(self) -> list[Mapping[str, Any]]:
+        """What the provenance says of each input: its name, and often its unit, n and d."""
+        return [each if isinstance(each, Mapping) else {"name": str(each)} for each in self.provenance.get("inputs") or ()]
 
     def where(self, **values: Any) -> Result:
         """The same result with only the rows whose fields have these values.
@@ -354,7 +395,9 @@ class Result(Sequence[Row]):
                 parquet.write_table(table, folder / names[-1])
             about = self.to_dict()
             del about["rows"]
-            write_json(folder / ABOUT, {"format": FORMAT, **about, "files": {name: sha256_of(folder / name) for name in names}})
+            about |= {"format": FORMAT, "files": {name: sha256_of(folder / name) for name in names}}
+            about = json.loads(json.dumps(about))  # as it is read, where all keys are texts
+            write_json(folder / ABOUT, {**about, HASH: values_hash(about)})
         return path
 
     @classmethod
@@ -384,24 +427,16 @@ class Result(Sequence[Row]):
         recover_files(path, ABOUT)
         about = _about(path)
         # The rows are checked even if the list of files leaves them out.
-        files = {name: _inside(path, name) for name in {ROWS: "", **about["files"]}}
+        files = {name: _inside(path, name) for name in {ROWS: "", **about.files}}
         for name, file in files.items():
-            if sha256_of(file) != about["files"].get(name):
+            if sha256_of(file) != about.files.get(name):
                 raise ValueError(f"{file} is not the file that was saved: its SHA-256 differs; {AGAIN}")
-        try:
-            return cls(
-                verb=str(about["verb"]),
-                title=str(about["title"]),
-                rows=_rows(files[ROWS]),
-                findings=tuple(map(_finding, about["findings"])),
-                verdicts=tuple(map(Verdict.from_dict, about["verdicts"])),
-                pictures=tuple(read_picture(file) for name, file in files.items() if name.startswith("pictures/")),
-                records={file.stem: read_records(file) for name, file in files.items() if name.startswith("records/")},
-                notes=tuple(map(str, about["notes"])),
-                provenance=about["provenance"],
-            )
-        except (LookupError, TypeError, AttributeError, OverflowError) as error:
-            raise ValueError(f"{path / ABOUT} does not describe a result ({error!r}); {AGAIN}") from error
+        return cls(
+            rows=_rows(files[ROWS]),
+            pictures=tuple(read_picture(file) for name, file in files.items() if name.startswith("pictures/")),
+            records={file.stem: read_records(file) for name, file in files.items() if name.startswith("records/")},
+            **{name: getattr(about, name) for name in ("verb", "title", "findings", "verdicts", "notes", "provenance")},
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: all but pictures and records; nan and infinity become null."""
@@ -527,20 +562,6 @@ def _stacked(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
     return pyarrow.concat_tables(tables, promote_options="default")
 
 
-def _finding(values: Mapping[str, Any]) -> Finding:
-    return Finding(**{**values, "value": _number(values["value"]), "rows": tuple(values["rows"])})
-
-
-def _judged(values: Mapping[str, Any]) -> Judged:
-    effects = tuple(Effect(**{**effect, "value": _number(effect["value"])}) for effect in values["effects"])
-    lists = {name: tuple(values.get(name, ())) for name in ("seeds", "tasks", "remarks")}
-    return Judged(**{**values, **lists, "effects": effects})
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
 def _plain(value: Any) -> Any:
     """Values as JSON has them: lists for tuples, None for nan and infinity, Python's numbers for NumPy's."""
     if isinstance(value, Mapping):
@@ -561,7 +582,7 @@ def _inside(folder: Path, name: str) -> Path:
     return path
 
 
-def _about(folder: Path) -> dict[str, Any]:
+def _about(folder: Path) -> _About:
     if not (folder / ABOUT).is_file():
         raise ValueError(f"{folder} does not hold a result: it has no {ABOUT}; name a folder that a verb finished writing")
     text = _inside(folder, ABOUT).read_bytes()
@@ -571,9 +592,16 @@ def _about(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{folder / ABOUT} is not JSON ({error}); {AGAIN}") from error
     if not isinstance(about, dict) or not isinstance(about.get("files"), dict):
         raise ValueError(f"{folder / ABOUT} does not describe a result; {AGAIN}")
+    # Results of earlier releases have no hash of this file.
+    if (digest := about.pop(HASH, None)) is not None and digest != values_hash(about):
+        raise ValueError(f"{folder / ABOUT} is not the file that was saved: its SHA-256 differs; {AGAIN}")
     if about.get("format") != FORMAT:
         raise ValueError(f"{folder / ABOUT} has format {about.get('format')!r}; this version reads format {FORMAT}")
-    return about
+    try:
+        described: _About = as_declared(_About, about)
+    except ValueError as error:
+        raise ValueError(f"{folder / ABOUT} does not describe a result ({error}); {AGAIN}") from None
+    return described
 
 
 def _rows(path: Path) -> tuple[Row, ...]:

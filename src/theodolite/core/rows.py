@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar
 
+from theodolite.core.declared import as_declared
 from theodolite.core.files import parse_json, require_free, require_regular, whole_file, write_json, write_text
 
 ROW_ENDINGS = (".parquet", ".json", ".jsonl")  # of files that rows can be written to
@@ -90,21 +91,9 @@ class Row:
         """
         if not isinstance(values, dict):
             raise ValueError(f"{values!r:.40} is not a row; it must be an object with the fields {', '.join(cls.FIELDS)}")
-        unknown = set(values) - set(cls.FIELDS)
-        if unknown:
-            raise ValueError(f"a row has no field {min(unknown)!r}; it has {', '.join(cls.FIELDS)}")
-        known: dict[str, Any] = {"value": math.nan}
-        for entry in fields(cls):
-            value, kind = values.get(entry.name), str(entry.type).split(" ")[0]
-            types: Any = {"str": str, "int": int, "float": (int, float)}[kind]
-            if value is None:
-                continue
-            if not isinstance(value, types) or isinstance(value, bool):
-                raise ValueError(f"the {entry.name} of a row is {value!r:.40}; it must be of type {kind}")
-            known[entry.name] = float(value) if kind == "float" else value
-        if "metric" not in known:
-            raise ValueError("a row has no metric; every row names what was measured")
-        return cls(**known)
+        known = {name: value for name, value in values.items() if value is not None}
+        row: Row = as_declared(cls, {"value": math.nan, **known})
+        return row
 
 
 # Only after the decorator ran does the class know its fields.
@@ -152,7 +141,7 @@ def write_rows(rows: Iterable[Row], path: str | os.PathLike[str]) -> None:
         table = pyarrow.Table.from_pylist([row.to_dict() for row in rows], schema=pyarrow.schema(columns))
         # Of the values as they come back: a column of the file is a float even if a row has a whole number there.
         with whole_file(path) as partial:
-            parquet.write_table(table.replace_schema_metadata({HASH: _hash(table.to_pylist())}), partial)
+            parquet.write_table(table.replace_schema_metadata({HASH: values_hash(table.to_pylist())}), partial)
 
 
 def hashed_record(row: Row) -> dict[str, Any]:
@@ -164,7 +153,7 @@ def hashed_record(row: Row) -> dict[str, Any]:
         The row.
     """
     record = row.to_dict()
-    return {**record, HASH: _hash(record)[:16]}
+    return {**record, HASH: values_hash(record)[:16]}
 
 
 def row_of_record(record: dict[str, Any]) -> Row:
@@ -183,7 +172,7 @@ def row_of_record(record: dict[str, Any]) -> Row:
     if not isinstance(record, dict):
         raise ValueError(f"{record!r} is not a row")
     values = {name: value for name, value in record.items() if name != HASH}
-    if HASH in record and record[HASH] != _hash(values)[:16]:
+    if HASH in record and record[HASH] != values_hash(values)[:16]:
         raise ValueError(f"the row of {values.get('metric')!r} was changed after it was written: its hash differs")
     return Row.from_dict(values if "sample" in values else _from_0_2(values))
 
@@ -200,7 +189,8 @@ def _from_0_2(values: dict[str, Any]) -> dict[str, Any]:
     return values | fields | ({"sample": int(sample[1])} if sample else {})
 
 
-def _hash(values: Any) -> str:
+def values_hash(values: Any) -> str:
+    """The SHA-256 of plain values, whatever the order of their keys."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
@@ -241,7 +231,7 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
             table = parquet.read_table(path)
             records = table.to_pylist()
             digest = (table.schema.metadata or {}).get(HASH.encode())
-            if digest is not None and digest.decode(errors="replace") != _hash(records):
+            if digest is not None and digest.decode(errors="replace") != values_hash(records):
                 raise ValueError("it was changed after it was written: the SHA-256 of its rows differs")
         elif path.suffix == ".json":
             records = parse_json(path.read_bytes())

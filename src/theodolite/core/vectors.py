@@ -7,7 +7,7 @@ enough for the cache, casts them to float32 or float64, and names the row and co
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -252,6 +252,8 @@ def source(X: Vectors) -> Source:
         return _from_folder(Path(X))
     if is_frame(X):
         return _from_array(frame_vectors(X))
+    if isinstance(X, (Mapping, Set)):
+        raise TypeError(f"a {type(X).__name__} is not a table of vectors; pass one array of it, such as X['embeddings']")
     if hasattr(X, "toarray"):
         raise TypeError("a sparse matrix is not a cloud of embeddings; pass X.toarray() if its dense form fits in memory")
     # Arrays and frames may be callable or iterable too, so `__array__` decides before both.
@@ -329,8 +331,14 @@ def _plain(X: Any) -> NDArray[Any]:
     """A NumPy array of whatever converts to one: tensors and frames without importing their libraries."""
     module = type(X).__module__.partition(".")[0]
     if module == "torch":
-        X = X.detach().cpu()  # bfloat16, which NumPy lacks, becomes float32 below
-        return np.asarray(X.float() if str(X.dtype) == "torch.bfloat16" else X)
+        try:
+            X = X.detach().cpu()  # bfloat16, which NumPy lacks, becomes float32 below
+            return np.asarray(X.float() if str(X.dtype) == "torch.bfloat16" else X)
+        except (TypeError, RuntimeError) as error:  # quantised, sparse, nested, or without data
+            fault = str(error).strip().partition("\n")[0].rstrip(".")
+            raise TypeError(
+                f"this tensor does not become an array ({fault}); pass X.dequantize(), X.to_dense() or the like"
+            ) from None
     if is_frame(X):
         return frame_vectors(X)
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):

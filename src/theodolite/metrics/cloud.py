@@ -76,6 +76,10 @@ class Cloud:
         self.source: Source = source(X)
         self.sample_size = sample
         self.seed = seed
+        # Moments that are kept elsewhere; called with whether to compute them if they are not.
+        self.stored_moments: Callable[[bool], Moments | None] | None = None
+        self.moments_are_cached = False
+        """Whether the moments are of an earlier reading of a file that was too large to be compared as a whole."""
         self._cache: dict[str, object] = {}
 
     @classmethod
@@ -107,12 +111,22 @@ class Cloud:
     @cached_property
     def moments(self) -> Moments:
         """Moments, in one pass; a stream that can be read only once gives its sample of rows in the same pass."""
+        if self.stored_moments is not None and (stored := self.stored_moments(True)) is not None:
+            return stored
         if self.source.replayable:
             return Moments.of(self.source)
         sample = RowSample(self.sample_size, self.d, self.source.dtype, seed=self.seed)
         moments = Moments.of(self.source, sample=sample)
         self._sampled = sample.index, sample.rows
         return moments
+
+    @cached_property
+    def sums(self) -> Moments:
+        """Moments of which only the mean, the lengths and the sums of unit vectors are used: those of all, or a cheaper pass."""
+        if "moments" in self.__dict__ or not self.source.replayable:
+            return self.moments
+        stored = self.stored_moments(False) if self.stored_moments is not None else None
+        return stored if stored is not None else Moments.of(self.source, sums_only=True)
 
     @cached_property
     def _sampled(self) -> tuple[Indices, Floats]:
@@ -207,6 +221,11 @@ def moments_of(X: Vectors | Moments | Cloud) -> Moments:
         Vectors, moments or a cloud.
     """
     return X.moments if isinstance(X, Cloud) else Moments.of(X)
+
+
+def sums_of(X: Vectors | Moments | Cloud) -> Moments:
+    """The same for what needs no second moments, in n·d operations; see `Cloud.sums`."""
+    return X.sums if isinstance(X, Cloud) else Moments.of(X, sums_only=True)
 
 
 def moments_with_spread(X: Vectors | Moments | Cloud) -> Moments:

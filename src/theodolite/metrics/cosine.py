@@ -11,12 +11,14 @@ from theodolite.core.intervals import quantile_interval, share_interval
 from theodolite.core.moments import Doubles, Moments, row_norms, unit_sums
 from theodolite.core.parallel import in_threads
 from theodolite.core.vectors import Indices, Vectors, source
-from theodolite.metrics.cloud import Cloud, Undefined, UnitRows, moments_of, moments_with_spread
+from theodolite.metrics.cloud import Cloud, Undefined, UnitRows, moments_with_spread, sums_of
 from theodolite.metrics.registry import LOWER, NEITHER, metric
 
 PAIRS = 200_000  # pairs of rows that are measured if there are more
 LEVELS = (0.05, 0.5, 0.95)  # quantiles of the cosines of pairs
 SIMILAR = 0.8  # cosine above which two random rows count as similar
+# Metrics that take no second moments.
+SUMS_METRICS = frozenset({"mean_cosine", "rogue_share", "mean_norm", "norm_variation", "zero_rows"})
 PAIR_METRICS = frozenset({"pair_cosine_p05", "pair_cosine_median", "pair_cosine_p95", "similar_pairs"})
 
 
@@ -45,7 +47,7 @@ def dimension_contributions(X: Vectors | Moments | Cloud) -> Doubles:
     X
         Vectors, their moments or a cloud.
     """
-    moments = moments_of(X)
+    moments = sums_of(X)
     if moments.directed_rows < 2:
         raise Undefined(f"a cosine needs two rows that are not zero, there are {moments.directed_rows}")
     return moments.cosine_contributions()
@@ -113,7 +115,7 @@ def mean_norm(X: Vectors | Moments | Cloud) -> float:
     X
         Vectors, their moments or a cloud.
     """
-    return moments_of(X).mean_norm
+    return sums_of(X).mean_norm
 
 
 @metric("[0, inf)", NEITHER, needs="moments")
@@ -125,7 +127,7 @@ def norm_variation(X: Vectors | Moments | Cloud) -> float:
     X
         Vectors, their moments or a cloud.
     """
-    moments = moments_of(X)
+    moments = sums_of(X)
     if moments.mean_norm == 0:
         raise Undefined("all rows are zero")
     variance = moments.norm_squares / moments.n - moments.mean_norm**2
@@ -141,7 +143,7 @@ def zero_rows(X: Vectors | Moments | Cloud) -> float:
     X
         Vectors, their moments or a cloud.
     """
-    moments = moments_of(X)
+    moments = sums_of(X)
     return moments.zero_rows / moments.n
 
 

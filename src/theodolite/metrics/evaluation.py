@@ -17,6 +17,7 @@ from theodolite.core.rows import Row, current_versions
 from theodolite.core.vectors import Vectors
 from theodolite.metrics import neighbours, partition
 from theodolite.metrics.cloud import Cloud, Undefined
+from theodolite.metrics.cosine import SUMS_METRICS
 from theodolite.metrics.registry import METRICS, check_metrics
 from theodolite.metrics.resampling import half_clouds
 
@@ -184,6 +185,8 @@ def compare_clouds(
 
 def _values(cloud: Cloud, names: Sequence[str]) -> dict[str, tuple[float, str]]:
     """Value and reason of each metric: one pass for all moments, one for all partition functions, one search."""
+    if any(METRICS[name].needs in ("moments", "second pass") for name in names if name not in SUMS_METRICS):
+        cloud.moments  # noqa: B018  # read once for all: sums alone would be another pass
     variants = {partition.VARIANTS[name] for name in names if name in partition.VARIANTS}
     if variants:
         with contextlib.suppress(Undefined):  # each metric raises it again below, and gives its reason

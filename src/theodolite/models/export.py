@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from theodolite.core.files import Marker, natural_key, read_json, reading, require_outside, whole_folder, write_json
 from theodolite.core.options import option
 from theodolite.models.encoder import quiet_loading
-from theodolite.models.location import EncoderError
+from theodolite.models.location import EncoderError, foreign_class
 from theodolite.repairs.fitting_path import FittingPath
 
 Doubles: TypeAlias = NDArray[np.float64]
@@ -302,6 +302,10 @@ def _vectors(
 ) -> Doubles:
     from sentence_transformers import SentenceTransformer
 
+    with reading(folder / "modules.json", "a list of modules"):
+        foreign = foreign_class(read_json(folder / "modules.json"), folder)
+    if foreign:
+        raise EncoderError(f"{folder} runs code of its own ({foreign}); export a repair into a model without such code")
     with quiet_loading(), reading(folder, "a sentence-transformers model"):
         model: Any = SentenceTransformer(str(folder), device="cpu", trust_remote_code=False)
         if without_last:

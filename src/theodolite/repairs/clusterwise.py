@@ -275,7 +275,7 @@ def _cluster_moments(data: Source, assign: Assign, k: int) -> dict[int, Moments]
         # A cluster's later runs are added to a scatter matrix, so they come as one, however few their rows are.
         if is_first and len(rows) <= data.d:
             return cluster, Moments.of(rows)
-        return cluster, merge_blocks([BlockMoments.of(rows, scatter_only=True)], data.d)
+        return cluster, merge_blocks([BlockMoments.of(rows, scatter_only=True)])
 
     for cluster, moments in in_order(moments_of_run, _runs(data, assign, k), workers=available_cores()):
         totals[cluster] = totals[cluster] | moments if cluster in totals else moments

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from theodolite.core.declared import as_declared
 from theodolite.core.engines import map_shards
 from theodolite.core.moments import Doubles
 from theodolite.core.vectors import Source
@@ -59,8 +60,8 @@ class FittingPath:
         values
             Fields by name; others, of a later version, are left out.
         """
-        known = {name: value for name, value in values.items() if name in cls.__dataclass_fields__}
-        return cls(**{**known, "texts": tuple(known.get("texts", ()))})
+        path: FittingPath = as_declared(cls, {name: values[name] for name in values if name in cls.__dataclass_fields__})
+        return path
 
 
 class Observer:

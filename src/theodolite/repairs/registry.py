@@ -7,11 +7,12 @@ import json
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from theodolite.core.declared import as_declared
 from theodolite.core.files import Marker, parse_json, recover_folder, require_free_folder, whole_folder
 from theodolite.core.options import suggestion
 from theodolite.core.rows import installed_version
@@ -26,6 +27,7 @@ FORMAT = 1
 ARRAYS = "repair.safetensors"
 ABOUT = "repair.json"
 MARKER = Marker(ABOUT, "repair", FORMAT)
+_AGAIN = "fit and save the repair again"
 # All repairs by name. Least-dominant removal is `which="bottom"` of "global" and "cluster-based".
 REPAIRS: dict[str, type[Repair]] = {
     "zero-mean": ZeroMean,
@@ -40,6 +42,17 @@ REPAIRS: dict[str, type[Repair]] = {
     "drop-rogue": DropRogueDimensions,
     "weighted": WeightedRemoval,
 }
+
+
+class _About(TypedDict):
+    """The content of `repair.json`; a later version may write more."""
+
+    repair: str
+    params: dict[str, Any]
+    d: int
+    sha256: str
+    fitted_on: NotRequired[dict[str, Any]]
+    feature_names: NotRequired[list[str] | None]
 
 
 class StoredRepairError(ValueError):
@@ -169,7 +182,7 @@ def load_repair(folder: str | os.PathLike[str]) -> Repair:
     digest = hashlib.sha256(content).hexdigest()
     if digest != about["sha256"]:
         raise StoredRepairError(
-            f"{folder / ARRAYS} has SHA-256 {digest[:12]}…, not {str(about['sha256'])[:12]}… as when it was saved; "
+            f"{folder / ARRAYS} has SHA-256 {digest[:12]}…, not {about['sha256'][:12]}… as when it was saved; "
             "copy it again, or fit and save the repair again"
         )
     from safetensors.numpy import load
@@ -185,15 +198,18 @@ def load_repair(folder: str | os.PathLike[str]) -> Repair:
         raise StoredRepairError(f"{folder / ARRAYS} does not hold a repair ({error}); fit and save it again") from error
     for name, value in arrays.items():
         setattr(repair, name, value if value.ndim else value.item())  # numbers were saved as arrays without axes
-    if about.get("feature_names"):
-        repair.feature_names_in_ = np.array(about["feature_names"], dtype=object)
-    repair.fitted_on_ = FittingPath.from_dict(about.get("fitted_on", {}))
+    if names := about.get("feature_names"):
+        repair.feature_names_in_ = np.array(names, dtype=object)
+    try:
+        repair.fitted_on_ = FittingPath.from_dict(about.get("fitted_on", {}))
+    except ValueError as error:
+        raise StoredRepairError(f"{folder / ABOUT}: what the repair was fitted on is not known: {error}; {_AGAIN}") from None
     if about["d"] != d:
         raise StoredRepairError(f"{folder / ABOUT} says d={about['d']}, but the arrays have d={d}")
     return repair
 
 
-def _read_about(folder: Path) -> dict[str, Any]:
+def _read_about(folder: Path) -> _About:
     path = folder / ABOUT
     try:
         about = parse_json(path.read_bytes())
@@ -204,12 +220,13 @@ def _read_about(folder: Path) -> dict[str, Any]:
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         stored = about.get("format") if isinstance(about, dict) else None
         raise StoredRepairError(f"{path} has format {stored!r}; this version of theodolite reads format {FORMAT}")
-    missing = {"repair", "params", "d", "sha256"} - about.keys()
-    if missing:
-        raise StoredRepairError(f"{path} lacks {min(missing)!r}; fit and save the repair again")
-    if about["repair"] not in REPAIRS:
-        raise StoredRepairError(f"{path} names the repair {about['repair']!r}; known: {', '.join(REPAIRS)}")
-    return about
+    try:
+        described: _About = as_declared(_About, about)
+    except ValueError as error:
+        raise StoredRepairError(f"{path} is not as it was saved: {error}; {_AGAIN}") from None
+    if described["repair"] not in REPAIRS:
+        raise StoredRepairError(f"{path} names the repair {described['repair']!r:.60}; known: {', '.join(REPAIRS)}")
+    return described
 
 
 def _plain(value: Any) -> Any:

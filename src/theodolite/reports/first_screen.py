@@ -173,8 +173,8 @@ def _change(metric: str, before: float, after: float) -> str:
 def _facts(result: Result) -> Iterator[str]:
     """What it was measured on, and when."""
     provenance = result.provenance
-    for each in list(provenance.get("inputs") or ())[:2]:
-        if isinstance(each, Mapping) and each.get("n") is not None:
+    for each in result.inputs[:2]:
+        if each.get("n") is not None:
             name = str(each.get("name", "")).rstrip("/").rpartition("/")[2]  # the provenance has the whole path
             kind = each.get("unit") or each.get("dtype") or ""
             size = f" × {each['d']}" if each.get("d") is not None else ""

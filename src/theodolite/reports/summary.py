@@ -128,7 +128,7 @@ def _survey(result: Result) -> Iterator[Block]:
 
 def _by_input(result: Result) -> Iterator[tuple[Mapping[str, Any], Sequence[Row], Sequence[Finding]]]:
     """A survey of several files is shown file by file; their rows follow each other."""
-    inputs = result.provenance.get("inputs") or [{}]
+    inputs = result.inputs or [{}]
     rows = _before_repetitions(result.rows, lambda row: (row.layer, row.metric))
     findings = _before_repetitions(result.findings, lambda finding: finding.topic) if result.findings else [[]] * len(inputs)
     if len(inputs) == len(rows) == len(findings):
@@ -148,7 +148,7 @@ def _before_repetitions(items: Iterable[Item], key: Callable[[Item], object]) ->
 
 
 def _size(facts: Mapping[str, Any]) -> str:
-    return f"{facts['n']:,} × {facts['d']}" if facts.get("n") is not None else ""
+    return f"{facts['n']:,} × {facts.get('d')}" if facts.get("n") is not None else ""
 
 
 def _metrics(rows: Sequence[Row]) -> Iterator[Block]:
@@ -224,7 +224,7 @@ def _change(rows: Sequence[Row]) -> str:
 
 
 def _probe(result: Result) -> Iterator[Block]:
-    facts: Mapping[str, Any] = next(iter(result.provenance.get("inputs") or ()), {})
+    facts = next(iter(result.inputs), {})
     held_out = f", {facts['held_out']:,} held out" if "held_out" in facts else ""
     yield Paragraph(f"{result.title}: {_size(facts)}{held_out}")
     yield from map(Paragraph, result.notes)
@@ -393,8 +393,12 @@ def _repairs(result: Result) -> Iterator[Block]:
 
 
 def _advise(result: Result) -> Iterator[Block]:
-    facts: Mapping[str, Any] = next(iter(result.provenance.get("inputs") or ()), {})
-    size = f"{facts['n']:,} {facts['unit']} in {facts['d']:,} dimensions" if facts.get("unit") else _size(facts)
+    facts = next(iter(result.inputs), {})
+    size = (
+        f"{facts['n']:,} {facts['unit']} in {facts['d']:,} dimensions"
+        if facts.get("unit") and facts.get("n") and facts.get("d")
+        else _size(facts)
+    )
     yield Paragraph(f"  {size}".rstrip(), "bold", lead=result.title)
     advice = result.provenance.get("advice", {})
     yield Paragraph(result.notes[0] if result.notes else "", "bold")

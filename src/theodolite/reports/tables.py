@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from theodolite.core.declared import as_declared
 from theodolite.core.numbers import interval_text, number_text, short_number
 from theodolite.core.rows import Row
 from theodolite.core.states import DIFFERENCE, FINE_TUNING, state_order, state_title
@@ -170,7 +171,7 @@ class TableSpec:
     states, tasks
         The states and the tasks that it shows; None shows all of them.
     leave_out
-        Fields of a row with their values: rows that have all of these are left out.
+        Pairs of a field and its value: rows that have all of these are left out.
     last_layer
         Whether only the last layer of each model is shown.
     labels
@@ -218,20 +219,20 @@ class TableSpec:
         where = f"the declared table {str(title)[:60]!r}"
         if not isinstance(values, Mapping):
             raise ValueError(f"{where} must be a table of keys and values, not {values!r:.60}")
-        kinds = {parameter.name: str(parameter.type) for parameter in fields(cls)}
-        for name in values:
-            if name not in kinds:
-                raise ValueError(f"{where} has the unknown key {str(name)[:60]!r}; it may have {', '.join(kinds)}")
         for name in ("title", "metrics", "rows"):
             if not values.get(name):
                 raise ValueError(f"{where} needs {name!r}")
-        checked = {name: _checked(value, kinds[name], f"{name!r} of {where}") for name, value in values.items()}
+        try:
+            spec: TableSpec = as_declared(cls, values)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
         choices = ("run", *Row.FIELDS)
-        for name in ("rows", "columns"):
-            for wrong in (field for field in checked.get(name, ()) if field not in choices):
+        fields = {"rows": spec.rows, "columns": spec.columns, "leave_out": [field for field, _ in spec.leave_out]}
+        for name, used in fields.items():
+            for wrong in (field for field in used if field not in choices):
                 rule = f"which is not a field of a row; use {', '.join(choices)}"
                 raise ValueError(f"{name!r} of {where} has {wrong[:60]!r}, {rule}")
-        return cls(**checked)
+        return spec
 
     def table(self, entries: Sequence[Entry]) -> Table | None:
         """The table of these rows; None if it would be empty.
@@ -435,22 +436,6 @@ def _paper_tables(results: Sequence[Result]) -> Iterator[Table]:
             "Lines and columns are the paper's. The number of another model is there for orientation; it does not reproduce it."
         )
         yield Table(title, tuple(columns), note)
-
-
-def _checked(value: Any, kind: str, where: str) -> Any:
-    if kind.startswith("tuple[tuple"):
-        pairs = value.items() if isinstance(value, Mapping) else value
-        is_right = all(len(pair) == 2 and pair[0] in Row.FIELDS and isinstance(pair[1], str) for pair in pairs)
-        value, rule = tuple(map(tuple, pairs)), "a table of a row's fields and their values"
-    elif kind.startswith("tuple"):
-        is_right, rule = isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value), "a list of strings"
-    elif kind == "Steps":
-        is_right, rule = value in get_args(Steps), "none, only or final"
-    else:
-        is_right, rule = type(value).__name__ == kind, f"a {kind}"
-    if not is_right:
-        raise ValueError(f"{where} must be {rule}, not {value!r:.60}")
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _general(entries: list[Entry]) -> Table | None:

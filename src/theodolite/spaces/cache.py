@@ -5,20 +5,31 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from theodolite.core.files import BusyError, Lock, whole_file
+import numpy as np
+
+from theodolite.core.files import Lock, Marker, whole_file, write_json
 from theodolite.core.moments import FORMAT, Moments
 from theodolite.core.vectors import Source
 from theodolite.spaces.opening import files_of, read
 from theodolite.spaces.readers.data_files import AnyPath, locate
 
-# Bytes at either end of a file that are part of what it is known by.
-ENDS = 2**16
+MARKER = Marker("cache.json", "cache")
+# Entries have a name of this form; so has what a process that was killed left of one.
+ENTRY = r"[0-9a-f]{32}\.npz"
+OWN_NAMES = re.compile(rf"{ENTRY}|\.{ENTRY}\.lock|\.{ENTRY}\.theodolite-[0-9a-f]{{16}}\.partial")
+# Bytes of a file, or of all files of a folder, that are hashed: all of them up to here, blocks spread over them above it.
+HASHED = 256 * 2**20
+BLOCK = 2**20
+# Seconds in which a file that is not hashed as a whole must not have changed.
+SETTLED = 60.0
 # Bytes the cache may hold; the entries that were not used for longest are deleted first.
 LIMIT = 2**30
 
@@ -45,14 +56,66 @@ def clean() -> int:
     freed = 0
     for entry in _entries():
         # What a killed process left is removed with the entry that it was writing; what is being written stays.
-        name = entry.name.removeprefix(".").removesuffix(".partial").removesuffix(".lock")
-        with suppress(BusyError, FileNotFoundError), Lock(entry.with_name(name)):
+        name = re.search(ENTRY, entry.name)
+        assert name is not None
+        with suppress(OSError), Lock(entry.with_name(name[0])):  # busy, or gone already
             freed += entry.stat().st_size
             entry.unlink()
     folder = where() / "moments"
-    if folder.is_dir() and not any(folder.iterdir()):
+    if MARKER.is_in(folder) and [path.name for path in folder.iterdir()] == [MARKER.file]:
+        (folder / MARKER.file).unlink()
         folder.rmdir()
     return freed
+
+
+@dataclass(frozen=True)
+class FileState:
+    """What the files of an input held when they were looked at.
+
+    Parameters
+    ----------
+    digest
+        A hash of names, sizes and content; with `is_sampled` of blocks of the content and of what the file system knows.
+    is_sampled
+        Whether the files were too large to hash all of their content.
+    is_settled
+        Whether none of such files changed in the last minute.
+    """
+
+    digest: str
+    is_sampled: bool
+    is_settled: bool = field(compare=False)
+
+    @classmethod
+    def of(cls, path: AnyPath) -> FileState | None:
+        """The state of a file, or of a folder of shards, as it is now; None for a URL."""
+        file = locate(path)
+        if file.local is None:
+            return None
+        parts = [part.local for part in files_of(file) if part.local]
+        share = HASHED / max(1, sum(part.stat().st_size for part in parts))
+        digest, youngest = hashlib.sha256(), 0.0
+        for part in parts:
+            with part.open("rb", buffering=0) as content:
+                known = os.fstat(content.fileno())
+                digest.update(f"{part.resolve()}\0{known.st_size}\0".encode("utf-8", "surrogateescape"))
+                if share >= 1:
+                    digest.update(hashlib.file_digest(content, "sha256").digest())
+                    continue
+                # A program can set the time of modification back, as `cp -p` does, but not the time of change, nor the inode.
+                # Both miss a page of a mapped file that is written to again before it is on disk.
+                digest.update(repr((known.st_mtime_ns, known.st_ctime_ns, known.st_ino)).encode())
+                count = max(2, int(known.st_size * share / BLOCK))
+                for at in np.linspace(0, max(0, known.st_size - BLOCK), count, dtype=np.int64).tolist():
+                    digest.update(os.pread(content.fileno(), BLOCK, at))
+                youngest = max(youngest, known.st_mtime, known.st_ctime)
+        return cls(digest.hexdigest(), share < 1, time.time() - youngest > SETTLED)
+
+
+def require_unchanged(path: AnyPath, state: FileState | None) -> None:
+    """Raise an error if a file is not as it was when its state was taken: what was computed from it would mix two contents."""
+    if state is not None and FileState.of(path) != state:
+        raise ValueError(f"{path} changed while it was being read, so its numbers would mix two states; run this again")
 
 
 def cached_moments(
@@ -63,11 +126,13 @@ def cached_moments(
     delimiter: str | None = None,
     header: bool | None = None,
     data: Source | None = None,
-) -> Moments:
-    """Moments of a file of vectors: from the cache if the file has not changed since, otherwise computed and stored.
+    state: FileState | None = None,
+    compute: bool = True,
+) -> tuple[Moments | None, bool]:
+    """Moments of a file of vectors, and whether they are from the cache: if the file has not changed since they were stored.
 
-    An entry that cannot be read is ignored and written again. Files behind a URL, and files that are smaller than their own
-    moments, are not cached.
+    An entry that cannot be read is ignored and written again. Files behind a URL, files that are smaller than their own moments,
+    and large files that changed in the last minute are not cached.
 
     Parameters
     ----------
@@ -75,38 +140,27 @@ def cached_moments(
         What to read, as in `read`.
     data
         The file, if it is open already.
+    state
+        The state of the file when it was opened, if it is known.
+    compute
+        Whether to read the file if they are not in the cache; otherwise the result is None.
     """
-    options = (key, columns.split(",") if isinstance(columns, str) else columns, delimiter, header)
-    fingerprint = _fingerprint(path, options)
+    state = FileState.of(path) if state is None else state
     source = data if data is not None else read(path, key=key, columns=columns, delimiter=delimiter, header=header)
-    entry = where() / "moments" / f"{fingerprint}.npz" if fingerprint else None
+    entry = None
+    if state is not None and state.is_settled:
+        options = (key, columns.split(",") if isinstance(columns, str) else columns, delimiter, header)
+        name = hashlib.sha256(json.dumps([FORMAT, state.digest, *options], default=list).encode()).hexdigest()[:32]
+        entry = where() / "moments" / f"{name}.npz"
     moments = _load(entry, source) if entry else None
-    if moments is None:
-        moments = Moments.of(source)
-        if entry is not None and fingerprint == _fingerprint(path, options):  # unchanged while it was read
-            _store(moments, entry, sum(file.size for file in files_of(locate(path))))
-    return moments
-
-
-def _fingerprint(path: AnyPath, options: Sequence[Any]) -> str | None:
-    """A name for the file as it is now: path, what the file system knows of every part, both its ends, and how it is read."""
-    file = locate(path)
-    if file.local is None:
-        return None
-    parts = [part.local for part in files_of(file) if part.local]
-    state = [_state(part) for part in parts]
-    return hashlib.sha256(json.dumps([FORMAT, state, *options], default=list).encode()).hexdigest()[:32]
-
-
-def _state(path: Path) -> tuple[object, ...]:
-    # A hash of the whole content would cost the pass over the file that the cache is there to save.
-    with path.open("rb") as file:
-        known = os.fstat(file.fileno())
-        ends = hashlib.sha256(file.read(ENDS))
-        file.seek(max(0, known.st_size - ENDS))
-        ends.update(file.read(ENDS))
-    # A program can set the time of modification back, as `cp -p` does, but not the time of change, nor the inode.
-    return str(path.resolve()), known.st_size, known.st_mtime_ns, known.st_ctime_ns, known.st_ino, ends.hexdigest()
+    if moments is not None:
+        return moments, True
+    if not compute:
+        return None, False
+    moments = Moments.of(source)
+    if entry is not None and FileState.of(path) == state:  # unchanged while it was read
+        _store(moments, entry, sum(file.size for file in files_of(locate(path))))
+    return moments, False
 
 
 def _load(entry: Path, source: Source) -> Moments | None:
@@ -123,7 +177,8 @@ def _store(moments: Moments, entry: Path, file_size: int) -> None:
     if moments.scatter is None or moments.scatter.nbytes >= file_size:
         return
     try:
-        entry.parent.mkdir(parents=True, exist_ok=True)
+        if not _is_ours(entry.parent):
+            return
         with whole_file(entry) as partial:
             moments.save(partial)
         total = 0
@@ -135,6 +190,14 @@ def _store(moments: Moments, entry: Path, file_size: int) -> None:
         return  # a cache that cannot be written costs time, not the result
 
 
+def _is_ours(folder: Path) -> bool:
+    """Whether the folder of entries is ours: it is made and marked, unless somebody else keeps files in one of that name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not MARKER.is_in(folder) and all(OWN_NAMES.fullmatch(path.name) for path in folder.iterdir()):
+        write_json(folder / MARKER.file, MARKER.about)
+    return MARKER.is_in(folder)
+
+
 def _entries() -> list[Path]:
     folder = where() / "moments"
-    return [path for path in folder.iterdir() if path.name.endswith((".npz", ".partial", ".lock"))] if folder.is_dir() else []
+    return [path for path in folder.iterdir() if OWN_NAMES.fullmatch(path.name)] if MARKER.is_in(folder) else []

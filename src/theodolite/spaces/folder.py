@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from theodolite.core.declared import as_declared
 from theodolite.core.files import Marker, parse_json, recover_folder, sha256_of, whole_folder, write_json
+from theodolite.core.numbers import bytes_text
 from theodolite.core.options import option
 from theodolite.core.parallel import in_threads
 from theodolite.core.rows import current_versions
@@ -37,6 +39,14 @@ class StoredSpaceError(ValueError):
 
 
 @dataclass(frozen=True)
+class StoredFile:
+    """Length and hash of a file of a space."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
 class About:
     """The content of `space.json`: the shape of the space, its origin, and length and SHA-256 of every file."""
 
@@ -45,7 +55,7 @@ class About:
     d: int
     dtype: str
     origin: Mapping[str, Any]
-    files: Mapping[str, tuple[int, str]]
+    files: Mapping[str, StoredFile]
 
 
 def is_space(path: str | os.PathLike[str]) -> bool:
@@ -149,15 +159,14 @@ def read_about(folder: Path, *, verify: bool) -> About:
     if verify and content.get("sha256") != _own_hash(content):
         raise StoredSpaceError(f"{path} was changed after it was written; {_AGAIN}, or use Space.open(..., verify=False)")
     try:
-        files = {name: (int(entry["bytes"]), str(entry["sha256"])) for name, entry in content["files"].items()}
-        layers = tuple(int(layer) for layer in content["layers"])
-        names = {layer_name(layer) for layer in layers}
+        about: About = as_declared(About, {name: content[name] for name in content if name in About.__dataclass_fields__})
+        names = {layer_name(layer) for layer in about.layers}
         # The names are checked here, so that no file outside the folder is ever opened.
-        if not layers or not names <= set(files) <= names | {ROWS}:
-            raise ValueError(f"layers {list(layers)} do not go with the files {sorted(files)}")
-        return About(layers, int(content["n"]), int(content["d"]), str(content["dtype"]), dict(content["origin"]), files)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise StoredSpaceError(f"{path} is not as it was written ({type(error).__name__}: {error}); {_AGAIN}") from None
+        if not names or not names <= set(about.files) <= names | {ROWS}:
+            raise ValueError(f"layers {list(about.layers)} do not go with the files {sorted(about.files)}")
+        return about
+    except ValueError as error:
+        raise StoredSpaceError(f"{path} is not as it was written ({error}); {_AGAIN}") from None
 
 
 def write_about(folder: Path, *, layers: Sequence[int], n: int, d: int, dtype: np.dtype[Any], origin: Mapping[str, Any]) -> None:
@@ -212,7 +221,7 @@ def read_layer(folder: Path, *, key: str | None) -> Source:
 def _check_files(folder: Path, about: About, names: Sequence[str], *, verify: bool) -> None:
     """Raise an error unless the files are there, as long as they were written, and with `verify` the same bytes."""
     for name in names:
-        path, size = folder / name, about.files[name][0]
+        path, size = folder / name, about.files[name].bytes
         if not path.is_file():
             raise StoredSpaceError(f"{folder} has no {name}, which {ABOUT} lists; {_AGAIN}")
         length = path.stat().st_size
@@ -222,8 +231,8 @@ def _check_files(folder: Path, about: About, names: Sequence[str], *, verify: bo
     if not verify:
         return
     for name, digest in zip(names, in_threads(lambda name: sha256_of(folder / name), names), strict=True):
-        if digest != about.files[name][1]:
-            hashes = f"{digest[:12]}… instead of {about.files[name][1][:12]}…"
+        if digest != about.files[name].sha256:
+            hashes = f"{digest[:12]}… instead of {about.files[name].sha256[:12]}…"
             raise StoredSpaceError(f"{folder / name} has SHA-256 {hashes}: its bytes were changed; {_AGAIN}")
 
 
@@ -264,7 +273,7 @@ def require_disk_space(partial: Path, size: int, target: Path) -> None:
     """Raise an error unless the disk has `size` bytes free for a space that is written in `partial` and goes to `target`."""
     free = shutil.disk_usage(partial).free
     if size > free:
-        raise OSError(f"{target} needs {size / 1e9:.1f} GB, {free / 1e9:.1f} GB are free there; choose fewer layers or rows")
+        raise OSError(f"{target} needs {bytes_text(size)}, {bytes_text(free)} are free there; choose fewer layers or rows")
 
 
 def _own_hash(content: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ from theodolite.core.files import (
     parse_json,
     replace_folder,
     require_free_folder,
+    require_own_folder,
     sha256_of,
     sync,
     undo_half_replacement,
@@ -113,7 +114,7 @@ class SpaceWriter:
             # Under the lock: another writer may have finished since the caller looked.
             undo_half_replacement(self.folder)
             require_free_folder(self.folder, overwrite=overwrite, marker=MARKER)
-            self.partial.mkdir(exist_ok=True)
+            require_own_folder(self.partial)
             UNFINISHED.add(self.partial)
             shape = [list(self.layers), self.n, self.d, self.dtype.name]
             text = json.dumps([FORMAT, fingerprint, shape, asdict(origin), self._write_rows(columns)])

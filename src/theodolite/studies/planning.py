@@ -22,6 +22,7 @@ from theodolite.studies.steps import Sources, Step
 from theodolite.tasks.declarations import TASKS
 from theodolite.tasks.examples import Examples
 from theodolite.tasks.task import Task
+from theodolite.tuning.settings import check_hyper_parameters
 from theodolite.verbs.inputs import Reading
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ class StudyModel:
         return {"name": self.name, "weights": self.weights}
 
 
-def identify_models(models: ModelNames, spec: StudySpec | None = None, *, origin: str | None = None) -> tuple[StudyModel, ...]:
+def identify_models(
+    models: ModelNames, spec: StudySpec | None = None, *, origin: str | None = None, trust_remote_code: bool = False
+) -> tuple[StudyModel, ...]:
     """The encoders of a run, each once.
 
     Parameters
@@ -95,6 +98,8 @@ def identify_models(models: ModelNames, spec: StudySpec | None = None, *, origin
         The study, which may know the revision of a Hub id, and what an encoder is.
     origin
         "pre-trained" if the last training of the encoders that the study does not know was language modelling, "tuned" if not.
+    trust_remote_code
+        Whether the models' own code may run.
 
     Raises
     ------
@@ -105,7 +110,8 @@ def identify_models(models: ModelNames, spec: StudySpec | None = None, *, origin
         raise ValueError(f"origin={origin!r} must be {' or '.join(ORIGINS)}")
     ids = [models] if isinstance(models, (str, os.PathLike)) else models
     pinned = {hub: commit for model in (spec.models if spec else ()) for hub, commit in model.revisions.items()}
-    identified = tuple(_identify_model(id, pinned, spec, origin) for id in dict.fromkeys(os.fspath(id) for id in ids))
+    names_given = dict.fromkeys(os.fspath(id) for id in ids)
+    identified = tuple(_identify_model(id, pinned, spec, origin, trust_remote_code) for id in names_given)
     if not identified:
         raise ValueError("there is no model to run with; give at least one Hub id or folder")
     names = [model.name for model in identified]
@@ -116,7 +122,9 @@ def identify_models(models: ModelNames, spec: StudySpec | None = None, *, origin
     return identified
 
 
-def _identify_model(id: str, pinned: Mapping[str, str], spec: StudySpec | None, declared: str | None) -> StudyModel:
+def _identify_model(
+    id: str, pinned: Mapping[str, str], spec: StudySpec | None, declared: str | None, trusted: bool
+) -> StudyModel:
     from theodolite.models.location import find_encoder, last_layer
 
     name, at, revision = (id, "", "") if Path(id).expanduser().exists() else id.partition("@")
@@ -131,7 +139,8 @@ def _identify_model(id: str, pinned: Mapping[str, str], spec: StudySpec | None, 
             digest.update(f"{path.relative_to(folder).as_posix()} {sha256_of(path)}\n".encode())
         weights = digest.hexdigest()
     origin = _origin(location, weights, name, spec, declared)
-    return StudyModel(location.name, location.place, weights, last_layer(location), id, origin, location.revision or "")
+    last = last_layer(location, trust_remote_code=trusted)
+    return StudyModel(location.name, location.place, weights, last, id, origin, location.revision or "")
 
 
 def _origin(location: Location, weights: str, name: str, spec: StudySpec | None, declared: str | None) -> Origin:
@@ -184,6 +193,8 @@ class Request:
         Settings to change, by dotted name, such as {"tuning.epochs": 1}.
     own_files
         Files of the user's own, as one more task.
+    trust_remote_code
+        Whether the models' own code may run.
     """
 
     spec: StudySpec
@@ -195,6 +206,7 @@ class Request:
     quick: bool = False
     changes: Mapping[str, Any] | None = None
     own_files: Reading = field(default_factory=Reading)
+    trust_remote_code: bool = False
     # Kept per request and not for the whole process, because the user may change a file between two runs.
     _hashes: dict[tuple[str, str], str] = field(default_factory=dict, repr=False, compare=False)
 
@@ -229,7 +241,7 @@ class Request:
         # The claims of a file may name the tasks of that file; a task given at run time is in no claim.
         revisions = {model.name: model.revision for model in self.models if model.revision}
         models = {model.name: model.location for model in self.models}
-        return Sources(models, data, {**self.spec.tasks, **self.own_tasks}, revisions)
+        return Sources(models, data, {**self.spec.tasks, **self.own_tasks}, revisions, self.trust_remote_code)
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -295,6 +307,7 @@ class Request:
         tuning = {**self.settings["tuning"], **self._paper_tuning(model)}
         for table, name in (("task_tuning", task), ("method_tuning", method)):
             tuning |= self.settings.get(table, {}).get(name, {})
+        check_hyper_parameters(tuning)
         declared = self.sources.task(task)
         settings = {
             "model": model.identity,

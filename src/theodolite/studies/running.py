@@ -13,12 +13,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from theodolite.core.declared import as_declared
 from theodolite.core.engines import chosen_engine
 from theodolite.core.files import UNFINISHED, Lock, read_json, reading, write_json
 from theodolite.core.options import ON_COMMAND_LINE, command_line, option, shell_word
 from theodolite.core.pictures import Picture
 from theodolite.core.result import ABOUT, Result, require_result_folder, table_of
 from theodolite.core.rows import current_versions, today
+from theodolite.spaces.readers.data_files import DataError
 from theodolite.studies.claims.evidence import Origin
 from theodolite.studies.claims.judging import (
     Check,
@@ -167,6 +169,7 @@ class Study:
         column: Mapping[str, str] | None = None,
         score_range: tuple[float, float] | None = None,
         encoding: str | None = None,
+        trust_remote_code: bool = False,
         dry_run: bool = False,
         text: bool = True,
         trust_plan: bool = False,
@@ -208,6 +211,8 @@ class Study:
             the other in this process, by default. Every worker must see the run's folder and the models.
         own, kind, column, score_range, encoding
             The user's own files by split, to run the study on them, as `theodolite.verbs.inputs.Reading` describes them.
+        trust_remote_code
+            Whether to run code that comes with the models; the study's file cannot allow it.
         dry_run
             Whether to do nothing and write nothing: the result has what earlier runs have measured.
         text
@@ -225,9 +230,9 @@ class Study:
             with what was measured in them).
         """
         own_files = Reading(own=own, kind=kind, column=column, score_range=score_range, encoding=encoding)
-        identified = identify_models(models, self.spec, origin=origin)
-        request = Request(self.spec, identified, data, tasks, seeds, layers, quick, settings, own_files)
-        folder, steps = self.folder(to), in_order(load_plan(self.spec, trust=trust_plan)(request))
+        identified = identify_models(models, self.spec, origin=origin, trust_remote_code=trust_remote_code)
+        request = Request(self.spec, identified, data, tasks, seeds, layers, quick, settings, own_files, trust_remote_code)
+        folder, steps = self.folder(to), _ordered_steps(request, trust_plan=trust_plan)
         # Earlier runs with other settings share the store; a key says which of its steps this run may use.
         store = Store(folder / STEPS)
         finished = [step for step in steps if store.has(step)]
@@ -261,6 +266,7 @@ class Study:
         column: Mapping[str, str] | None = None,
         score_range: tuple[float, float] | None = None,
         encoding: str | None = None,
+        trust_remote_code: bool = False,
         trust_plan: bool = False,
         downloads: bool = False,
     ) -> Plan:
@@ -268,15 +274,17 @@ class Study:
 
         Parameters
         ----------
-        models, data, tasks, seeds, layers, quick, settings, origin, to, own, kind, column, score_range, encoding, trust_plan
+        models, data, tasks, seeds, layers, quick, settings, origin, to, own, kind, column, score_range, encoding
+            As for `run`.
+        trust_remote_code, trust_plan
             As for `run`.
         downloads
             Whether to say what the Hub would send for each model.
         """
         own_files = Reading(own=own, kind=kind, column=column, score_range=score_range, encoding=encoding)
-        identified = identify_models(models, self.spec, origin=origin)
-        request = Request(self.spec, identified, data, tasks, seeds, layers, quick, settings, own_files)
-        store, steps = Store(self.folder(to) / STEPS), in_order(load_plan(self.spec, trust=trust_plan)(request))
+        identified = identify_models(models, self.spec, origin=origin, trust_remote_code=trust_remote_code)
+        request = Request(self.spec, identified, data, tasks, seeds, layers, quick, settings, own_files, trust_remote_code)
+        store, steps = Store(self.folder(to) / STEPS), _ordered_steps(request, trust_plan=trust_plan)
         planned = tuple(PlannedStep(step.title, step.action.kind, store.has(step)) for step in steps)
         if not downloads:
             return Plan(planned)
@@ -475,7 +483,7 @@ class Slices:
         if not self._path.is_file():
             return {}
         with reading(self._path, "a list of slices", again="remove it, and run the other slices again, whose steps are done"):
-            stored = {str(key): [str(name) for name in names] for key, names in read_json(self._path).items()}
+            stored: dict[str, list[str]] = as_declared(dict[str, list[str]], read_json(self._path))
             if any(Path(name).name != name for names in stored.values() for name in names):
                 raise ValueError("a step has the name of another folder")
             return stored
@@ -489,6 +497,15 @@ class Slices:
         folders = self.merged(steps)
         write_json(self._path, {**self._read(), self._key: folders})
         return folders
+
+
+def _ordered_steps(request: Request, *, trust_plan: bool) -> list[Step]:
+    plan = load_plan(request.spec, trust=trust_plan)
+    try:
+        return in_order(plan(request))
+    except (LookupError, TypeError, AttributeError) as error:  # a setting of the study's file that its plan cannot use
+        fault = f"the settings do not fit its plan ({type(error).__name__}: {error})"
+        raise DataError(f"{fault}; correct them", file=request.spec.path) from error
 
 
 def _watching(progress: bool | Watcher | None, total: int, done: int) -> AbstractContextManager[Watcher | None]:

@@ -87,6 +87,7 @@ def tuning_settings(settings: Mapping[str, Any], sources: Sources, output: Path)
     }
     if "layer" in changes:
         changes["layer"] = LayerSettings(**changes["layer"])
+    changes["trust_remote_code"] = sources.trust_remote_code
     if name in sources.revisions:
         changes["revision"] = sources.revisions[name]
     return preset(
@@ -109,7 +110,8 @@ def _with_records(work: Work, tuning: TuneSettings, rows: list[Row]) -> list[Row
 
     task, recorder = tuning.declared, Recorder()
     dev = load_splits(tuning, work.sources.data_for(work.settings["task"])).dev
-    classifier = TunedClassifier.from_pretrained(work.folder / RUN / "model", device="auto")
+    place, trusted = work.folder / RUN / "model", tuning.trust_remote_code
+    classifier = TunedClassifier.from_pretrained(place, device="auto", trust_remote_code=trusted)
     logits, X = classifier.logits(dev.texts, dev.second), classifier.vectors(dev.texts, dev.second)
     truth: Any = dev.unit_scores() if dev.labels is None else np.array(dev.label_ids(classifier.labels))
     answers = logits[:, 0] if dev.labels is None else logits.argmax(-1)
@@ -152,8 +154,9 @@ def _extract_vectors(work: Work) -> list[Row]:
     settings, name, tuned = work.settings, work.settings["model"]["name"], work.inputs.get("tuned")
     location = work.sources.models[name] if tuned is None else str(tuned / RUN / "model")
     state = PRE_TRAINED if tuned is None else FINE_TUNED
+    revision = work.sources.revisions.get(name) if tuned is None else None
     extract_space(
-        Encoder.load(location, name=name, revision=work.sources.revisions.get(name) if tuned is None else None),
+        Encoder.load(location, name=name, revision=revision, trust_remote_code=work.sources.trust_remote_code),
         read_examples(work),
         unit=settings["unit"],
         layers=settings["layers"] or "all",

@@ -22,6 +22,7 @@ from theodolite.core.files import (
     read_json,
     reading,
     replace_folder,
+    require_own_folder,
     sync_all,
     write_json,
 )
@@ -63,12 +64,15 @@ class Sources:
         Tasks by name that the run was given: the user's own, or declared ones that the study does not have.
     revisions
         The commit of each model of the Hub, by the model's name: what was planned is what is loaded, even if the Hub moves on.
+    trust_remote_code
+        Whether the models' own code may run.
     """
 
     models: Mapping[str, str] = field(default_factory=dict)
     data: str | None = None
     tasks: Mapping[str, Task] = field(default_factory=dict)
     revisions: Mapping[str, str] = field(default_factory=dict)
+    trust_remote_code: bool = False
 
     def from_anywhere(self) -> Sources:
         """The same with whole paths, for workers that have a working directory of their own."""
@@ -331,7 +335,7 @@ class Store:
                 return 0.0
             if not action.resumable:
                 shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(exist_ok=True)
+            require_own_folder(folder)
             inputs = {role: self._sound(need, measured=False) for role, need in step.needs.items()}
             write_rows(action.run(Work(step.settings, inputs, folder, sources, progress)), folder / ROWS)
             seconds = time.perf_counter() - start

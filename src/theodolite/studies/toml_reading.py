@@ -8,6 +8,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from theodolite.core.options import refuse_trust
 from theodolite.spaces.readers.data_files import DataError, name_list, suggestion
 
 Record = TypeVar("Record")
@@ -46,10 +47,12 @@ def plain_values(value: Any) -> Any:
 def read_toml(path: Path) -> TomlTable:
     """The content of a TOML file, with every fractional number as `Digits`."""
     try:
-        return TomlTable(tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Digits), file=path)
+        values = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Digits)
     except (ValueError, RecursionError) as error:
         fault = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
         raise DataError(f"this is not valid TOML: {fault}; correct it there", file=path) from error
+    refuse_trust(values, path)
+    return TomlTable(values, file=path)
 
 
 @dataclass

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from theodolite.core.options import option
+from theodolite.core.options import option, refuse_trust
 from theodolite.tasks.declarations import find_task
 from theodolite.tasks.task import Kind, Task
-from theodolite.tuning.runs import read_settings
+from theodolite.tuning.runs import MARKER, read_settings
 from theodolite.tuning.settings import LayerSettings, Method, TuneSettings
 
 _SCHEDULE: dict[str, Any] = {"warmup": 0.1, "schedule": "linear"}
@@ -85,7 +85,12 @@ def preset_for(kind: Kind, method: Method = "plain") -> str:
 
 
 def settings_of_run(
-    folder: str | os.PathLike[str], *, output: str | os.PathLike[str], task: str | Task | None = None, **changes: Any
+    folder: str | os.PathLike[str],
+    *,
+    output: str | os.PathLike[str],
+    task: str | Task | None = None,
+    trust_remote_code: bool = False,
+    **changes: Any,
 ) -> TuneSettings:
     """The settings of the run in a folder, for another run.
 
@@ -97,10 +102,15 @@ def settings_of_run(
         The folder of the new one.
     task
         The task, if it is one's own: only its name is in the folder.
+    trust_remote_code
+        Whether the model's own code may run; the file in the folder cannot allow it.
     changes
         Settings that differ.
     """
     values = read_settings(folder)
+    if not trust_remote_code:
+        refuse_trust(values, Path(folder) / MARKER.file)
+    values["trust_remote_code"] = trust_remote_code
     if isinstance(values["task"], dict):
         if not isinstance(task, Task):
             raise ValueError(f"{folder} is a run on a task of one's own ({values['task']['name']}); name its files again")
@@ -169,6 +179,7 @@ def plan_runs(
         raise ValueError(f"seeds={list(seeds)} must name at least one seed, and each once")
     method_settings: dict[str, Any] = {"method": method, "strength": strength, "published": published, "layer": layer}
     if plain is not None:
+        trusted = bool(options.pop("trust_remote_code", False))
         unused = next(iter(options), "preset" if preset_name else None)
         if method != "isolayer":
             raise ValueError(f"a plain run to start from is for method isolayer, not {method!r}")
@@ -192,7 +203,7 @@ def plan_runs(
         folder = Path(pattern.replace("{seed}", str(number)))
         if seeds is not None and not has_seed:
             folder = folder / f"seed-{number}"
-        settings = settings_of_run(folder, output=output, task=task, **method_settings)
+        settings = settings_of_run(folder, output=output, task=task, trust_remote_code=trusted, **method_settings)
         if (has_seed or seeds is not None) and settings.seed != number:
             raise ValueError(f"{folder} is a run with seed {settings.seed}, not {number}")
         if model is not None and os.fspath(model) != settings.model:

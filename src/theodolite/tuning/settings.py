@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_type_hints
 
-from theodolite.core.options import option
+from theodolite.core.declared import as_declared
+from theodolite.core.options import option, suggestion
 from theodolite.tasks.declarations import find_task
 from theodolite.tasks.task import Task
 
@@ -17,6 +18,8 @@ Schedule: TypeAlias = Literal["linear", "constant"]
 When: TypeAlias = Literal["epoch"] | int | tuple[int, ...]
 Method: TypeAlias = Literal["plain", "isolayer", "isobn", "cosreg", "istar"]
 Trains: TypeAlias = Literal["layer", "alternate", "joint"]
+# What a study decides itself for every run.
+FIXED_BY_STUDY = ("task", "model", "output", "seed", "method", "revision", "trust_remote_code")
 Activation: TypeAlias = Literal["identity", "relu", "tanh", "gelu"]
 # The name of the held-out training examples as a split.
 HELD_OUT = "held-out"
@@ -83,6 +86,7 @@ class LayerSettings:
     patience: int = 10
 
     def __post_init__(self) -> None:
+        check_settings(LayerSettings, self.__dict__)
         for name in ("depth", "epochs", "patience"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
@@ -93,8 +97,6 @@ class LayerSettings:
             raise ValueError(f"learning_rate={self.learning_rate} must be above 0")
         if not 0 <= self.alpha <= 1:
             raise ValueError(f"alpha={self.alpha} must be in [0, 1]: 1 is the task's loss alone, 0 isotropy alone")
-        if self.trains not in get_args(Trains):
-            raise ValueError(f"trains={self.trains!r} must be one of {', '.join(get_args(Trains))}")
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> LayerSettings:
@@ -255,6 +257,7 @@ class TuneSettings:
     layer: LayerSettings | None = None
 
     def __post_init__(self) -> None:
+        check_settings(TuneSettings, self.__dict__)
         task = self.declared  # raises if there is no such task
         object.__setattr__(self, "track", steps_to_track(self.track))
         if self.method == "isolayer" and self.layer is None:
@@ -268,13 +271,6 @@ class TuneSettings:
         for name in ("warmup", "validation"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{option(name, str(getattr(self, name)))} is a share: at least 0 and below 1")
-        for name, values in (
-            ("schedule", get_args(Schedule)),
-            ("pooling", (None, *get_args(Pooling))),
-            ("method", tuple(METHODS)),
-        ):
-            if getattr(self, name) not in values:
-                raise ValueError(f"{option(name, str(getattr(self, name)))} must be one of {', '.join(map(str, values))}")
         if self.patience is not None and not self.validation:
             raise ValueError(f"{option('patience', str(self.patience))} needs held-out rows: set {option('validation', '0.3')}")
         if self.eval_split == HELD_OUT and not self.validation:
@@ -346,6 +342,27 @@ class TuneSettings:
         if isinstance(self.task, Task):  # a task of one's own is known by what it declares
             values["task"] = {**asdict(self.task), "layout": repr(self.task.layout)}
         return values
+
+
+def check_settings(kind: type[TuneSettings | LayerSettings], values: Mapping[str, Any]) -> None:
+    """Raise an error if a setting is not of the type that its class declares, or is not a number that can be computed with."""
+    hints = get_type_hints(kind)
+    for name, value in values.items():
+        number = as_declared(hints[name], value, name)
+        if isinstance(number, (int, float)) and not -(2.0**53) <= number <= 2.0**53:  # nan too, which is what null becomes
+            raise ValueError(f"{name} is {value!r:.40}; it must be a finite number")
+
+
+def check_hyper_parameters(values: Mapping[str, Any]) -> None:
+    """Raise an error unless every name is a hyper-parameter that a study may set, or `preset`, with a value of its type."""
+    names = [field.name for field in fields(TuneSettings) if field.name not in FIXED_BY_STUDY]
+    unknown = next((name for name in values if name not in (*names, "preset")), None)
+    if unknown == "trust_remote_code":
+        raise ValueError(f"a setting cannot allow a model's code to run; allow it with {option('trust_remote_code')}")
+    if unknown is not None:
+        raise ValueError(f"a study has no hyper-parameter {unknown!r} to set; {suggestion(unknown, names)}")
+    as_declared(str, values.get("preset", ""), "preset")
+    check_settings(TuneSettings, {name: value for name, value in values.items() if name != "preset"})
 
 
 def steps_to_track(track: When | str | Sequence[int] | None) -> When | None:

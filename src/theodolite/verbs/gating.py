@@ -26,6 +26,7 @@ def gate(
     *,
     config: str | os.PathLike[str] = CONFIG,
     update: bool = False,
+    trust_remote_code: bool = False,
     progress: bool | Progress | None = None,
 ) -> Result:
     """Judge measurements by the bounds of a `theodolite.toml`: one finding per bound, bad where it is broken.
@@ -40,6 +41,8 @@ def gate(
         The file with the bounds.
     update
         Whether to save what was measured as the new baseline, and judge by it.
+    trust_remote_code
+        Whether to run code that comes with the model; the file cannot allow it.
     progress
         Whether to show progress bars; by default in a terminal and in a notebook.
 
@@ -61,8 +64,9 @@ def gate(
     loaded = [item if isinstance(item, Result) else Result.load(item) for item in items]
     if not loaded and not file.measuring:
         raise ValueError(f"{file.path} does not say what to measure; name a result, or add [survey] with a source to the file")
+    trusted = {"trust_remote_code": True} if trust_remote_code else {}
     with progress_bars(progress) as bars:
-        measured = _joined(loaded or [_measured(name, options, file, bars) for name, options in file.measuring.items()])
+        measured = _joined(loaded or [_measured(name, options, file, trusted, bars) for name, options in file.measuring.items()])
     if update:
         assert file.baseline is not None
         measured.save(file.baseline)
@@ -84,7 +88,7 @@ def gate(
     )
 
 
-def _measured(name: str, options: Mapping[str, Any], file: GateFile, progress: Progress) -> Result:
+def _measured(name: str, options: Mapping[str, Any], file: GateFile, trusted: Mapping[str, bool], progress: Progress) -> Result:
     from theodolite.metrics.registry import METRICS
     from theodolite.verbs.probing import probe
     from theodolite.verbs.surveying import survey
@@ -96,6 +100,7 @@ def _measured(name: str, options: Mapping[str, Any], file: GateFile, progress: P
     unknown = next((key for key in settings if key not in known), None)
     if unknown is not None:
         raise ValueError(f"{file.path}: [{name}] has no option {unknown!r}; {suggestion(unknown, list(known))}")
+    settings |= trusted
     if name == "score":
         return _score(source, Reading(**{"layers": "last", **settings}), progress)
     if name == "survey":
@@ -125,5 +130,5 @@ def _score(source: Any, reading: Reading, progress: Progress) -> Result:
 def _joined(results: Sequence[Result]) -> Result:
     """The rows of several results, and where they come from, without pictures and texts: a baseline is committed."""
     rows: list[Row] = [row for result in results for row in result.rows]
-    inputs = [item for result in results for item in result.provenance.get("inputs", ())]
+    inputs = [item for result in results for item in result.inputs]
     return Result(verb="gate", rows=tuple(rows), provenance=provenance(*inputs))

@@ -6,17 +6,22 @@ import difflib
 import functools
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar
 
 from theodolite.core.options import TypedInput, command, option
 
 if TYPE_CHECKING:
+    from theodolite.core.moments import Moments
     from theodolite.core.vectors import Source
     from theodolite.metrics.cloud import Cloud
     from theodolite.models.encoder import Encoder
+    from theodolite.spaces.cache import FileState
     from theodolite.spaces.space import Space
     from theodolite.tasks.examples import Examples
     from theodolite.tasks.task import Task
@@ -24,6 +29,9 @@ if TYPE_CHECKING:
 
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
+
+# Files that were opened inside `unchanged_files`.
+_OPENED: ContextVar[list[tuple[str, FileState | None]]] = ContextVar("_OPENED")
 
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -284,6 +292,8 @@ def _typed_option(name: str, value: Any) -> tuple[str, str | list[str]]:
 def reads_input(*without: str) -> Callable[[Callable[Arguments, Returned]], Callable[Arguments, Returned]]:
     """Show a verb's reading options in its signature, and answer a misspelt option with the one that was meant.
 
+    A file that changed while the verb read it, often in several passes, is an error.
+
     Parameters
     ----------
     without
@@ -307,12 +317,32 @@ def reads_input(*without: str) -> Callable[[Callable[Arguments, Returned]], Call
                 close = difflib.get_close_matches(unknown, sorted(names), n=1)
                 hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(sorted(names))}"
                 raise TypeError(f"{verb.__name__}() has no option {unknown!r}; {hint}")
-            return verb(*args, **kwargs)
+            with unchanged_files():
+                return verb(*args, **kwargs)
 
         checked.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
         return checked
 
     return decorate
+
+
+@contextmanager
+def unchanged_files() -> Iterator[Callable[[], None]]:
+    """Raise an error at the end, or when the function that this yields is called, if a file opened inside has changed since."""
+    from theodolite.spaces.cache import require_unchanged
+
+    opened: list[tuple[str, FileState | None]] = []
+
+    def check() -> None:
+        for path, state in opened:
+            require_unchanged(path, state)
+
+    token = _OPENED.set(opened)
+    try:
+        yield check
+    finally:
+        _OPENED.reset(token)
+    check()
 
 
 @dataclass(frozen=True, eq=False)
@@ -421,6 +451,8 @@ class VectorsInput:
     reading: Reading
     frame: Any = None
     """The frame that the vectors are from, with its other columns."""
+    state: FileState | None = None
+    """What the file held when it was opened."""
 
     def labels(self, name: str, *, n: int) -> list[str]:
         """The labels of a file, or of a column of the table or frame that the n vectors are from."""
@@ -440,10 +472,17 @@ class VectorsInput:
         label = f"reading {short_name(self.name)}"
         cloud = Cloud(self.vectors.watched(progress.rows(label, self.vectors.n)), sample=sample, seed=seed)
         if cache and self.path is not None:
-            from theodolite.spaces.cache import cached_moments
-
-            cloud.moments = cached_moments(self.path, data=cloud.source, **self.reading.of_file())
+            cloud.stored_moments = partial(self._stored_moments, cloud)
         return cloud
+
+    def _stored_moments(self, cloud: Cloud, compute: bool) -> Moments | None:
+        from theodolite.spaces.cache import cached_moments
+
+        assert self.path is not None
+        options = {**self.reading.of_file(), "data": cloud.source, "state": self.state, "compute": compute}
+        moments, is_cached = cached_moments(self.path, **options)
+        cloud.moments_are_cached = is_cached and self.state is not None and self.state.is_sampled
+        return moments
 
 
 Input: TypeAlias = "VectorsInput | Space | EncoderInput"
@@ -482,6 +521,7 @@ def open_input(source: Any, reading: Reading) -> Input:
     from theodolite.core.vectors import source as open_vectors
     from theodolite.metrics.cloud import Cloud
     from theodolite.spaces import Space, read
+    from theodolite.spaces.cache import FileState
 
     kind = input_kind(source, reading)
     if kind == "file" and looks_like_a_model(source):
@@ -494,9 +534,11 @@ def open_input(source: Any, reading: Reading) -> Input:
         reading.require_texts()
         return EncoderInput(source, reading)
     if kind == "file":
-        vectors = read(source, **reading.of_file())
         path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else None
-        return VectorsInput(path or input_name(source), vectors, path, reading)
+        vectors, state = read(source, **reading.of_file()), FileState.of(path) if path is not None else None
+        if path is not None:
+            _OPENED.get([]).append((path, state))
+        return VectorsInput(path or input_name(source), vectors, path, reading, state=state)
     if is_frame(source):
         vectors = open_vectors(frame_vectors(source, reading.columns))
         return VectorsInput(input_name(source), vectors, None, reading, frame=source)

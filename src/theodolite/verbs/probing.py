@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 # Share of a task's examples that is held out if the task has no second split.
 HELD_OUT = 0.2
+# Labels that are compared in pairs; with more, time and memory would grow with their square.
+MOST_LABELS = 300
 CLASSIFIERS = ("none", "linear", "mlp")
 SEARCHES = ("full", "race")
 LABEL_DISTANCES = ("mean", "minimum")
@@ -150,6 +152,8 @@ def probe(
         else:
             data = _read(source, labels, options, test=test, test_labels=test_labels, hold_out=hold_out, seed=seed, progress=bars)
         data, notes = _prepared(data, sample=sample, hold_out=hold_out, drop_unseen=drop_unseen, seed=seed)
+        if fit_clusters is None:  # which number all rows
+            data = _with_most_labels(data, notes)
         files.check(data)
         if classifier != "none":
             data.require_test(option("classifier", classifier))
@@ -426,6 +430,25 @@ def _prepared(
     if sample is not None and sample < len(train.y):
         train = train.subset(sample_by_label(train.y, sample, seed=seed))
     return replace(data, train=train, test=test), notes
+
+
+def _with_most_labels(data: _Data, notes: list[str]) -> _Data:
+    """The rows of the most frequent labels, if there are more labels than can be compared in pairs."""
+    import numpy as np
+
+    labels, counts = np.unique(data.train.y, return_counts=True)
+    if len(labels) <= MOST_LABELS:
+        return data
+    kept = labels[np.argsort(-counts, kind="stable")[:MOST_LABELS]]  # of equally frequent ones, the first in order
+
+    def reduced(side: _Labelled) -> _Labelled:
+        return side.subset(np.flatnonzero(np.isin(side.y, kept)))
+
+    train = reduced(data.train)
+    pairs = f"{len(labels):,} labels make {len(labels) * (len(labels) - 1) // 2:,} pairs, which is too many to compare"
+    size = f"the {MOST_LABELS} most frequent labels, {len(train.y):,} of {len(data.train.y):,} rows"
+    notes.append(f"{pairs}: all numbers are of {size}")
+    return replace(data, train=train, test=None if data.test is None else reduced(data.test))
 
 
 def _with_fitted_labels(train: _Labelled, test: _Labelled, drop_unseen: bool, notes: list[str]) -> _Labelled:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from theodolite.core.numbers import number_text
 from theodolite.core.options import command, option
 from theodolite.core.result import Result
 from theodolite.core.states import AFTER, BEFORE
-from theodolite.verbs.inputs import Reading, VectorsInput, input_name, open_input
+from theodolite.verbs.inputs import Reading, VectorsInput, input_name, open_input, unchanged_files
 from theodolite.verbs.progress import Progress, progress_bars
 from theodolite.verbs.surveying import provenance
 
@@ -110,8 +110,8 @@ def fit(
     if to is not None:
         require_free_folder(to, overwrite=overwrite, marker=MARKER)
     reading = Reading(key=key, columns=columns, delimiter=delimiter, header=header)
-    vectors = _vectors(source, reading, layers)
-    with chosen_engine(workers, engine), progress_bars(progress) as bars:
+    with chosen_engine(workers, engine), progress_bars(progress) as bars, unchanged_files():
+        vectors = _vectors(source, reading, layers)
         watched = vectors.watched(bars.rows("fitting", vectors.n))
         if pairs is not None:
             values = read_scores(scores) if isinstance(scores, (str, os.PathLike)) else scores
@@ -175,13 +175,13 @@ def apply(
     target = require_vectors_file(to, overwrite=overwrite)
     fitted = load_repair(repair) if isinstance(repair, (str, os.PathLike)) else repair
     reading = Reading(key=key, columns=columns, delimiter=delimiter, header=header)
-    vectors = _vectors(source, reading, layers)
-    if vectors.d != fitted.n_features_in_:
-        fault = f"{input_name(source)} has {vectors.d} dimensions, the repair was fitted on {fitted.n_features_in_}"
-        raise ValueError(f"{fault}; apply it to vectors of the model and layer that it was fitted on")
-    beside = _beside(source, reading)
-    with progress_bars(progress) as bars:
-        repaired = _Repaired(fitted)
+    with progress_bars(progress) as bars, unchanged_files() as check:
+        vectors = _vectors(source, reading, layers)
+        if vectors.d != fitted.n_features_in_:
+            fault = f"{input_name(source)} has {vectors.d} dimensions, the repair was fitted on {fitted.n_features_in_}"
+            raise ValueError(f"{fault}; apply it to vectors of the model and layer that it was fitted on")
+        beside = _beside(source, reading)
+        repaired = _Repaired(fitted, at_end=check)
         blocks = repaired.watch(fitted.transform_blocks(vectors.watched(bars.rows("repairing", vectors.n))))
         rows = write_vectors(blocks, to, n=vectors.n, dtype=None, beside=beside, overwrite=overwrite)
         before = _moments(source, vectors, reading)
@@ -394,8 +394,9 @@ def _beside(source: Any, reading: Reading) -> OtherColumns | None:
 class _Repaired:
     """The moments and lengths of repaired rows, gathered while they are written."""
 
-    def __init__(self, repair: Repair) -> None:
+    def __init__(self, repair: Repair, *, at_end: Callable[[], None]) -> None:
         self.moments: Moments | None = None
+        self._at_end = at_end
         self._lengths: list[Any] = []
         self._rounding = 0.0
         # Whitening may shrink all rows, which is not a loss of direction.
@@ -410,6 +411,7 @@ class _Repaired:
             self._lengths.append(np.linalg.norm(block.astype(np.float64), axis=1))  # squares may overflow float32
             self._rounding = float(np.finfo(block.dtype).eps)
             yield block
+        self._at_end()  # before the file gets its name
 
     def nearly_zero(self, before: Moments) -> list[int]:
         """The rows of (nearly) zero length: of the longest, or of what they were, only rounding is left."""
@@ -444,7 +446,7 @@ def _moments(source: Any, vectors: Source, reading: Reading) -> Moments:
     from theodolite.spaces.cache import cached_moments
 
     if isinstance(source, (str, os.PathLike)) and Path(source).is_file():
-        return cached_moments(source, data=vectors, **reading.of_file())
+        return cached_moments(source, data=vectors, **reading.of_file())[0] or Moments.of(vectors)
     return Moments.of(vectors)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from theodolite.core.engines import chosen_engine, in_parallel
-from theodolite.core.options import TypedInput, command_line, option
+from theodolite.core.options import TypedInput, command_line, option, switched_off
 from theodolite.core.result import Finding, LateTables, Result
 from theodolite.verbs.inputs import (
     EncoderInput,
@@ -234,14 +234,11 @@ def _streamed(opened: EncoderInput, metrics: Sequence[str], *, sample: int, seed
 
 def _require_streamable(opened: Any, bootstrap: int) -> None:
     if not isinstance(opened, EncoderInput):
-        raise ValueError(f"{_no('store')} is for encoders, whose vectors are made on the way; leave it out")
+        raise ValueError(f"{switched_off('store')} is for encoders, whose vectors are made on the way; leave it out")
     if bootstrap:
-        raise ValueError(f"{option('bootstrap', 'N')} draws from the vectors, which {_no('store')} does not keep; leave one out")
-
-
-def _no(name: str) -> str:
-    """A switch turned off, as the caller would type it."""
-    return option(f"no_{name}") if option(name).startswith("--") else f"{name}=False"
+        raise ValueError(
+            f"{option('bootstrap', 'N')} draws from the vectors, which {switched_off('store')} does not keep; leave one out"
+        )
 
 
 def _judge(
@@ -299,10 +296,13 @@ def space_notes(space: Space) -> tuple[str, ...]:
 
 
 def sample_note(cloud: Cloud) -> tuple[str, ...]:
-    """Says on how many rows pairs and neighbours were looked at, if that was not all."""
-    if not cloud.is_sampled:
-        return ()
-    return (f"pairs and neighbours: on a sample of {cloud.sample_size:,} rows, seed {cloud.seed}",)
+    """Says on how many rows pairs and neighbours were looked at, if that was not all, and what is from the cache."""
+    notes = []
+    if cloud.moments_are_cached:
+        notes.append(f"mean, covariance and lengths: from cache; {switched_off('cache')} reads the whole file again")
+    if cloud.is_sampled:
+        notes.append(f"pairs and neighbours: on a sample of {cloud.sample_size:,} rows, seed {cloud.seed}")
+    return tuple(notes)
 
 
 def similarity_lines(

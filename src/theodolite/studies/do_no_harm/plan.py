@@ -47,7 +47,8 @@ def _held_out_gains(work: Work) -> list[Row]:
 
     settings, tuned, name = work.settings, work.inputs.get("tuned"), work.settings["model"]["name"]
     place = work.sources.models[name] if tuned is None else str(tuned / RUN / "model")
-    encoder = Encoder.load(place, name=name, revision=None if tuned else work.sources.revisions.get(name))
+    revision, trusted = None if tuned else work.sources.revisions.get(name), work.sources.trust_remote_code
+    encoder = Encoder.load(place, name=name, revision=revision, trust_remote_code=trusted)
 
     def encode(texts: Sequence[str]) -> Floats:
         return extract_space(encoder, list(texts), unit="mean", layers="last", progress=work.progress)[-1]
