@@ -62,6 +62,7 @@ def cached_moments(
     columns: str | Sequence[str] | None = None,
     delimiter: str | None = None,
     header: bool | None = None,
+    decimal: str | None = None,
     data: Source | None = None,
 ) -> Moments:
     """Moments of a file of vectors: from the cache if the file has not changed since, otherwise computed and stored.
@@ -71,14 +72,15 @@ def cached_moments(
 
     Parameters
     ----------
-    path, key, columns, delimiter, header
+    path, key, columns, delimiter, header, decimal
         What to read, as in `read`.
     data
         The file, if it is open already.
     """
-    options = (key, columns.split(",") if isinstance(columns, str) else columns, delimiter, header)
+    options = (key, columns.split(",") if isinstance(columns, str) else columns, delimiter, header, decimal)
     fingerprint = _fingerprint(path, options)
-    source = data if data is not None else read(path, key=key, columns=columns, delimiter=delimiter, header=header)
+    reading: dict[str, Any] = {"key": key, "columns": columns, "delimiter": delimiter, "header": header, "decimal": decimal}
+    source = data if data is not None else read(path, **reading)
     entry = where() / "moments" / f"{fingerprint}.npz" if fingerprint else None
     moments = _load(entry, source) if entry else None
     if moments is None:

@@ -220,7 +220,7 @@ def _shipped_unit(options: Reading) -> Reading:
 def _vectors(opened: VectorsInput, given: _Given, options: Reading, typed: TypedInput) -> _Data:
     from theodolite.advice.signals import JudgedQueries, LabelledRows, ScoredPairs
     from theodolite.core.vectors import array
-    from theodolite.spaces.readers.labels import labels_for, read_labels, read_scores
+    from theodolite.spaces.readers.labels import checked_label, read_scores
     from theodolite.tasks.retrieval import judgements_of
 
     given.refuse("vectors", "pairs", "labels", "queries")
@@ -232,7 +232,9 @@ def _vectors(opened: VectorsInput, given: _Given, options: Reading, typed: Typed
     elif given.labels is not None:
         labels = given.labels
         if isinstance(labels, (str, os.PathLike)):
-            labels = labels_for(opened.path, labels, n=len(X)) if opened.path is not None else read_labels(labels)
+            labels = opened.labels(os.fspath(labels), n=len(X))
+        else:
+            labels = [checked_label(f"row {row}", label) for row, label in enumerate(labels)]
         signal = LabelledRows(X, labels, metric=given.metric)
     elif given.queries is not None:
         asked = _array(given.queries, options)
