@@ -85,7 +85,7 @@ def test_a_damaged_length_takes_no_memory(tmp_path: Path, kind: str) -> None:
 
     raw = saved(faiss.index_factory(8, kind), tmp_path / "v.faiss").read_bytes()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for place in range(0, 300):
+    for place in range(300):
         (tmp_path / "v.faiss").write_bytes(raw[:place] + (2**28).to_bytes(4, "little") + raw[place + 4 :])
         with suppress(ValueError):
             read(tmp_path / "v.faiss")

@@ -138,7 +138,7 @@ def test_what_stands_for_a_missing_label_is_not_one() -> None:
     import pandas as pd
 
     for missing in (None, float("nan"), np.float32("nan"), pd.NA, pd.NaT, "", " ", [], b"x", 0.5):
-        with pytest.raises(DataError, match="row 3: .* is not a label"):
+        with pytest.raises(DataError, match=r"row 3: .* is not a label"):
             checked_label("row 3", missing)
     kinds = ("x", " x ", 1, 1.0, np.float32(1), np.int8(1), True, np.bool_(True))
     assert [checked_label("", label) for label in kinds] == ["x", "x", "1", "1", "1", "1", "True", "True"]
