@@ -1,7 +1,7 @@
 """A program that runs many cases of the fuzzer, and writes what they came to; `python tests/integration/fuzz_driver.py --help`.
 
-The cases run in processes of their own: a case that ends its process, or takes more than a minute, is a fault, and another process
-goes on after it.
+The cases run in processes of their own: a case that ends its process, or takes more than a minute, is a fault, and another
+process goes on after it.
 """
 
 from __future__ import annotations
