@@ -569,6 +569,28 @@ def test_a_damaged_file_gives_one_sentence(tmp_path: Path) -> None:
     assert sum(summary.cases.values()) == CASES
 
 
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the system does not say how much memory was taken")
+def test_what_takes_too_much_memory_or_time_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("test_damaged_files.MOST_BYTES", 2**26)
+    monkeypatch.setattr("test_damaged_files.MOST_SECONDS", 0.2)
+    entries: dict[str, Callable[[Path], Any]] = {
+        "fills": lambda _: np.ones(2**24).sum(),
+        "fails": lambda _: np.ones(2**40),
+        "waits": lambda _: time.sleep(0.3),
+        "reads": lambda path: path.read_bytes(),
+    }
+    readers: dict[str, Entry] = {name: ("x.npy", lambda path: np.save(path, X), read) for name, read in entries.items()}
+    faults = run_cases(tmp_path, range(4), readers=readers).faults
+    assert [each.partition(",")[0] for each in faults] == ["fills", "fails", "waits"]
+
+
+def test_the_committed_run_of_many_cases_found_no_fault() -> None:
+    summary = json.loads(Path(__file__).with_name("fuzz_summary.json").read_bytes())
+    parts = (summary["files"], summary["folders"])
+    assert sum(part["cases"] for part in parts) >= 20_000 and not [fault for part in parts for fault in part["faults"]]
+    assert set(summary["files"]["cases_by_reader"]) == set(READERS)
+
+
 @pytest.mark.parametrize("reader", READERS)
 def test_the_whole_file_is_read(reader: str, tmp_path: Path) -> None:
     name, write, read = READERS[reader]

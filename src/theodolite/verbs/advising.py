@@ -245,7 +245,7 @@ def _vectors(opened: VectorsInput, given: _Given, options: Reading, typed: Typed
     # In memory they have no names; these are what a caller may have called them.
     pairs = {each: os.fspath(value) if isinstance(value, (str, os.PathLike)) else each for each, value in files.items()}
     others = tuple(os.fspath(each) for each in (given.pairs, given.queries) if isinstance(each, (str, os.PathLike)))
-    return _Data(name, X, signal, typed, {"model": name}, pairs=pairs, others=others)
+    return _Data(name, X, signal, typed, {"model": name}, opened.notes, pairs=pairs, others=others)
 
 
 def _array(source: Any, options: Reading) -> Floats:

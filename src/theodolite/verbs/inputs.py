@@ -426,6 +426,12 @@ class VectorsInput:
     frame: Any = None
     """The frame that the vectors are from, with its other columns."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a result must say of how the vectors were read."""
+        source: Source = getattr(self.vectors, "source", self.vectors)
+        return source.notes
+
     def labels(self, name: str, *, n: int) -> list[str]:
         """The labels of a file, or of a column of the table or frame that the n vectors are from."""
         from theodolite.core.frames import column_names, frame_column

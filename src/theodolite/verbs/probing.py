@@ -337,7 +337,7 @@ def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None
         X = array(opened.vectors.source if isinstance(opened.vectors, Cloud) else opened.vectors)
         n, title = len(X), opened.name
         y = np.array(in_memory if name is None else opened.labels(name, n=n))
-        rows = _Labelled((None,), lambda _: X, y, {"model": title})
+        rows = _Labelled((None,), lambda _: X, y, {"model": title}, "; ".join(opened.notes))
     if len(y) != n:
         raise ValueError(f"there are {len(y):,} labels for the {n:,} rows of {title}; row i needs label i")
     return rows

@@ -187,7 +187,7 @@ def apply(
         blocks = repaired.watch(fitted.transform_blocks(vectors.watched(bars.rows("repairing", vectors.n))))
         rows = write_vectors(blocks, to, n=vectors.n, dtype=None, beside=beside, overwrite=overwrite)
         before = _moments(source, vectors, reading)
-    notes = []
+    notes = list(vectors.notes)
     if beside is not None and beside.others and target.suffix.lower() not in TABLES:
         ways = f"a table keeps them: {', '.join(TABLES)}"
         notes.append(f"not in {target.name}, which holds vectors alone: {', '.join(beside.others)} ({ways})")

@@ -13,6 +13,7 @@ import pytest
 
 import theodolite
 from theodolite.core.vectors import array
+from theodolite.repairs import Whiten
 from theodolite.spaces import read
 
 X = np.random.default_rng(0).standard_normal((400, 8)).astype(np.float32)
@@ -77,6 +78,20 @@ def test_a_result_says_what_an_index_lost(tmp_path: Path, kind: str, loss: str) 
     result = theodolite.survey(path, metrics=["iso_score"], findings=False, progress=False)
     note = f"the index holds approximations ({loss}): the numbers are theirs, not those of the vectors"
     assert (note in result.notes) == bool(loss) == any("approximations" in each for each in result.notes)
+
+
+@pytest.mark.slow
+def test_every_verb_says_what_an_index_lost(tmp_path: Path) -> None:
+    path = saved(faiss.index_factory(8, "PQ4x4"), tmp_path / "v.faiss")
+    labels = ["a", "b"] * 200
+    results = {
+        "compare": theodolite.compare(path, path, metrics=["iso_score"], progress=False),
+        "probe": theodolite.probe(path, labels=labels, progress=False),
+        "advise": theodolite.advise(path, labels=labels, progress=False),
+        "apply": theodolite.repair.apply(Whiten().fit(X), path, to=tmp_path / "to.npy", progress=False),
+    }
+    for verb, result in results.items():
+        assert any("the index holds approximations (IndexPQ" in note for note in result.notes), verb
 
 
 @pytest.mark.parametrize("kind", ["Flat", "IVF4,Flat", "HNSW8,Flat", "PQ4x4", "SQ8", "PCA4,Flat"])

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import chain, islice
 from typing import Any
 
@@ -151,12 +152,14 @@ def read_parquet(file: File, *, columns: Sequence[str] | None = None) -> Source:
         raise EmptyFileError("the file has no rows; there must be at least one vector", file)
     names, kinds = [field.name for field in fields], [arrow_kind(field.type) for field in fields]
 
-    def first_values(i: int) -> list[Any]:
+    @cache
+    def sample() -> dict[str, list[Any]]:
+        numbers = [name for name, kind in zip(names, kinds, strict=True) if kind in ("floats", "ints")]
         with open_parquet(file) as table:
-            batch = next(iter(table.iter_batches(batch_size=SAMPLED_ROWS, columns=[names[i]])), None)
-            return [] if batch is None else list(batch.column(0).to_pylist())
+            batch = next(iter(table.iter_batches(batch_size=SAMPLED_ROWS, columns=numbers)), None)
+            return {name: [] if batch is None else batch.column(name).to_pylist() for name in numbers}
 
-    places = vector_columns(file, names, kinds, columns, first_values=first_values)
+    places = vector_columns(file, names, kinds, columns, first_values=lambda i: sample()[names[i]])
     chosen = [fields[i] for i in places]
     for field in chosen:
         if names.count(field.name) > 1:
