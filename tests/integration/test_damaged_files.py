@@ -242,7 +242,6 @@ def read_journal(path: Path) -> None:
         with unfinished(Path(home) / "space") as writer:
             if 1 not in writer.done:
                 writer.write(1, np.arange(3, 7), {0: X[3:]})
-            assert 0 in writer.done or len(writer.done) < 2
 
 
 def slices(path: Path) -> Slices:

@@ -287,7 +287,7 @@ def _is_part(record: dict[str, Any]) -> bool:
     """Whether a record behind the first has a part's number and the runs of its rows."""
     runs = record.get("runs")
     are_pairs = isinstance(runs, list) and all(isinstance(run, list) and list(map(type, run)) == [int, int] for run in runs)
-    return are_pairs and isinstance(record.get("part"), int)
+    return are_pairs and type(record.get("part")) is int  # and not true
 
 
 def _recover_records(path: Path) -> list[dict[str, Any]]:

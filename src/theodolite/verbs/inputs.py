@@ -429,8 +429,8 @@ class VectorsInput:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a result must say of how the vectors were read."""
-        source: Source = getattr(self.vectors, "source", self.vectors)
-        return source.notes
+        source: Any = getattr(self.vectors, "source", self.vectors)  # that of a cloud
+        return tuple(source.notes)
 
     def labels(self, name: str, *, n: int) -> list[str]:
         """The labels of a file, or of a column of the table or frame that the n vectors are from."""

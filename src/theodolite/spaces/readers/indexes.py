@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File
 _RECONSTRUCTIBLE = "flat, IVF and HNSW indexes, scalar and product quantisers, and these behind a transform or an id map"
 # Bytes that FAISS may allocate at a time for an index that is smaller, beyond which no damage is done.
 _SMALL = 2**24
-# Indexes that hold the vectors themselves, or another index that does.
-_EXACT = ("IndexFlat", "IndexFlatL2", "IndexFlatIP", "IndexFlat1D", "IndexIVFFlat", "IndexIVFFlatDedup")
+# The limits of FAISS are those of the process.
+_LIMITS = Lock()
 
 
 def read_faiss(file: File) -> Source:
@@ -83,7 +84,7 @@ def _import_faiss(file: File) -> Any:
 
 def _open_index(faiss: Any, file: File) -> Any:
     try:
-        with _limited(faiss, max(file.size, _SMALL)):
+        with _LIMITS, _limited(faiss, max(file.size, _SMALL)):
             if file.local is not None:
                 # Tables that only a search needs may be larger than the index.
                 return faiss.read_index(str(file.local), faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE)
@@ -128,7 +129,7 @@ def _losses(faiss: Any, index: Any) -> list[str]:
         return _losses(faiss, index.refine_index)
     if isinstance(index, (faiss.IndexHNSW, faiss.IndexNSG)):
         return _losses(faiss, index.storage)
-    if type(index).__name__ in _EXACT:
+    if isinstance(index, (faiss.IndexFlat, faiss.IndexIVFFlat)):
         return []
     return [f"{type(index).__name__}, {8 * index.sa_code_size()} bits for {index.d} numbers"]
 

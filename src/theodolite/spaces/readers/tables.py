@@ -314,8 +314,8 @@ def refuse_decimal_commas(file: File, lines: Sequence[str]) -> None:
 
 
 def is_whole(cell: str) -> bool:
-    """Whether a text is a number of digits alone."""
-    return re.fullmatch(r"[+-]?[0-9]+", cell.strip()) is not None
+    """Whether a text is a number of digits alone, and not more of them than a float has."""
+    return re.fullmatch(r"[+-]?[0-9]{1,308}", cell.strip()) is not None
 
 
 def is_list(cell: str) -> bool:
@@ -360,21 +360,7 @@ def is_header(
 ) -> bool:
     """Whether cells are names: none is a number, or they count 0, 1, 2, … as data frames name columns, or stand above fractions.
 
-    Parameters
-    ----------
-    file
-        The file, for the error.
-    cells, below
-        The first row, and the next ones.
-    decimal
-        What separates the digits of a fraction.
-    needs_fractions
-        Whether names that are counted must stand above fractions too.
-
-    Raises
-    ------
-    DataError
-        Whole numbers that are not counted stand above fractions, so that they may be names or a row.
+    With `needs_fractions`, what is counted must stand above fractions too. Other whole numbers above fractions are an error.
     """
     places = [i for i, cell in enumerate(cells) if is_number(cell, decimal)]
     if not places:
