@@ -145,7 +145,7 @@ def survey_cloud(
         findings=_judge(cloud, rows, label, hints) if hints else (),
         pictures=cloud_picture(cloud, about),
         records=similarities(similarity_lines(cloud, metrics, about)),
-        notes=cloud_notes(cloud),
+        notes=(*cloud.source.notes, *sample_note(cloud)),
         provenance=provenance(cloud_facts(cloud, name)),
     )
 
@@ -202,7 +202,7 @@ def survey_space(
                 given=given_pairs(space, chosen[-1]),
             )
         ),
-        notes=(*space_notes(space), *cloud_notes(last)),
+        notes=(*space_notes(space), *sample_note(last)),
         provenance=provenance(
             cloud_facts(last, title) | {"unit": space.origin.pooling, "layers": list(chosen)} | texts_digest(space)
         ),
@@ -298,11 +298,11 @@ def space_notes(space: Space) -> tuple[str, ...]:
     return tuple(filter(None, (space.origin.description, counts_line(space.origin.counts))))
 
 
-def cloud_notes(cloud: Cloud) -> tuple[str, ...]:
-    """How the rows were read, and on how many of them pairs and neighbours were looked at, if that was not all."""
+def sample_note(cloud: Cloud) -> tuple[str, ...]:
+    """Says on how many rows pairs and neighbours were looked at, if that was not all."""
     if not cloud.is_sampled:
-        return cloud.source.notes
-    return (*cloud.source.notes, f"pairs and neighbours: on a sample of {cloud.sample_size:,} rows, seed {cloud.seed}")
+        return ()
+    return (f"pairs and neighbours: on a sample of {cloud.sample_size:,} rows, seed {cloud.seed}",)
 
 
 def similarity_lines(
