@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,12 @@ def main() -> None:
         kind, first, last, seed, report = options.slice
         run_slice(kind, int(first), int(last), int(seed), Path(report))
         return
-    parts = {kind: run(kind, round(share * options.cases), options.seed, options.step) for kind, share in KINDS.items()}
+    with ThreadPoolExecutor() as pool:  # which only waits for processes
+        runs = {
+            kind: pool.submit(run, kind, round(share * options.cases), options.seed, options.step)
+            for kind, share in KINDS.items()
+        }
+        parts = {kind: each.result() for kind, each in runs.items()}
     options.output.write_text(json.dumps({"seed": options.seed, **parts}, indent=1) + "\n")
     faults = [fault for part in parts.values() for fault in part["faults"]]
     print("\n".join(faults) or f"{options.cases:,} cases, no fault")
