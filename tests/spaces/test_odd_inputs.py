@@ -124,7 +124,7 @@ def labels(name: str, content: str) -> Odd:
 ODD: dict[str, Odd] = {
     "`.csv`: `doc_id` before `d0`, `d1`, `d2`": text("x.csv", lines(range(100, 105), names=["doc_id", *D])),
     "`.csv`: `year` before `d0`, …": text("x.csv", lines([2019, 2021, 2020, 2020, 2019], names=["year", *D])),
-    "`.tsv`: `pmid` before `d0`, …": text("x.tsv", lines([31, 5, 77, 12, 9], names=["pmid", *D], mark="\t"), ),
+    "`.tsv`: `pmid` before `d0`, …": text("x.tsv", lines([31, 5, 77, 12, 9], names=["pmid", *D], mark="\t")),
     "`.csv`: `target` and `y` before `d0`, …": text("x.csv", lines([0, 1, 0, 1, 1], [1, 0, 0, 1, 1], names=["target", "y", *D])),
     "`.parquet`: a float `score` next to `d0`, …": parquet(dimensions(score=[0.5, 0.1, 0.2, 0.9, 0.4])),
     "`.parquet`: a whole-number `timestamp` next to `d0`, …": parquet(dimensions(timestamp=[10**9 + 7 * i for i in range(5)])),
