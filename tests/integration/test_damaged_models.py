@@ -5,6 +5,7 @@ THEODOLITE_FUZZ_CASES sets the number of cases, as for files.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -107,3 +108,11 @@ def test_whole_folders_are_read_and_empty_files_are_not(readers: dict[str, Entry
         read(path)
         path.write_bytes(b"")
         assert fault(read, path) is None, reader
+
+
+def test_a_padding_token_without_an_embedding_changes_no_vector(tmp_path: Path) -> None:
+    folder = build("bert", tmp_path / "plain")
+    before = extract_space(Encoder.load(folder, device="cpu"), TEXTS, allow_unknown=True)[-1]
+    settings = json.loads((folder / "tokenizer_config.json").read_bytes())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "pad_token": "[NEW]"}))
+    np.testing.assert_array_equal(extract_space(Encoder.load(folder, device="cpu"), TEXTS, allow_unknown=True)[-1], before)

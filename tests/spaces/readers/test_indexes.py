@@ -125,6 +125,17 @@ def test_empty_damaged_and_other_files_are_one_sentence(tmp_path: Path) -> None:
         read(tmp_path / "binary.faiss")
 
 
+def test_a_place_without_an_index_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "v.faiss").write_bytes(b"null")
+    with pytest.raises(ValueError, match="holds no index"):
+        read(tmp_path / "v.faiss")
+    raw = saved(faiss.index_factory(8, "IDMap,Flat"), tmp_path / "v.faiss", IDS).read_bytes()
+    inner = raw.index(b"IxF2")
+    (tmp_path / "v.faiss").write_bytes(raw[:inner] + b"null" + raw[inner + 4 :])
+    with pytest.raises(ValueError, match=r"cannot reconstruct its vectors|not a whole FAISS index"):
+        read(tmp_path / "v.faiss")
+
+
 def test_without_faiss_the_error_says_what_to_install(tmp_path: Path) -> None:
     saved(faiss.IndexFlatL2(8), tmp_path / "v.faiss")
     code = "import sys; sys.modules['faiss'] = None; from theodolite.spaces import read; read(sys.argv[1])"

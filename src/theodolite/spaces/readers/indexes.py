@@ -42,6 +42,8 @@ def read_faiss(file: File) -> Source:
     if file.size == 0:
         raise EmptyFileError("the file is empty; there must be at least one vector", file)
     whole = _open_index(faiss, file)
+    if whole is None:
+        raise EmptyFileError("the file says that it holds no index; there must be at least one vector", file)
     n, d = int(whole.ntotal), int(whole.d)
     if n == 0 or d == 0:
         raise EmptyFileError(f"the index is empty (shape {(n, d)}); there must be at least one vector", file)
@@ -136,6 +138,8 @@ def _losses(faiss: Any, index: Any) -> list[str]:
 
 def _innermost(faiss: Any, index: Any) -> tuple[Any, NDArray[np.int64]]:
     """The index that holds the vectors, and what to ask it for, in the order of the ids that the outer index has for them."""
+    if index is None:
+        raise RuntimeError("it has a place for another index, and none in it")
     if isinstance(index, (faiss.IndexIDMap, faiss.IndexIDMap2)):
         inner, ids = _innermost(faiss, faiss.downcast_index(index.index))
         outer = faiss.vector_to_array(index.id_map)
