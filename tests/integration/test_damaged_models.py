@@ -58,7 +58,13 @@ def build_originals(home: Path) -> dict[str, Path]:
     return {path.name: path for path in home.iterdir() if path.is_dir()}
 
 
-def encode(folder: Path, **options: Any) -> None:
+def _sentence_modules(folder: Path) -> list[Any]:
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    return [Transformer(str(folder)), Pooling(16)]
+
+
+def encode(folder: Any, **options: Any) -> None:
     extract_space(Encoder.load(folder, device="cpu"), TEXTS, allow_unknown=True, **options)
 
 
@@ -108,6 +114,16 @@ def test_whole_folders_are_read_and_empty_files_are_not(readers: dict[str, Entry
         read(path)
         path.write_bytes(b"")
         assert fault(read, path) is None, reader
+
+
+def test_a_sentence_model_that_pads_with_a_token_without_an_embedding_is_one_sentence(tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(modules=_sentence_modules(build("bert", tmp_path / "plain")))
+    model.tokenizer.add_tokens(["[NEW]"])
+    model.tokenizer.pad_token = "[NEW]"
+    with pytest.raises(ValueError, match="tokens that the encoder has no embedding for"):
+        encode(model, unit="text")
 
 
 def test_a_padding_token_without_an_embedding_changes_no_vector(tmp_path: Path) -> None:
