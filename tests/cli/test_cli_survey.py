@@ -35,6 +35,32 @@ def test_json_is_one_document_with_the_values_of_the_functions(run: Run) -> None
     assert (document["verb"], document["findings"]) == ("survey", [])
 
 
+def measured(run: Run, *words: str) -> tuple[float, list[str]]:
+    document = json.loads(run("survey", *words, "--json", "--metrics", "mean_cosine", "--no-findings").stdout)
+    return document["rows"][0]["value"], document["notes"]
+
+
+def test_a_row_number_before_counted_columns_is_not_a_dimension(run: Run) -> None:
+    names = ",".join(["doc_id", *(f"d{i}" for i in range(8))])
+    np.savetxt("x.csv", np.c_[np.arange(10_000, 10_600), X], delimiter=",", header=names, comments="")
+    value, notes = measured(run, "x.csv")
+    assert value == pytest.approx(mean_cosine(X), abs=1e-6)
+    assert "vectors from columns d0, d1, d2, … (8 in all); left out: doc_id" in notes
+
+
+def test_decimal_commas_are_read_as_the_error_says(run: Run, refused: Callable[..., str]) -> None:
+    Path("x.txt").write_text("\n".join(" ".join(map(str, row)) for row in X.tolist()).replace(".", ","))
+    message = refused("survey", "x.txt")
+    assert "if that is a decimal comma, use --decimal ," in message
+    assert measured(run, "x.txt", "--decimal", ",")[0] == pytest.approx(mean_cosine(X), abs=1e-6)
+    lines = [";".join(["w", *map(str, row)]) for row in X.tolist()]
+    Path("x.csv").write_text("\n".join(["word;" + ";".join("abcdefgh"), *lines]).replace(".", ","))
+    for words in (["fit", "zero-mean", "x.csv", "--to", "r"], ["apply", "r", "x.csv", "--to", "centred.csv"]):
+        run("repair", *words, "--decimal", ",")
+    table = np.loadtxt("centred.csv", delimiter=",", skiprows=1, usecols=range(1, 9))
+    np.testing.assert_allclose(table, X - X.mean(axis=0), atol=1e-5)
+
+
 @pytest.mark.parametrize("columns", [60, 80, 118])
 def test_the_table_fits_the_terminal_and_has_no_colour(columns: int, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))

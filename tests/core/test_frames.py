@@ -98,9 +98,19 @@ def test_a_gap_is_named_by_its_row() -> None:
         ("n d1 d2", "iff", [1, 2]),
         ("id d0 d1 x", "iffo", [1, 2]),
         ("id a b", "fff", "'id' looks like a row number"),
-        ("x1 x2 y1 y2 t", "ffffo", [0, 1, 2, 3]),  # two families: all numbers
+        ("x1 x2 y1 y2 t", "ffffo", "counted columns x1:x2, y1:y2 are 2 groups"),
         ("d0 d1 score t", "fffo", [0, 1]),
-        ("d0 d2 score t", "fffo", [0, 1, 2]),  # a gap is no count
+        ("d0 d2 score t", "fffo", "counted columns d0:d2 have a gap"),
+        ("d0 d2 d4", "fff", [0, 1, 2]),
+        ("doc_id d0 d1", "fff", [1, 2]),  # no text, and no type that tells it apart
+        ("d0 d1 price", "fff", [0, 1]),
+        ("x_1 x_2 n", "iii", [0, 1]),
+        ("emb_000 emb_001 y", "fff", [0, 1]),
+        ("0 1 2", "iff", "'0' holds whole numbers"),  # a table that was read without its header
+        ("0 1 t", "ffo", [0, 1]),
+        ("x y z", "fff", [0, 1, 2]),
+        ("a b my_score", "fff", "'my_score' looks like a row number or label"),
+        ("d0 d0 d1", "fff", "'d0' is there twice"),
         ("v t", "vo", [0]),
         ("v w", "vv", "several list columns"),
         ("t u", "oo", "no column holds numbers"),
@@ -114,6 +124,26 @@ def test_one_rule_finds_the_columns(names: str, kinds: str, expected: list[int] 
     else:
         with pytest.raises(ValueError, match=expected):
             vector_columns(*arguments)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_counted_columns_win_over_other_numbers(library: str) -> None:
+    others = dict.fromkeys(("doc_id", "year", "target", "y", "cluster", "score", "timestamp", "price"), 2 * X[:, 0])
+    columns = {**others, **{f"d{i}": X[:, i] for i in range(X.shape[1])}}
+    np.testing.assert_array_equal(frame_vectors(LIBRARIES[library](columns)), X)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "Arrow"])
+def test_a_column_that_counts_the_rows_is_noticed_by_its_values(library: str) -> None:
+    numbers = {"a": [3, 1, 4, 1, 5], "b": [1, 2, 3, 4, 5]}
+    with pytest.raises(ValueError, match=r"'b' counts up like a row number.*columns='a:a'"):
+        frame_vectors(LIBRARIES[library](numbers))
+    assert frame_vectors(LIBRARIES[library]({"b": numbers["b"]})).shape == (5, 1)
+
+
+def test_a_repair_is_not_fitted_on_a_number_next_to_the_vectors() -> None:
+    frame = LIBRARIES["pandas"]({"score": 2 * X[:, 0], **{f"d{i}": X[:, i] for i in range(X.shape[1])}})
+    assert theodolite.repairs.Whiten().fit(frame).n_features_in_ == X.shape[1]
 
 
 def test_a_dataset_of_several_splits_is_named() -> None:

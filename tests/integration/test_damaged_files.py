@@ -1,6 +1,7 @@
 """Whatever a file holds, a reader gives its content or one sentence of ours: a seeded fuzzer over every reader.
 
-Each case damages a whole file of its kind and reads it to its end. THEODOLITE_FUZZ_CASES sets the number of cases.
+Each case damages a whole file of its kind and reads it to its end, in 2 GB and 20 seconds. THEODOLITE_FUZZ_CASES sets the number
+of cases; `fuzz_driver.py` runs many, and counts those that end the process too.
 """
 
 from __future__ import annotations
@@ -9,9 +10,14 @@ import json
 import os
 import random
 import re
+import resource
+import shutil
+import tempfile
+import time
 import warnings
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -29,10 +35,11 @@ from theodolite.core.result import Finding, Result, table_of
 from theodolite.core.rows import Row, read_rows, write_rows
 from theodolite.core.vectors import array
 from theodolite.repairs import Whiten, load_repair, save_repair
-from theodolite.spaces import Space, read
+from theodolite.spaces import Origin, Space, SpaceWriter, read
 from theodolite.spaces.readers.labels import read_labels, read_scores
 from theodolite.spaces.readers.text import read_clusters, read_directprobe, read_texts
 from theodolite.studies.runner import run_steps
+from theodolite.studies.running import Slices
 from theodolite.studies.spec import load_spec
 from theodolite.studies.steps import Action, Sources, Step, Store
 from theodolite.tasks import load_task, own_task
@@ -41,6 +48,8 @@ from theodolite.verbs.repairing import apply
 
 CASES = int(os.environ.get("THEODOLITE_FUZZ_CASES", "400"))
 SOURCE = str(Path(theodolite.__file__).parent)
+# What a case may take.
+MOST_BYTES, MOST_SECONDS = 2 * 2**30, 20
 
 X = np.random.default_rng(0).standard_normal((7, 3)).astype(np.float32)
 TEXTS = ["a cat", "the dog", "no idea", "some, text", "quotes", "more", "end"]
@@ -85,11 +94,23 @@ def save_lists(path: Path) -> None:
     pq.write_table(pa.table({"text": TEXTS, "label": LABELS, "v": list(X)}), path)
 
 
-def save_faiss(path: Path) -> None:
+def save_faiss(path: Path, kind: str = "Flat") -> None:
     faiss = pytest.importorskip("faiss")
-    index = faiss.IndexFlatL2(3)
-    index.add(X)
+    rows = np.random.default_rng(1).standard_normal((80, 4)).astype(np.float32)
+    index = faiss.index_factory(4, kind)
+    index.train(rows)
+    index.add_with_ids(rows, np.arange(80)[::-1].copy()) if "IDMap" in kind else index.add(rows)
     faiss.write_index(index, str(path))
+
+
+def save_wide(path: Path, mark: str, *, decimal: str = ".") -> None:
+    """Numbers alone, as many programs write them."""
+    save_lines(path, [mark.join(f"{value:.6g}" for value in x).replace(".", decimal) for x in X.tolist()])
+
+
+def save_cells(path: Path) -> None:
+    """A table with one column of lists."""
+    save_lines(path, ["id;v", *(f"w{i};{x.tolist()}" for i, x in enumerate(X))])
 
 
 def save_directprobe(path: Path) -> None:
@@ -173,6 +194,7 @@ def read_result(path: Path) -> None:
     if path.parent != folder or path.suffix == ".parquet":
         about = json.loads((folder / "result.json").read_bytes())
         about["files"][path.relative_to(folder).as_posix()] = sha256_of(path)
+        about.pop("sha256", None)  # of the rest of this file
         (folder / "result.json").write_text(json.dumps(about))
     Result.load(folder)
 
@@ -203,6 +225,48 @@ def read_step(path: Path) -> None:
         store.about(step)
 
 
+def unfinished(folder: Path) -> SpaceWriter:
+    return SpaceWriter(folder, fingerprint="f", layers=(0,), n=7, d=3, dtype=np.float32, origin=Origin())
+
+
+def save_journal(path: Path) -> None:
+    """A space of which one part was written."""
+    with unfinished(path.parent.with_name("space")) as writer:
+        writer.write(0, np.arange(3), {0: X[:3]})
+
+
+def read_journal(path: Path) -> None:
+    """The other part of it, in a copy, because that changes the files."""
+    with tempfile.TemporaryDirectory() as home:
+        shutil.copytree(path.parent, Path(home) / path.parent.name)
+        with unfinished(Path(home) / "space") as writer:
+            if 1 not in writer.done:
+                writer.write(1, np.arange(3, 7), {0: X[3:]})
+
+
+def slices(path: Path) -> Slices:
+    """The steps of a run, without a run: only what is in the file matters."""
+    self = Slices.__new__(Slices)
+    self._path, self._key = path, "0123456789abcdef0123"
+    return self
+
+
+def save_baseline(path: Path) -> None:
+    np.save(path.parent.with_name("vectors.npy"), X)
+    path.parent.with_name("theodolite.toml").write_text(GATE)
+    result = theodolite.survey(X, metrics=["iso_score", "mean_cosine"], findings=False, progress=False)
+    result.save(path.parent)
+    result.save(path.parent.with_name("result"))
+
+
+def gated(path: Path) -> None:
+    theodolite.gate(path.parent.with_name("result"), config=path.parent.with_name("theodolite.toml"), progress=False)
+
+
+def reported(path: Path) -> None:
+    theodolite.report([path], to=path.with_name("report.md"), overwrite=True)
+
+
 GATE = """baseline = "baseline"
 
 [survey]
@@ -211,7 +275,7 @@ metrics = ["iso_score", "mean_cosine"]
 
 [bounds]
 iso_score = { min = 0.1, drop = 0.05 }
-mean_cosine = { max = 0.5, layer = 6 }
+mean_cosine = { max = 0.99 }
 """
 
 
@@ -231,7 +295,19 @@ READERS: dict[str, Entry] = {
     "jsonl": ("x.jsonl", save_jsonl, whole),
     "txt": ("x.txt", lambda path: np.savetxt(path, X), whole),
     "vec": ("x.vec", lambda path: save_lines(path, ["7 3", *(f"w{i} {x} {y} {z}" for i, (x, y, z) in enumerate(X))]), whole),
+    "csv, lists": ("x.csv", save_cells, whole),
+    "csv, no header": ("x.csv", lambda path: save_wide(path, ","), whole),
+    "csv, decimal commas": ("x.csv", lambda path: save_wide(path, ";", decimal=","), lambda path: whole(path, decimal=",")),
+    "txt, decimal commas": ("x.txt", lambda path: save_wide(path, " ", decimal=","), lambda path: whole(path, decimal=",")),
+    "jsonl, lists": ("x.jsonl", lambda path: save_lines(path, [json.dumps(x) for x in X.tolist()]), whole),
+    "jsonl, columns": (
+        "x.jsonl", lambda path: save_lines(path, [json.dumps({"n": 1, "d0": x[0], "d1": x[1]}) for x in X.tolist()]), whole,
+    ),
     "faiss": ("x.index", save_faiss, whole),
+    **{
+        f"faiss, {kind}": ("x.faiss", lambda path, kind=kind: save_faiss(path, kind), whole)
+        for kind in ("IVF4,Flat", "HNSW8,Flat", "PQ2x4", "IVF4,PQ2x4", "SQ8", "PCA2,Flat", "IDMap,Flat")
+    },
     "texts": ("x.txt", lambda path: save_lines(path, TEXTS), read_texts),
     "labels": ("y.txt", lambda path: save_lines(path, LABELS), read_labels),
     "labels, csv": ("y.csv", save_table, read_labels),
@@ -261,6 +337,12 @@ READERS: dict[str, Entry] = {
     "repair, arrays": ("r/repair.safetensors", lambda path: save_repair(Whiten().fit(X), path.parent), read_arrays),
     "repaired parquet": ("x.parquet", lambda path: pq.write_table(pa.table(TABLE), path), repaired),
     "repaired csv": ("x.csv", save_table, repaired),
+    "space, unfinished": (".space.partial/.journal", save_journal, read_journal),
+    "study, slices": (
+        "slices.json",
+        lambda path: path.write_text(json.dumps({"0123456789abcdef0123": [STEP.folder]})),
+        lambda path: slices(path).merged([STEP]),
+    ),
     "study": ("study.toml", study_text, load_spec),
     "study, step": (f"steps/{STEP.folder}/step.json", save_step, read_step),
     "study, rows of a step": (f"steps/{STEP.folder}/rows.parquet", save_step, read_step),
@@ -268,6 +350,9 @@ READERS: dict[str, Entry] = {
     "result, rows": ("result/rows.parquet", save_result, read_result),
     "result, picture": ("result/pictures/01.parquet", save_result, read_result),
     "result, records": ("result/records/items.parquet", save_result, read_result),
+    "gate, baseline": ("baseline/result.json", save_baseline, gated),
+    "report, rows": ("r.jsonl", save_rows, reported),
+    "report, result": ("result/result.json", save_result, lambda path: reported(path.parent)),
     "gate": ("theodolite.toml", lambda path: path.write_text(GATE), GateFile.read),
     "beir, corpus": ("corpus.jsonl", save_beir, lambda path: read_beir(path.parent)),
     "beir, queries": ("queries.jsonl", save_beir, lambda path: read_beir(path.parent)),
@@ -319,6 +404,62 @@ def damaged(content: bytes, rng: random.Random) -> bytes:
     return bytes(data)
 
 
+ODD: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    1e308,
+    float("nan"),
+    10**400,
+    "",
+    "x",
+    "\ud800",
+    "../x",
+    [],
+    {},
+    [[]],
+    [None],
+    {"a": 1},
+    ["x"] * 3,
+]
+
+
+def retyped(content: bytes, ending: str, rng: random.Random) -> bytes:
+    """JSON or TOML that is whole, but in which a value is another one, or is missing."""
+    if ending == ".toml":
+        values = list(re.finditer(rb"= *([^=\n]+)$", content, re.MULTILINE))
+        match = rng.choice(values)
+        value = rng.choice(
+            (b"1", b"-1", b"true", b'""', b'"x"', b"[]", b"{}", b"nan", b"1e999", b"[[1]]", b"1979-05-27", b"{ a = 1 }")
+        )
+        return content[: match.start(1)] + value + content[match.end(1) :]
+    lines = [content] if ending == ".json" else content.split(b"\n")
+    number = rng.choice([i for i, line in enumerate(lines) if line.strip()])
+    record = json.loads(lines[number])
+    if isinstance(record, dict) and "files" in record:
+        record.pop("sha256", None)  # of a result itself, which would hide every other change
+    places: list[tuple[Any, Any]] = []
+
+    def visit(value: Any) -> None:
+        for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+            places.append((value, key))
+            visit(value[key])
+
+    visit(record)
+    for _ in range(rng.choice((1, 1, 2))):
+        if not places or rng.random() < 0.03:
+            record = rng.choice(ODD)
+            break
+        holder, key = rng.choice(places)
+        if rng.random() < 0.2 and isinstance(holder, dict):
+            holder.pop(key, None)
+        else:
+            holder[key] = rng.choice(ODD)
+    lines[number] = json.dumps(record).encode()
+    return b"\n".join(lines)
+
+
 def innermost(traceback: TracebackType | None) -> str:
     """The file of the line that raised."""
     assert traceback is not None
@@ -338,38 +479,115 @@ def fault(read: Callable[[Path], Any], path: Path) -> str | None:
             return f"{type(error).__name__} of another library: {error}"
         if "\n" in str(error) or not str(error).strip():
             return f"not one sentence: {error}"
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, MemoryError):
+                return f"more memory than there is: {error}"
+            cause = cause.__cause__ or cause.__context__
         return None
-    except BaseException as error:
+    except Exception as error:
         return f"{type(error).__name__}: {error}"
     return None
 
 
-def run_cases(folder: Path, cases: int, seed: int = 0, *, readers: dict[str, Entry]) -> tuple[list[str], Counter[str]]:
-    """The faults of damaged files, and how many cases every reader got."""
-    rng = random.Random(seed)
+@contextmanager
+def limited_memory() -> Iterator[None]:
+    """Let allocations fail that are far beyond what a case may take, so that they do not end the machine."""
+    statm, before = Path("/proc/self/statm"), resource.getrlimit(resource.RLIMIT_AS)
+    if statm.exists():
+        now = int(statm.read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (now + 2 * MOST_BYTES, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def memory(*, forget: bool = False) -> int:
+    """Bytes that the process took at most since this was last told to forget; 0 where the system does not say."""
+    try:
+        if forget:
+            Path("/proc/self/clear_refs").write_text("5")
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return 0
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+
+@dataclass
+class Summary:
+    """What the cases of some readers came to."""
+
+    cases: dict[str, int] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    bytes: int = 0
+
+
+def run_cases(
+    folder: Path,
+    cases: range,
+    seed: int = 0,
+    *,
+    readers: dict[str, Entry],
+    on_case: Callable[[int, str, Summary], None] = lambda *_: None,
+) -> Summary:
+    """Damage files and read them; a case depends on its number and the seed alone, so that it can be run again."""
     originals = {}
     for number, (name, write, _) in enumerate(readers.values()):
         (folder / str(number)).mkdir()
         path = folder / str(number) / name
         write(path)
         originals[path] = path.read_bytes()
-    faults, counts = [], Counter[str]()
+    summary = Summary()
     entries = list(zip(readers.items(), originals.items(), strict=True))
-    for case in range(cases):
+    for case in cases:
+        rng = random.Random(f"{seed} {case}")
         (reader, (_, _, read)), (path, content) = entries[case % len(entries)]
-        path.write_bytes(damaged(content, rng))
-        message = fault(read, path)
-        counts[reader] += 1
+        ending = ".jsonl" if path.name == ".journal" else path.suffix
+        is_retyped = ending in (".json", ".jsonl", ".toml") and rng.random() < 0.5
+        path.write_bytes(retyped(content, ending, rng) if is_retyped else damaged(content, rng))
+        on_case(case, reader, summary)
+        before, start = memory(forget=True), time.perf_counter()
+        with limited_memory():
+            message = fault(read, path)
+        seconds, taken = time.perf_counter() - start, memory() - before
+        if seconds > MOST_SECONDS or taken > MOST_BYTES:
+            message = f"{seconds:.0f} s, {taken / 2**30:.1f} GB"
+        summary.cases[reader] = summary.cases.get(reader, 0) + 1
+        summary.seconds, summary.bytes = max(summary.seconds, seconds), max(summary.bytes, taken)
         if message is not None:
-            faults.append(f"{reader}, case {case}: {message[:300]}")
+            summary.faults.append(f"{reader}, case {case}: {message[:300]}")
         path.write_bytes(content)
-    return faults, counts
+    return summary
 
 
 def test_a_damaged_file_gives_one_sentence(tmp_path: Path) -> None:
-    faults, counts = run_cases(tmp_path, CASES, readers=READERS)
-    assert not faults, f"{len(faults)} of {CASES} cases:\n" + "\n".join(faults[:20])
-    assert sum(counts.values()) == CASES
+    summary = run_cases(tmp_path, range(CASES), readers=READERS)
+    assert not summary.faults, f"{len(summary.faults)} of {CASES} cases:\n" + "\n".join(summary.faults[:20])
+    assert sum(summary.cases.values()) == CASES
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the system does not say how much memory was taken")
+def test_what_takes_too_much_memory_or_time_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("test_damaged_files.MOST_BYTES", 2**26)
+    monkeypatch.setattr("test_damaged_files.MOST_SECONDS", 0.2)
+    entries: dict[str, Callable[[Path], Any]] = {
+        "fills": lambda _: np.ones(2**24).sum(),
+        "fails": lambda _: np.ones(2**40),
+        "waits": lambda _: time.sleep(0.3),
+        "reads": lambda path: path.read_bytes(),
+    }
+    readers: dict[str, Entry] = {name: ("x.npy", lambda path: np.save(path, X), read) for name, read in entries.items()}
+    faults = run_cases(tmp_path, range(4), readers=readers).faults
+    assert [each.partition(",")[0] for each in faults] == ["fills", "fails", "waits"]
+
+
+def test_the_committed_run_of_many_cases_found_no_fault() -> None:
+    summary = json.loads(Path(__file__).with_name("fuzz_summary.json").read_bytes())
+    parts = (summary["files"], summary["folders"])
+    assert sum(part["cases"] for part in parts) >= 20_000 and not [fault for part in parts for fault in part["faults"]]
+    assert set(summary["files"]["cases_by_reader"]) == set(READERS)
 
 
 @pytest.mark.parametrize("reader", READERS)

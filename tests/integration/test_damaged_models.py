@@ -5,6 +5,7 @@ THEODOLITE_FUZZ_CASES sets the number of cases, as for files.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -31,15 +32,13 @@ CASES = int(os.environ.get("THEODOLITE_FUZZ_CASES", "200"))
 TEXTS = ["the cat sat", "a dog on the mat"]
 
 
-@pytest.fixture(scope="module")
-def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def build_originals(home: Path) -> dict[str, Path]:
     """One folder of every kind: a plain encoder, one with old weights, a pipeline, static vectors, an exported repair, a run."""
     import torch
     from safetensors.torch import load_file
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, StaticEmbedding, Transformer
 
-    home = tmp_path_factory.mktemp("originals")
     plain = build("bert", home / "plain")
     old = Path(shutil.copytree(plain, home / "old"))
     torch.save(load_file(old / "model.safetensors"), old / "pytorch_model.bin")
@@ -59,7 +58,13 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {path.name: path for path in home.iterdir() if path.is_dir()}
 
 
-def encode(folder: Path, **options: Any) -> None:
+def _sentence_modules(folder: Path) -> list[Any]:
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    return [Transformer(str(folder)), Pooling(16)]
+
+
+def encode(folder: Any, **options: Any) -> None:
     extract_space(Encoder.load(folder, device="cpu"), TEXTS, allow_unknown=True, **options)
 
 
@@ -73,8 +78,7 @@ READ: dict[str, Callable[[Path], Any]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def readers(originals: dict[str, Path]) -> dict[str, Entry]:
+def folder_readers(originals: dict[str, Path]) -> dict[str, Entry]:
     """Every file of every folder."""
 
     def entry(kind: str, file: Path) -> Entry:
@@ -93,8 +97,13 @@ def readers(originals: dict[str, Path]) -> dict[str, Entry]:
     }
 
 
+@pytest.fixture(scope="module")
+def readers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Entry]:
+    return folder_readers(build_originals(tmp_path_factory.mktemp("originals")))
+
+
 def test_a_damaged_folder_gives_one_sentence(readers: dict[str, Entry], tmp_path: Path) -> None:
-    faults, _ = run_cases(tmp_path, CASES, readers=readers)
+    faults = run_cases(tmp_path, range(CASES), readers=readers).faults
     assert not faults, f"{len(faults)} of {CASES} cases:\n" + "\n".join(faults[:20])
 
 
@@ -105,3 +114,21 @@ def test_whole_folders_are_read_and_empty_files_are_not(readers: dict[str, Entry
         read(path)
         path.write_bytes(b"")
         assert fault(read, path) is None, reader
+
+
+def test_a_sentence_model_that_pads_with_a_token_without_an_embedding_is_one_sentence(tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(modules=_sentence_modules(build("bert", tmp_path / "plain")))
+    model.tokenizer.add_tokens(["[NEW]"])
+    model.tokenizer.pad_token = "[NEW]"
+    with pytest.raises(ValueError, match="tokens that the encoder has no embedding for"):
+        encode(model, unit="text")
+
+
+def test_a_padding_token_without_an_embedding_changes_no_vector(tmp_path: Path) -> None:
+    folder = build("bert", tmp_path / "plain")
+    before = extract_space(Encoder.load(folder, device="cpu"), TEXTS, allow_unknown=True)[-1]
+    settings = json.loads((folder / "tokenizer_config.json").read_bytes())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "pad_token": "[NEW]"}))
+    np.testing.assert_array_equal(extract_space(Encoder.load(folder, device="cpu"), TEXTS, allow_unknown=True)[-1], before)

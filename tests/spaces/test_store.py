@@ -240,7 +240,20 @@ def test_runs_cover_the_rows() -> None:
     assert _runs_of(np.array([], np.intp)) == []
 
 
-@pytest.mark.parametrize("tail", [b"", b'{"part": 3', b'{"part": 3}', b'[3]\n{"part": 4}\n', b'\0\0\n{"part": 4}\n'])
+@pytest.mark.parametrize(
+    "tail",
+    [
+        b"",
+        b'{"part": 3',
+        b'{"part": 3}',
+        b'[3]\n{"part": 4}\n',
+        b'\0\0\n{"part": 4}\n',
+        b'{"part": 3}\n',
+        b'{"part": 3, "runs": 5}\n',
+        b'{"part": 3, "runs": [[0, "x"]]}\n',
+        b'{"part": [], "runs": [[0, 1]]}\n',
+    ],
+)
 def test_a_journal_ends_before_the_first_line_that_is_not_a_complete_record(tmp_path: Path, tail: bytes) -> None:
     path = tmp_path / "journal"
     assert _recover_records(path) == []

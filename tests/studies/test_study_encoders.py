@@ -51,7 +51,7 @@ def test_the_first_examples_are_read_if_the_settings_cap_their_number(releases, 
 def test_the_origin_is_that_of_the_list_of_the_pipeline_or_the_declared_one(study_bert, tmp_path):
     spec = load_spec("rp21")
     (model,) = identify_models(study_bert, spec)
-    assert model.origin == Origin("undeclared") and "is undeclared: its state called" not in model.caveat
+    assert model.origin == Origin("undeclared") and "bert is an encoder of undeclared origin: its" in model.caveat
     (declared,) = identify_models(study_bert, spec, origin="pre-trained")
     assert declared.origin == Origin("pre-trained", "", "declared") and declared.caveat == ""
     with pytest.raises(ValueError, match="origin='new' must be pre-trained or tuned"):
@@ -59,7 +59,7 @@ def test_the_origin_is_that_of_the_list_of_the_pipeline_or_the_declared_one(stud
     known = KnownEncoder(name="bert", about="a toy", origin="tuned", sha256=(model.weights,))
     listed = replace(spec, encoders=(*spec.encoders, known))
     assert identify_models(study_bert, listed)[0].origin == Origin("tuned", "a toy", "list")
-    with pytest.raises(ValueError, match=r"bert is tuned \(a toy\), not pre-trained; leave origin out"):
+    with pytest.raises(ValueError, match=r"bert is tuned \(a toy\), not pre-trained; leave out origin='pre-trained'"):
         identify_models(study_bert, listed, origin="pre-trained")
     # A folder may be called like any model, and only its files count.
     shutil.copytree(study_bert, tmp_path / "bert-base-uncased")

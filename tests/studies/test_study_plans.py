@@ -27,7 +27,7 @@ def kinds(steps):
 def test_rp21_measures_every_layer_of_both_states(releases):
     steps = plan("rp21", releases)
     assert kinds(steps) == {
-        "tune": 1, "vectors": 4, "layers": 4, "repairs": 6,
+        "tune": 1, "vectors": 4, "layers": 12, "repairs": 6,
         "sweep": 2, "clusters": 2, "frequency": 2, "picture": 2, "spectrum": 2,
     }  # fmt: skip
     repairs = {step.settings["layer"]: step.settings for step in steps if step.action.kind == "repairs"}

@@ -364,7 +364,7 @@ def test_own_files_run_like_a_task_that_the_studys_file_declares(tiny, pairs, tm
 def test_own_files_are_planned_and_need_a_kind(study_bert, topics):
     files = {split: topics / f"{split}.csv" for split in ("train", "test")}
     plan = study("il23").plan(study_bert, own=files, kind="classification", seeds=[0])
-    assert len(plan) == plan.missing == 3 and all(" on own, seed 0" in step.title for step in plan.steps)
+    assert len(plan) == plan.missing == 5 and all(" on own" in step.title for step in plan.steps)
     with pytest.raises(ValueError, match="needs kind=KIND: similarity, classification"):
         study("il23").plan(study_bert, own=files)
     with pytest.raises(ValueError, match="kind=X describes your own files"):
@@ -392,6 +392,8 @@ def test_claims_over_tasks_are_judged_over_the_tasks_that_were_given(study_bert,
     zs22 = run("zs22", study_bert, None, tmp_path / "zs", tasks=[task], changes={"task_tuning.topics.epochs": 1})
     assert zs22.provenance["failed"] == []
     clusters = next(verdict.measured for verdict in zs22.verdicts if verdict.claim == "ZS22-c")
+    shares = [row.value for row in zs22 if row.metric == "majority_share"]
+    assert shares and shares == pytest.approx([1 / 3] * len(shares))
     # A toy encoder learns nothing, so that the effect is shown, under the name of the one task, and decides nothing.
     assert clusters.unmet == "learned" and clusters.effects[0].name == "clusters per label, topics"
     il23 = run("il23", study_bert, None, tmp_path / "il", tasks=[task], seeds=[0, 1])

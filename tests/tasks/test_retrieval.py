@@ -130,3 +130,10 @@ def test_the_canonical_sentences_are_many_domains_of_different_sentences() -> No
     assert len(set(domains)) >= 20
     assert {domains.count(domain) for domain in domains} == {10}
     assert all(text == text.strip() and len(text) > 12 for text in texts)
+
+
+@pytest.mark.parametrize("line", ["null", "3", '"x"'])
+def test_a_line_that_is_not_a_judgement_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "j.jsonl").write_text(f'{{"q": 0, "d": 0}}\n{line}\n')
+    with pytest.raises(ValueError, match=r"line 2: the row has 1 columns"):
+        judgements_of(tmp_path / "j.jsonl", queries=1, documents=1)

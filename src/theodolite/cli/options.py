@@ -59,6 +59,7 @@ READING: dict[str, Any] = {
         "--header/--no-header",
         show_default=False,
     ),
+    "decimal": _option(str | None, "TEXT", "Decimal mark of a table's numbers: a comma, or a point by default."),
     "task": _option(str | None, "NAME", "A task by name, such as stsb, cola or pos."),
     "split": _option(str | None, "NAME", "Split of the task; the scored one (dev or test) by default."),
     "data": _option(str | None, "FOLDER", "Folder with the task's own release files; the Hugging Face Hub without it."),

@@ -42,7 +42,7 @@ def list_command() -> None:
 
 @app.command("fit")
 @guarded
-@opt.reading_options("key", "columns", "delimiter", "header")
+@opt.reading_options("key", "columns", "delimiter", "header", "decimal")
 def fit_command(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Which repair; see repair list.")],
@@ -88,7 +88,7 @@ def fit_command(
 
 @app.command("apply")
 @guarded
-@opt.reading_options("key", "columns", "delimiter", "header")
+@opt.reading_options("key", "columns", "delimiter", "header", "decimal")
 def apply_command(
     context: typer.Context,
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder a repair was saved to.")],

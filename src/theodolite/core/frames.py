@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.columns import ColumnKind, choose_columns, vector_columns
+from theodolite.core.columns import SAMPLED_ROWS, ColumnKind, choose_columns, vector_columns
 
 _MODULES = ("pandas", "polars", "pyarrow", "datasets")
 
@@ -40,7 +40,12 @@ def is_plain_frame(X: Any) -> bool:
         return False
     # pandas has kinds of NumPy, polars has names such as Float32.
     kinds = {getattr(each, "kind", str(each)[:1].lower()) for each in X.dtypes}
-    return len(X.columns) > 1 and kinds in ({"f"}, {"i"})
+    if len(X.columns) < 2 or kinds not in ({"f"}, {"i"}):
+        return False
+    try:
+        return len(vector_columns(column_names(X), ["floats"] * len(X.columns))) == len(X.columns)
+    except ValueError:  # raised again by whoever looks for the vectors
+        return False
 
 
 def frame_vectors(frame: Any, columns: Sequence[str] | None = None) -> NDArray[Any]:
@@ -68,7 +73,7 @@ def frame_vectors(frame: Any, columns: Sequence[str] | None = None) -> NDArray[A
     names = [str(name) for name in frame.columns]
     series = [frame.iloc[:, i] for i in range(len(names))]
     kinds = [_pandas_kind(each) for each in series]
-    places = vector_columns(names, kinds, columns)
+    places = vector_columns(names, kinds, columns, first_values=lambda i: series[i].iloc[:SAMPLED_ROWS].tolist())
     if kinds[places[0]] == "vectors":
         return _stacked(list(series[places[0]]))
     chosen = frame if len(places) == len(names) and places == sorted(places) else frame.iloc[:, places]
@@ -211,7 +216,8 @@ def _from_arrow(table: Any, columns: Sequence[str] | None) -> NDArray[Any]:
     import pyarrow as pa
 
     names = list(table.schema.names)
-    places = vector_columns(names, [arrow_kind(field.type) for field in table.schema], columns)
+    kinds = [arrow_kind(field.type) for field in table.schema]
+    places = vector_columns(names, kinds, columns, first_values=lambda i: table.column(i)[:SAMPLED_ROWS].to_pylist())
     whole = {}
     for i in places:
         chunks = getattr(table.column(i), "chunks", [table.column(i)])

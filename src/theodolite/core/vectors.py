@@ -83,6 +83,8 @@ class Source:
 
     # The columns of a table that the rows come from, if they do.
     columns: tuple[str, ...] = ()
+    # What a result must say of how the rows were read.
+    notes: tuple[str, ...] = ()
     # Opens the same rows again, in another process or on another machine, if they are in a file; it can be pickled.
     opener: Callable[[], Source | None] | None = None
 
@@ -162,7 +164,7 @@ class Source:
 
         about: dict[str, Any] = {"replayable": self.replayable, "take": self._take, "first_row": self.first_row}
         watched = Source(chunks, n=self.n, d=self.d, dtype=self.dtype, parts=self.parts, **about)
-        watched.on_rows = on_rows
+        watched.on_rows, watched.notes = on_rows, self.notes
         return watched
 
     def pieces(self, size: int) -> list[Piece]:
@@ -388,7 +390,9 @@ def joined(parts: Sequence[Source]) -> Source:
 
     n, dtype = sum(counts) if is_counted else None, np.result_type(*(part.dtype for part in parts))
     shards = parts if is_counted and all(part.opener is not None for part in parts) else ()
-    return Source(chunks, n=n, d=parts[0].d, dtype=dtype, take=take if is_counted else None, parts=shards)
+    whole = Source(chunks, n=n, d=parts[0].d, dtype=dtype, take=take if is_counted else None, parts=shards)
+    whole.notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+    return whole
 
 
 def _from_chunks(open_chunks: Callable[[], Any]) -> Source:

@@ -226,6 +226,9 @@ def _encode(reading: Reading, texts: Ints) -> Blocks:
     encoder = reading.encoder
     try:
         return _whole_texts(reading, texts) if reading.unit == "text" else _encode_at_once(reading, texts)
+    except IndexError as error:  # a sentence model pads by itself
+        fault = "the tokenizer makes tokens that the encoder has no embedding for"
+        raise ValueError(f"{fault} ({error}); give the encoder the tokenizer that it was trained with") from error
     except (RuntimeError, MemoryError) as error:
         if not _is_out_of_memory(error):
             raise

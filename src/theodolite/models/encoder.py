@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import inspect
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -271,7 +272,8 @@ class Encoder:
     def pad_id(self) -> int:
         """The token that fills up short texts. It is masked out, so a tokenizer without padding can lend its end-of-text."""
         tokens = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id, 0)
-        return int(next(token for token in tokens if token is not None))
+        # A tokenizer may name one that was added to it alone, and has no embedding.
+        return int(next(token for token in tokens if token is not None and token < (self.n_tokens or math.inf)))
 
     def hidden_states(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor | None = None) -> tuple[torch.Tensor, ...]:
         """The hidden states of every layer, (texts, tokens, d) each, in one pass without gradients or dropout.

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -125,6 +126,7 @@ def cached_moments(
     columns: str | Sequence[str] | None = None,
     delimiter: str | None = None,
     header: bool | None = None,
+    decimal: str | None = None,
     data: Source | None = None,
     state: FileState | None = None,
     compute: bool = True,
@@ -136,7 +138,7 @@ def cached_moments(
 
     Parameters
     ----------
-    path, key, columns, delimiter, header
+    path, key, columns, delimiter, header, decimal
         What to read, as in `read`.
     data
         The file, if it is open already.
@@ -146,10 +148,11 @@ def cached_moments(
         Whether to read the file if they are not in the cache; otherwise the result is None.
     """
     state = FileState.of(path) if state is None else state
-    source = data if data is not None else read(path, key=key, columns=columns, delimiter=delimiter, header=header)
+    reading: dict[str, Any] = {"key": key, "columns": columns, "delimiter": delimiter, "header": header, "decimal": decimal}
+    source = data if data is not None else read(path, **reading)
     entry = None
     if state is not None and state.is_settled:
-        options = (key, columns.split(",") if isinstance(columns, str) else columns, delimiter, header)
+        options = (key, columns.split(",") if isinstance(columns, str) else columns, delimiter, header, decimal)
         name = hashlib.sha256(json.dumps([FORMAT, state.digest, *options], default=list).encode()).hexdigest()[:32]
         entry = where() / "moments" / f"{name}.npz"
     moments = _load(entry, source) if entry else None

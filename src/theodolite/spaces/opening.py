@@ -20,7 +20,7 @@ from theodolite.spaces.readers.indexes import read_faiss
 from theodolite.spaces.readers.table_vectors import read_delimited, read_jsonl, read_parquet, read_text_file
 from theodolite.spaces.readers.text import read_text_vectors
 
-_TABLE = ("columns", "delimiter", "header")
+_TABLE = ("columns", "delimiter", "header", "decimal")
 # Readers by the ending of the file, and the options that each of them takes.
 _READERS: dict[str, tuple[Callable[..., Source], tuple[str, ...]]] = {
     ".npy": (read_npy, ()),
@@ -32,7 +32,7 @@ _READERS: dict[str, tuple[Callable[..., Source], tuple[str, ...]]] = {
     ".tab": (read_delimited, _TABLE),
     ".jsonl": (read_jsonl, ("columns",)),
     ".txt": (read_text_file, _TABLE),
-    ".vec": (read_text_vectors, ()),
+    ".vec": (read_text_vectors, ("decimal",)),
     ".faiss": (read_faiss, ()),
     ".index": (read_faiss, ()),
 }
@@ -48,6 +48,7 @@ def read(
     columns: str | Sequence[str] | None = None,
     delimiter: str | None = None,
     header: bool | None = None,
+    decimal: str | None = None,
 ) -> Source:
     """Open a file of vectors, shards, or one layer of a space.
 
@@ -69,6 +70,8 @@ def read(
         What separates the cells of a `.csv`, `.tsv` or `.txt` table, such as `;`; None finds it.
     header
         Whether the first line of such a table names the columns; None decides by its cells.
+    decimal
+        `","` if the numbers of a `.csv`, `.tsv`, `.txt` or `.vec` file have decimal commas; None means decimal points.
 
     Returns
     -------
@@ -84,7 +87,7 @@ def read(
     """
     if isinstance(columns, str):
         columns = columns.split(",")
-    options = {"key": key, "columns": columns, "delimiter": delimiter, "header": header}
+    options = {"key": key, "columns": columns, "delimiter": delimiter, "header": header, "decimal": decimal}
     options = {name: value for name, value in options.items() if value is not None}
     if not isinstance(path, (str, os.PathLike)):
         return _read_shards([locate(each) for each in path], options, f"the list of {len(path)} files")

@@ -52,7 +52,13 @@ class OtherColumns:
 
     @classmethod
     def of_file(
-        cls, path: AnyPath, *, columns: Sequence[str] | None = None, delimiter: str | None = None, header: bool | None = None
+        cls,
+        path: AnyPath,
+        *,
+        columns: Sequence[str] | None = None,
+        delimiter: str | None = None,
+        header: bool | None = None,
+        decimal: str | None = None,
     ) -> Self | None:
         """The other columns of a table or of a folder of tables; None if the vectors are in a file without columns.
 
@@ -60,14 +66,14 @@ class OtherColumns:
         ----------
         path
             A file or folder that `read` opens.
-        columns, delimiter, header
+        columns, delimiter, header, decimal
             Which columns hold the vectors, and how a table of text is read, as in `read`.
         """
         files = files_of(locate(path))
         if files[0].ending not in (*TABLES, ".tab", ".txt"):
             return None
         is_text = files[0].ending not in (".parquet", ".jsonl")
-        reading: dict[str, Any] = {"delimiter": delimiter, "header": header} if is_text else {}
+        reading: dict[str, Any] = {"delimiter": delimiter, "header": header, "decimal": decimal} if is_text else {}
         shards = {}
         for file in files:
             with suppress(EmptyFileError):  # a folder may have empty shards
@@ -75,8 +81,8 @@ class OtherColumns:
         first, vectors = next(iter(shards.items()))
         if not vectors.columns:  # lines of JSON that are the vectors themselves
             return None
-        names, has_names = _names(first, delimiter, header)
-        batches = chain.from_iterable(_batches(file, names, vectors.columns, delimiter, header) for file in shards)
+        names, has_names = _names(first, reading)
+        batches = chain.from_iterable(_batches(file, names, vectors.columns, reading) for file in shards)
         # A column of lists is one column; a vector of one number has one column too, and stays a number.
         is_list = len(vectors.columns) == 1 and vectors.d > 1
         return cls(names, vectors.columns, batches, is_list=is_list, has_names=has_names)
@@ -121,19 +127,21 @@ class OtherColumns:
             raise DataError(f"the shards hold columns of different types ({error}); repair one file at a time") from None
 
 
-def _names(file: File, delimiter: str | None, header: bool | None) -> tuple[list[str], bool]:
+def _names(file: File, reading: Mapping[str, Any]) -> tuple[list[str], bool]:
     if file.ending == ".parquet":
         with open_parquet(file) as parquet:
             return list(parquet.schema_arrow.names), True
     if file.ending == ".jsonl":
         return JsonTable(file).names, True
-    table = DelimitedTable(file, delimiter=delimiter, has_header=header)
+    table = _table(file, **reading)
     return table.names, table.has_header
 
 
-def _batches(
-    file: File, names: Sequence[str], vector: Sequence[str], delimiter: str | None, header: bool | None
-) -> Iterator[Any]:
+def _table(file: File, *, header: bool | None, **reading: Any) -> DelimitedTable:
+    return DelimitedTable(file, has_header=header, **reading)
+
+
+def _batches(file: File, names: Sequence[str], vector: Sequence[str], reading: Mapping[str, Any]) -> Iterator[Any]:
     if file.ending == ".parquet":
         import pyarrow as pa
 
@@ -146,7 +154,6 @@ def _batches(
     if file.ending == ".jsonl":
         rows = (record for _, record in JsonTable(file).rows())
     else:
-        table = DelimitedTable(file, delimiter=delimiter, has_header=header)
-        rows = (dict(zip(names, cells, strict=True)) for _, cells in table.rows())
+        rows = (dict(zip(names, cells, strict=True)) for _, cells in _table(file, **reading).rows())
     while part := list(islice(rows, BATCH // 16)):
         yield [{name: value for name, value in record.items() if name not in vector} for record in part]

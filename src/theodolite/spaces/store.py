@@ -284,6 +284,13 @@ def _append_record(path: Path, record: dict[str, Any]) -> None:
         os.fsync(file.fileno())
 
 
+def _is_part(record: dict[str, Any]) -> bool:
+    """Whether a record behind the first has a part's number and the runs of its rows."""
+    runs = record.get("runs")
+    are_pairs = isinstance(runs, list) and all(isinstance(run, list) and list(map(type, run)) == [int, int] for run in runs)
+    return are_pairs and type(record.get("part")) is int  # and not true
+
+
 def _recover_records(path: Path) -> list[dict[str, Any]]:
     """The complete records of a journal; none if there is no file.
 
@@ -299,7 +306,7 @@ def _recover_records(path: Path) -> list[dict[str, Any]]:
         except ValueError:
             break
         # A line without its end was being written when the process died, even if it happens to be complete JSON.
-        if not isinstance(record, dict) or not line.endswith(b"\n"):
+        if not isinstance(record, dict) or not line.endswith(b"\n") or (records and not _is_part(record)):
             break
         records.append(record)
         end += len(line)

@@ -75,7 +75,7 @@ class StudyModel:
             return ""
         if self.origin.kind == PRE_TRAINED:
             return f"{self.name} is {self.origin.about}." if self.origin.about else ""
-        what = self.origin.about or f"an encoder whose last training is {self.origin.kind}"
+        what = self.origin.about or ("a tuned encoder" if self.origin.kind == TUNED else "an encoder of undeclared origin")
         return f"{self.name} is {what}: its state called pre-trained is the encoder as it was before this fine-tuning."
 
     @property
@@ -154,7 +154,7 @@ def _origin(location: Location, weights: str, name: str, spec: StudySpec | None,
     if known is None:
         return Origin() if declared is None else Origin(declared, "", "declared")
     if declared is not None and declared != known.kind:
-        way = f"leave {option('origin')} out, or run the other encoders without this one"
+        way = f"leave out {option('origin', declared)}, or run the other encoders without this one"
         raise ValueError(f"{location.name} is {known.kind} ({known.about}), not {declared}; {way}")
     return known
 

@@ -218,7 +218,8 @@ def _table_rows(table: Any) -> Iterator[tuple[str, Sequence[Any]]]:
         return
     lines = JsonTable(file).rows() if file.ending == ".jsonl" else DelimitedTable(file).rows()
     for line, record in lines:
-        yield f"{file}, line {line}", list(record.values()) if isinstance(record, dict) else record
+        values = list(record.values()) if isinstance(record, dict) else record
+        yield f"{file}, line {line}", values if isinstance(values, list) else [values]
 
 
 def _row_number(value: Any, count: int, what: str, plural: str, where: str) -> int:

@@ -220,7 +220,7 @@ def _shipped_unit(options: Reading) -> Reading:
 def _vectors(opened: VectorsInput, given: _Given, options: Reading, typed: TypedInput) -> _Data:
     from theodolite.advice.signals import JudgedQueries, LabelledRows, ScoredPairs
     from theodolite.core.vectors import array
-    from theodolite.spaces.readers.labels import labels_for, read_labels, read_scores
+    from theodolite.spaces.readers.labels import checked_label, read_scores
     from theodolite.tasks.retrieval import judgements_of
 
     given.refuse("vectors", "pairs", "labels", "queries")
@@ -232,7 +232,9 @@ def _vectors(opened: VectorsInput, given: _Given, options: Reading, typed: Typed
     elif given.labels is not None:
         labels = given.labels
         if isinstance(labels, (str, os.PathLike)):
-            labels = labels_for(opened.path, labels, n=len(X)) if opened.path is not None else read_labels(labels)
+            labels = opened.labels(os.fspath(labels), n=len(X))
+        else:
+            labels = [checked_label(f"row {row}", label) for row, label in enumerate(labels)]
         signal = LabelledRows(X, labels, metric=given.metric)
     elif given.queries is not None:
         asked = _array(given.queries, options)
@@ -243,7 +245,7 @@ def _vectors(opened: VectorsInput, given: _Given, options: Reading, typed: Typed
     # In memory they have no names; these are what a caller may have called them.
     pairs = {each: os.fspath(value) if isinstance(value, (str, os.PathLike)) else each for each, value in files.items()}
     others = tuple(os.fspath(each) for each in (given.pairs, given.queries) if isinstance(each, (str, os.PathLike)))
-    return _Data(name, X, signal, typed, {"model": name}, pairs=pairs, others=others)
+    return _Data(name, X, signal, typed, {"model": name}, opened.notes, pairs=pairs, others=others)
 
 
 def _array(source: Any, options: Reading) -> Floats:

@@ -200,8 +200,10 @@ class _Side:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is known of the texts that an encoder read."""
-        return () if self._space is None else space_notes(self._space)
+        """What is known of the texts that an encoder read, or of how a file was read."""
+        if self._space is not None:
+            return space_notes(self._space)
+        return () if self._cloud is None else self._cloud.source.notes
 
     def facts(self, layer: int | None) -> dict[str, Any]:
         """What the result says of this input."""

@@ -43,6 +43,7 @@ class ReadingOptions(TypedDict, total=False):
     columns: Sequence[str] | None
     delimiter: str | None
     header: bool | None
+    decimal: str | None
     texts: str | os.PathLike[str] | Sequence[str] | None
     task: str | Task | None
     split: str | None
@@ -81,6 +82,8 @@ class Reading:
     header
         Whether the first line of such a table names the columns; decided by its cells by default. Without one they are called
         0, 1, 2, …
+    decimal
+        `","` if the numbers of a table have decimal commas; decimal points by default.
     texts
         Texts for the encoder: a sequence, a file with one text per line, or a BEIR folder, whose documents are read.
     task
@@ -128,6 +131,7 @@ class Reading:
     columns: Sequence[str] | None = None
     delimiter: str | None = None
     header: bool | None = None
+    decimal: str | None = None
     texts: str | os.PathLike[str] | Sequence[str] | None = None
     task: str | Task | None = None
     split: str | None = None
@@ -268,10 +272,10 @@ DESCRIPTIONS: dict[Kind, str] = {
     "file": "a file of vectors",
     "memory": "vectors in memory",
 }
-FILE_OPTIONS = ("key", "columns", "delimiter", "header")
+FILE_OPTIONS = ("key", "columns", "delimiter", "header", "decimal")
 APPLICABLE: dict[Kind, tuple[str, ...]] = {
     "space": ("layers",),
-    "encoder": tuple(each.name for each in fields(Reading) if each.name not in ("key", "columns")),
+    "encoder": tuple(each.name for each in fields(Reading) if each.name not in ("key", "columns", "decimal")),
     "file": FILE_OPTIONS,
     "memory": ("columns",),
 }
@@ -404,7 +408,7 @@ class EncoderInput:
         reading = self.reading
         if not isinstance(self.model, (str, os.PathLike)) or not isinstance(reading.texts or "", (str, os.PathLike)):
             return TypedInput("")
-        others = ("key", "columns", "tokenizer", "unit", "layers")
+        others = ("key", "columns", "decimal", "tokenizer", "unit", "layers")
         names = [each.name for each in fields(reading) if each.name not in others]
         layers = "last" if reading.layers == "all" else _typed_option("layers", reading.layers)[1]
         options = {**reading.typed(names), "unit": self.texts.unit, "layers": layers, "to": "my-space"}
@@ -453,6 +457,12 @@ class VectorsInput:
     """The frame that the vectors are from, with its other columns."""
     state: FileState | None = None
     """What the file held when it was opened."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a result must say of how the vectors were read."""
+        source: Any = getattr(self.vectors, "source", self.vectors)  # that of a cloud
+        return tuple(source.notes)
 
     def labels(self, name: str, *, n: int) -> list[str]:
         """The labels of a file, or of a column of the table or frame that the n vectors are from."""

@@ -317,6 +317,7 @@ def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None
     from theodolite.core.vectors import array
     from theodolite.metrics.cloud import Cloud
     from theodolite.models.token_counts import counts_line
+    from theodolite.spaces.readers.labels import checked_label
     from theodolite.spaces.space import choose_layers
 
     if isinstance(opened, EncoderInput):
@@ -325,11 +326,7 @@ def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None
     if isinstance(labels, (str, os.PathLike)):
         name = os.fspath(labels)
     elif labels is not None:
-        # nan is the gap of a column of numbers, and the only value that differs from itself.
-        missing = next((row for row, label in enumerate(labels) if label is None or label != label), None)
-        if missing is not None:
-            raise ValueError(f"row {missing} has no label; every row needs one: leave such rows out")
-        in_memory = [str(label) for label in labels]
+        in_memory = [checked_label(f"row {row}", label) for row, label in enumerate(labels)]
     if not isinstance(opened, VectorsInput):
         space = opened
         y = np.array(in_memory if in_memory is not None else space.labels(name or "label"))
@@ -344,7 +341,7 @@ def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None
         X = array(opened.vectors.source if isinstance(opened.vectors, Cloud) else opened.vectors)
         n, title = len(X), opened.name
         y = np.array(in_memory if name is None else opened.labels(name, n=n))
-        rows = _Labelled((None,), lambda _: X, y, {"model": title})
+        rows = _Labelled((None,), lambda _: X, y, {"model": title}, "; ".join(opened.notes))
     if len(y) != n:
         raise ValueError(f"there are {len(y):,} labels for the {n:,} rows of {title}; row i needs label i")
     return rows

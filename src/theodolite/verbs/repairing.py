@@ -56,6 +56,7 @@ def fit(
     columns: Sequence[str] | None = None,
     delimiter: str | None = None,
     header: bool | None = None,
+    decimal: str | None = None,
     layers: str | int | Sequence[int] = "last",
     workers: int | None = None,
     engine: str | None = None,
@@ -80,7 +81,7 @@ def fit(
         For `weighted`: the other side of scored pairs, row by row with `source`, and one score per pair (array or file).
     seed
         Seed of k-means, if the repair uses it.
-    key, columns, delimiter, header
+    key, columns, delimiter, header, decimal
         Where in a file the vectors are, as `theodolite.verbs.inputs.Reading` describes them.
     layers
         Which layer of a space; the last by default.
@@ -109,7 +110,7 @@ def fit(
         )
     if to is not None:
         require_free_folder(to, overwrite=overwrite, marker=MARKER)
-    reading = Reading(key=key, columns=columns, delimiter=delimiter, header=header)
+    reading = Reading(key=key, columns=columns, delimiter=delimiter, header=header, decimal=decimal)
     with chosen_engine(workers, engine), progress_bars(progress) as bars, unchanged_files():
         vectors = _vectors(source, reading, layers)
         watched = vectors.watched(bars.rows("fitting", vectors.n))
@@ -136,6 +137,7 @@ def apply(
     columns: Sequence[str] | None = None,
     delimiter: str | None = None,
     header: bool | None = None,
+    decimal: str | None = None,
     layers: str | int | Sequence[int] = "last",
     overwrite: bool = False,
     progress: bool | Progress | None = None,
@@ -154,7 +156,7 @@ def apply(
     to
         File to write: `.parquet`, `.csv`, `.tsv` or `.jsonl`, which keep other columns, or `.npy` or `.safetensors`, which hold
         vectors alone.
-    key, columns, delimiter, header
+    key, columns, delimiter, header, decimal
         Where in a file the vectors are, as `theodolite.verbs.inputs.Reading` describes them.
     layers
         Which layer of a space; the last by default.
@@ -174,7 +176,7 @@ def apply(
 
     target = require_vectors_file(to, overwrite=overwrite)
     fitted = load_repair(repair) if isinstance(repair, (str, os.PathLike)) else repair
-    reading = Reading(key=key, columns=columns, delimiter=delimiter, header=header)
+    reading = Reading(key=key, columns=columns, delimiter=delimiter, header=header, decimal=decimal)
     with progress_bars(progress) as bars, unchanged_files() as check:
         vectors = _vectors(source, reading, layers)
         if vectors.d != fitted.n_features_in_:
@@ -185,7 +187,7 @@ def apply(
         blocks = repaired.watch(fitted.transform_blocks(vectors.watched(bars.rows("repairing", vectors.n))))
         rows = write_vectors(blocks, to, n=vectors.n, dtype=None, beside=beside, overwrite=overwrite)
         before = _moments(source, vectors, reading)
-    notes = []
+    notes = list(vectors.notes)
     if beside is not None and beside.others and target.suffix.lower() not in TABLES:
         ways = f"a table keeps them: {', '.join(TABLES)}"
         notes.append(f"not in {target.name}, which holds vectors alone: {', '.join(beside.others)} ({ways})")
@@ -388,7 +390,8 @@ def _beside(source: Any, reading: Reading) -> OtherColumns | None:
         return OtherColumns.of_rows(space.rows)
     if not isinstance(source, (str, os.PathLike)):
         return None
-    return OtherColumns.of_file(source, columns=reading.columns, delimiter=reading.delimiter, header=reading.header)
+    options = {name: value for name, value in reading.of_file().items() if name != "key"}
+    return OtherColumns.of_file(source, **options)
 
 
 class _Repaired:

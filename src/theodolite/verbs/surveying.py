@@ -145,7 +145,7 @@ def survey_cloud(
         findings=_judge(cloud, rows, label, hints) if hints else (),
         pictures=cloud_picture(cloud, about),
         records=similarities(similarity_lines(cloud, metrics, about)),
-        notes=sample_note(cloud),
+        notes=(*cloud.source.notes, *sample_note(cloud)),
         provenance=provenance(cloud_facts(cloud, name)),
     )
 

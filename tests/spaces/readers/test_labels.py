@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import theodolite
 from theodolite.spaces.readers.data_files import DataError
-from theodolite.spaces.readers.labels import labels_for, read_labels, read_scores
+from theodolite.spaces.readers.labels import checked_label, labels_for, read_labels, read_scores
 
 
 @pytest.fixture(autouse=True)
@@ -130,3 +132,36 @@ def test_a_column_of_labels_without_a_header_is_read_by_its_number() -> None:
         read_labels("y.csv:0")
     assert read_labels("y.csv:0", header=False) == ["A", "B"]
     assert read_labels("y.csv:1", header=False, delimiter=";") == ["x", "y"]
+
+
+def test_what_stands_for_a_missing_label_is_not_one() -> None:
+    import pandas as pd
+
+    for missing in (None, float("nan"), np.float32("nan"), pd.NA, pd.NaT, "", " ", [], b"x", 0.5):
+        with pytest.raises(DataError, match=r"row 3: .* is not a label"):
+            checked_label("row 3", missing)
+    kinds = ("x", " x ", 1, 1.0, np.float32(1), np.int8(1), True, np.bool_(True))
+    assert [checked_label("", label) for label in kinds] == ["x", "x", "1", "1", "1", "1", "True", "True"]
+
+
+def test_a_missing_label_of_a_frame_or_a_list_is_named_by_every_verb() -> None:
+    import pandas as pd
+
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    names: list[Any] = ["a", "b"] * 20
+    names[7] = pd.NA
+    frame = pd.DataFrame({"label": pd.array(names, "string"), **{f"d{i}": X[:, i] for i in range(3)}})
+    for labels, data in (("label", frame), (names, X), (pd.array(names, "string"), X)):
+        for verb in (theodolite.probe, theodolite.advise):
+            with pytest.raises(ValueError, match="row 7: <NA> is not a label"):
+                verb(data, labels=labels, progress=False)
+
+
+def test_half_of_a_surrogate_pair_is_refused_before_the_work() -> None:
+    with pytest.raises(DataError, match=r"row 1: the label .* half of a surrogate pair"):
+        theodolite.probe(np.eye(4), labels=["a", "\ud800", "a", "b"], progress=False)
+    Path("y.jsonl").write_text('{"label": "a\\ud83d"}\n')
+    with pytest.raises(DataError, match=r"y\.jsonl, line 1: the line holds half of a surrogate pair"):
+        read_labels("y.jsonl")
+    Path("y.jsonl").write_text('{"label": "\\ud83d\\ude00"}\n')
+    assert read_labels("y.jsonl") == ["\U0001f600"]

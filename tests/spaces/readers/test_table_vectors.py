@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import theodolite
 from theodolite.core.options import ON_COMMAND_LINE
 from theodolite.core.vectors import array
 from theodolite.spaces import read
@@ -193,10 +194,27 @@ def test_a_txt_file_may_be_a_table(tmp_path: Path, text: str, expected: list[lis
     np.testing.assert_array_equal(array(read(tmp_path / "v.txt")), expected)
 
 
-def test_decimal_commas_are_named(tmp_path: Path) -> None:
+def test_decimal_commas_are_named_and_read_if_asked_for(tmp_path: Path) -> None:
     (tmp_path / "v.csv").write_text("a;b\n1;2\n0,5;0,25\n")
-    with pytest.raises(ValueError, match="line 3: column 'a': '0,5' is not a number; write decimal points, not commas"):
+    with pytest.raises(
+        ValueError, match="line 3: column 'a': '0,5' is not a number; if that is a decimal comma, use decimal=','"
+    ):
         array(read(tmp_path / "v.csv"))
+    np.testing.assert_array_equal(array(read(tmp_path / "v.csv", decimal=",")), [[1, 2], [0.5, 0.25]])
+    (tmp_path / "v.csv").write_text('"0,5","0,25"\n1,2\n')  # as pandas writes it: the quotes tell both kinds of comma apart
+    for options in ({}, {"delimiter": ","}):
+        np.testing.assert_array_equal(array(read(tmp_path / "v.csv", decimal=",", **options)), [[0.5, 0.25], [1, 2]])
+    with pytest.raises(ValueError, match="decimal=';' must be a point or a comma"):
+        read(tmp_path / "v.csv", decimal=";")
+
+
+def test_numbers_that_were_left_out_are_noted(tmp_path: Path, frame) -> None:
+    path = write(frame.assign(score=0.5), tmp_path / "v.parquet")
+    note = "vectors from columns dim_0, dim_1, dim_2, … (4 in all); left out: score"
+    assert read(path).notes == (note,) and read(path).watched(lambda _: None).notes == (note,)
+    assert read(path, columns="dim_*").notes == ()
+    result = theodolite.survey(path, metrics=["iso_score"], findings=False, progress=False)
+    assert note in result.notes
 
 
 def test_a_column_name_that_is_there_twice_is_an_error(tmp_path: Path) -> None:

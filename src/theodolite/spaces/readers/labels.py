@@ -188,8 +188,13 @@ def checked_label(source: str, value: Any) -> str:
     DataError
         It is missing, or neither text nor a whole number.
     """
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, (float, np.floating)) and value.is_integer():
         value = int(value)  # a column of whole numbers with gaps is read as floats
-    if value is None or isinstance(value, (float, list, dict)) or not str(value).strip():
+    # Neither a list nor what libraries write for a missing value: None, nan, NaT, pandas.NA.
+    if not isinstance(value, (str, int, np.integer, np.bool_)) or not str(value).strip():
         raise DataError(f"{value!r} is not a label; every vector needs one, as text or a whole number", source)
-    return str(value).strip()
+    label = str(value).strip()
+    if not label.isprintable() and label.encode("utf-8", "replace").decode() != label:
+        fault = f"the label {label!r} holds half of a surrogate pair, which is not text"
+        raise DataError(f"{fault}; write the whole character, or leave it out", source)
+    return label

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.columns import ColumnKind
+from theodolite.core.columns import SAMPLED_ROWS, ColumnKind, name_list
 from theodolite.core.frames import arrow_block, arrow_kind
 from theodolite.core.options import option
 from theodolite.core.vectors import BLOCK_BYTES, Source
@@ -19,20 +21,28 @@ from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File
 from theodolite.spaces.readers.tables import (
     DelimitedTable,
     JsonTable,
+    checked_decimal,
+    decimal_hint,
     find_delimiter,
-    is_list,
+    first_numbers,
+    has_decimal_comma,
     is_number,
     only_column,
+    parse_number,
+    refuse_decimal_commas,
+    text_kinds,
     vector_columns,
 )
 from theodolite.spaces.readers.text import read_text_vectors
 
-# Rows that decide what a column of text holds.
-_SAMPLED_ROWS = 20
-
 
 def read_delimited(
-    file: File, *, columns: Sequence[str] | None = None, delimiter: str | None = None, header: bool | None = None
+    file: File,
+    *,
+    columns: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    decimal: str | None = None,
 ) -> Source:
     """The vectors of a `.csv` or `.tsv` file, in file order.
 
@@ -47,24 +57,33 @@ def read_delimited(
         What separates cells; None finds it.
     header
         Whether the first line names the columns; None decides by its cells.
+    decimal
+        A comma, if that separates the digits of a fraction.
     """
-    table = DelimitedTable(file, delimiter=delimiter, has_header=header)
+    table = DelimitedTable(file, delimiter=delimiter, has_header=header, decimal=decimal)
+    if (delimiter, table.delimiter, table.decimal) == (None, ",", "."):
+        refuse_decimal_commas(file, list(islice(file.lines(), 2)))
     # Several rows, because a cell of the first one may be blank.
-    sample = [cells for _, cells in islice(table.rows(), _SAMPLED_ROWS)]
+    sample = [cells for _, cells in islice(table.rows(), SAMPLED_ROWS)]
     if not sample:
         raise EmptyFileError("the file has a header but no row; there must be at least one vector", file)
-    kinds = [_text_kind([cells[i] for cells in sample]) for i in range(len(table.names))]
+    kinds = text_kinds(sample, table.decimal)
     if columns is not None:  # what is named is read as numbers, so that an error can name the cell
         kinds = ["floats" if kind == "other" else kind for kind in kinds]
-    places = vector_columns(file, table.names, kinds, columns, table.header_hint)
+    about = {"first_values": first_numbers(sample, table.decimal), "is_named": table.has_header}
+    places = vector_columns(file, table.names, kinds, columns, table.header_hint, **about)
     parse = _list_cell if kinds[places[0]] == "vectors" else _number_cells
     source = _source_of_lists(file, lambda: ((line, parse(table, places, line, cells)) for line, cells in table.rows()))
-    source.columns = tuple(table.names[i] for i in places)
-    return source
+    return _of_columns(source, table.names, kinds, places, columns)
 
 
 def read_text_file(
-    file: File, *, columns: Sequence[str] | None = None, delimiter: str | None = None, header: bool | None = None
+    file: File,
+    *,
+    columns: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    decimal: str | None = None,
 ) -> Source:
     """The vectors of a `.txt` file: numbers between blanks, or a table with another delimiter.
 
@@ -72,15 +91,19 @@ def read_text_file(
     ----------
     file
         The file.
-    columns, delimiter, header
-        How to read it as a table, see `read_delimited`; one of them, or a delimiter in its first lines, makes it one.
+    columns, delimiter, header, decimal
+        How to read it as a table, see `read_delimited`; one of the first three, a delimiter in its first lines or a line of names
+        above one of numbers makes it one.
     """
-    lines = [line for line in islice(file.lines(), _SAMPLED_ROWS) if line.strip()][:2]
-    tokens = lines[0].split() if lines else []
-    is_table = bool(lines) and not all(map(is_number, tokens[1:] or tokens)) and find_delimiter(lines) is not None
+    mark = checked_decimal(decimal)
+    lines = [line for line in islice(file.lines(), SAMPLED_ROWS) if line.strip()][:2]
+    tokens = [[is_number(token, mark) for token in line.split()] for line in lines]
+    # A word may be a number, and a vector may have one entry.
+    is_table = bool(lines) and not all(tokens[0][1:] or tokens[0]) and find_delimiter(lines, mark) is not None
+    is_table = is_table or (len(tokens) == 2 and not any(tokens[0]) and any(tokens[1]) and len(tokens[0]) == len(tokens[1]))
     if is_table or (columns, delimiter, header) != (None, None, None):
-        return read_delimited(file, columns=columns, delimiter=delimiter, header=header)
-    return read_text_vectors(file)
+        return read_delimited(file, columns=columns, delimiter=delimiter, header=header, decimal=decimal)
+    return read_text_vectors(file, decimal=decimal)
 
 
 def read_jsonl(file: File, *, columns: Sequence[str] | None = None) -> Source:
@@ -94,11 +117,22 @@ def read_jsonl(file: File, *, columns: Sequence[str] | None = None) -> Source:
         Which fields hold the vectors; see `read_delimited`. None takes the only list of numbers, or all fields.
     """
     table = JsonTable(file)
-    line, first = next(table.rows())
-    fields = _vector_fields(table, line, first, columns)
+    sample = list(islice(table.rows(), SAMPLED_ROWS))
+    line, first = sample[0]
+    if isinstance(first, list):
+        if columns is not None:
+            raise DataError(f"the lines are lists, which have no names; leave {option('columns', 'NAMES')} out", file)
+        return _source_of_lists(file, lambda: ((line, _json_vector(table, None, line, value)) for line, value in table.rows()))
+    if not isinstance(first, dict):
+        raise DataError(f"this is {type(first).__name__}; every line must be a list or an object", file, line)
+    values = [[record.get(name) for _, record in sample if isinstance(record, dict)] for name in table.names]
+    kinds = [_json_kind(each) for each in values]
+    if columns is not None:  # what is named is read as numbers, so that an error can name the field
+        kinds = ["floats" if kind == "other" else kind for kind in kinds]
+    places = vector_columns(file, table.names, kinds, columns, first_values=values.__getitem__)
+    fields = [table.names[i] for i in places]
     source = _source_of_lists(file, lambda: ((line, _json_vector(table, fields, line, value)) for line, value in table.rows()))
-    source.columns = tuple(fields or ())
-    return source
+    return _of_columns(source, table.names, kinds, places, columns)
 
 
 def read_parquet(file: File, *, columns: Sequence[str] | None = None) -> Source:
@@ -116,8 +150,16 @@ def read_parquet(file: File, *, columns: Sequence[str] | None = None) -> Source:
         n, fields = int(table.metadata.num_rows), list(table.schema_arrow)
     if n == 0:
         raise EmptyFileError("the file has no rows; there must be at least one vector", file)
-    names = [field.name for field in fields]
-    places = vector_columns(file, names, [arrow_kind(field.type) for field in fields], columns)
+    names, kinds = [field.name for field in fields], [arrow_kind(field.type) for field in fields]
+
+    @cache
+    def sample() -> dict[str, list[Any]]:
+        numbers = [name for name, kind in zip(names, kinds, strict=True) if kind in ("floats", "ints")]
+        with open_parquet(file) as table:
+            batch = next(iter(table.iter_batches(batch_size=SAMPLED_ROWS, columns=numbers)), None)
+            return {name: [] if batch is None else batch.column(name).to_pylist() for name in numbers}
+
+    places = vector_columns(file, names, kinds, columns, first_values=lambda i: sample()[names[i]])
     chosen = [fields[i] for i in places]
     for field in chosen:
         if names.count(field.name) > 1:
@@ -133,9 +175,7 @@ def read_parquet(file: File, *, columns: Sequence[str] | None = None) -> Source:
                 yield arrow_block({field.name: batch.column(field.name) for field in chosen}, d=d, start=start)
                 start += batch.num_rows
 
-    source = file_source(file, chunks, n=n, d=d, dtype=dtype)
-    source.columns = tuple(field.name for field in chosen)
-    return source
+    return _of_columns(file_source(file, chunks, n=n, d=d, dtype=dtype), names, kinds, places, columns)
 
 
 def read_parquet_column(file: File, column: str) -> Iterator[tuple[int, Any]]:
@@ -153,6 +193,18 @@ def read_parquet_column(file: File, column: str) -> Iterator[tuple[int, Any]]:
         # One column is small enough to be read in the default batches.
         batches = (batch.column(name).to_pylist() for batch in table.iter_batches(columns=[name]))
         yield from enumerate(chain.from_iterable(batches))
+
+
+def _of_columns(
+    source: Source, names: Sequence[str], kinds: Sequence[ColumnKind], places: Sequence[int], columns: Sequence[str] | None
+) -> Source:
+    """The source with the names of its columns, and a note if they were found among more columns of numbers."""
+    source.columns = tuple(names[i] for i in places)
+    numbers = [i for i, kind in enumerate(kinds) if kind in ("floats", "ints")]
+    left_out = [names[i] or "''" for i in numbers if i not in places]
+    if left_out and columns is None and places[0] in numbers:
+        source.notes = (f"vectors from columns {name_list(source.columns, most=3)}; left out: {name_list(left_out, most=4)}",)
+    return source
 
 
 def _hint() -> str:
@@ -181,38 +233,33 @@ def _source_of_lists(file: File, vectors: Callable[[], Iterator[tuple[int, list[
 
 def _number_cells(table: DelimitedTable, places: Sequence[int], line: int, cells: Sequence[str]) -> list[float]:
     try:
-        return [float(cells[i]) for i in places]
+        if table.decimal == ".":
+            return [float(cells[i]) for i in places]
+        return [parse_number(cells[i], table.decimal) for i in places]
     except ValueError:
-        bad = next(i for i in places if not is_number(cells[i]))
+        bad = next(i for i in places if not is_number(cells[i], table.decimal))
         name = repr(table.names[bad]) if table.has_header else bad
-        hint = "write decimal points, not commas" if is_number(cells[bad].replace(",", ".")) else _hint()
+        hint = decimal_hint(table.decimal) if has_decimal_comma(cells[bad]) else _hint()
         raise DataError(f"column {name}: {excerpt(cells[bad])} is not a number; {hint}", table.file, line) from None
 
 
 def _list_cell(table: DelimitedTable, places: Sequence[int], line: int, cells: Sequence[str]) -> list[float]:
     """The numbers of "[0.1, 0.2]", or of "[0.1 0.2]" as NumPy prints it."""
     text = cells[places[0]].strip()
+    hint = ""
     try:
         if text[:1] + text[-1:] != "[]":  # a list that was cut off must not pass for a shorter one
             raise ValueError("not in brackets")
+        if table.decimal == ",":
+            return [parse_number(value, ",") for value in re.split(r"\s*;\s*|,?\s+", text[1:-1].strip()) if value]
+        # Commas both with and without a blank behind them, or next to blanks alone, are in numbers too: [0,5, 0,25].
+        if re.search(r"[\s;]", text[1:-1].strip()) and any(map(has_decimal_comma, re.split(r",?[\s;]+", text[1:-1]))):
+            hint = f"; {decimal_hint()}"
+            raise ValueError("decimal commas")
         return [float(value) for value in text[1:-1].replace(",", " ").split()]
     except ValueError:
-        fault = f"{excerpt(cells[places[0]])} is not a list of numbers such as [0.1, 0.2]"
+        fault = f"{excerpt(cells[places[0]])} is not a list of numbers such as [0.1, 0.2]{hint}"
         raise DataError(f"column {table.names[places[0]]!r}: {fault}", table.file, line) from None
-
-
-def _vector_fields(table: JsonTable, line: int, first: Any, columns: Sequence[str] | None) -> list[str] | None:
-    """Names of the fields that hold the vector; None if the line itself is the vector."""
-    if isinstance(first, list):
-        if columns is not None:
-            raise DataError(f"the lines are lists, which have no names; leave {option('columns', 'NAMES')} out", table.file)
-        return None
-    if not isinstance(first, dict):
-        raise DataError(f"this is {type(first).__name__}; every line must be a list or an object", table.file, line)
-    kinds = [_json_kind(value) for value in first.values()]
-    if columns is not None:  # what is named is read as numbers, so that an error can name the field
-        kinds = ["floats" if kind == "other" else kind for kind in kinds]
-    return [table.names[i] for i in vector_columns(table.file, table.names, kinds, columns)]
 
 
 def _json_vector(table: JsonTable, fields: list[str] | None, line: int, record: Any) -> list[float]:
@@ -237,16 +284,13 @@ def _json_vector(table: JsonTable, fields: list[str] | None, line: int, record: 
         raise DataError("a whole number is too large for a float; every entry must be finite", table.file, line) from None
 
 
-def _text_kind(cells: Sequence[str]) -> ColumnKind:
-    """What a column of text holds: what its first cell is that is not blank. A later one that differs is an error, not a text."""
-    first = next((cell for cell in cells if cell.strip()), "0")
-    return "vectors" if is_list(first) else "floats" if is_number(first) else "other"
-
-
-def _json_kind(value: Any) -> ColumnKind:
-    if isinstance(value, list):
-        return "vectors" if _are_numbers(value) else "other"
-    return "floats" if value is None or _are_numbers([value]) else "other"
+def _json_kind(values: Sequence[Any]) -> ColumnKind:
+    first = next((value for value in values if value is not None), 0.0)
+    if isinstance(first, list):
+        return "vectors" if _are_numbers(first) else "other"
+    if not _are_numbers([first]):
+        return "other"
+    return "ints" if {type(value) for value in values} == {int} and len(set(values)) > 1 else "floats"
 
 
 def _are_numbers(values: list[Any]) -> bool:

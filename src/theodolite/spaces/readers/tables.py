@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -11,12 +13,14 @@ from theodolite.core.columns import ColumnKind, choose_columns
 from theodolite.core.columns import vector_columns as columns_of_vectors
 from theodolite.core.files import parse_json
 from theodolite.core.options import option, switched_off
-from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File, name_list, suggestion
+from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File, excerpt, name_list, suggestion
 
 # Characters of one cell; the default of the csv module is too short for a list of 8,192 numbers.
 _LONGEST_CELL = 2**24
 # What may separate cells, if the user does not say. The comma comes last, because texts, lists and numbers have it too.
 _DELIMITERS = ("\t", ";", "|", ",")
+# Rows that show whether numbers above them are names.
+_ROWS_BELOW = 3
 
 
 class DelimitedTable:
@@ -29,9 +33,12 @@ class DelimitedTable:
     encoding
         Its encoding; None is UTF-8.
     delimiter
-        What separates cells, one character; None is a tab for `.tsv` and `.tab`, and found in the first lines of anything else.
+        What separates cells, one character; None is a tab for `.tsv` and `.tab`, and found in the first lines of anything else;
+        a `.txt` file in which none is found has blanks between its cells.
     quoting
         Whether quotes around a cell are marks; otherwise they are text.
+    decimal
+        What separates the digits of a fraction: a point, or the comma.
     has_header
         Whether the first row names the columns; None decides by its cells. Columns without names are called 0, 1, 2, …
     is_own
@@ -45,19 +52,25 @@ class DelimitedTable:
         encoding: str | None = None,
         delimiter: str | None = None,
         quoting: bool = True,
+        decimal: str | None = None,
         has_header: bool | None = None,
         is_own: bool = False,
     ) -> None:
         self.file = file
         self._encoding = encoding
-        self._delimiter = self._find_delimiter() if delimiter is None else checked_delimiter(delimiter)
-        self._quoting = quoting
+        self.decimal = checked_decimal(decimal)
+        self.delimiter = self._find_delimiter() if delimiter is None else checked_delimiter(delimiter)
+        self._quoting = quoting and self.delimiter is not None
         self._is_own = is_own
-        first = next(self._all_rows(), None)
+        rows = self._all_rows()
+        first = next(rows, None)
         if first is None:
             raise EmptyFileError("the file is empty", file)
         self.line, cells = first  # blank lines may come before the header
-        self.has_header = _is_header(cells) if has_header is None else has_header
+        if has_header is None:
+            below = [cells for _, cells in islice(rows, _ROWS_BELOW)]
+            has_header = is_header(file, cells, below, self.decimal, needs_fractions=self.delimiter is None)
+        self.has_header = has_header
         self.names = cells if self.has_header else [str(i) for i in range(len(cells))]
 
     @property
@@ -95,14 +108,17 @@ class DelimitedTable:
             yield line, {role: cells[place] for role, place in places.items()}
 
     def _all_rows(self) -> Iterator[tuple[int, list[str]]]:
+        if self.delimiter is None:
+            yield from token_lines(self.file, self._encoding)
+            return
         if not self._quoting:
             for line, text in self.file.numbered_lines(self._encoding):
                 if text.strip():
-                    yield line, text.split(self._delimiter)
+                    yield line, text.split(self.delimiter)
             return
         csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
         # strict: a lone quote is an error; without it, csv joins all lines up to the next quote.
-        reader = csv.reader(self.file.lines(self._encoding), delimiter=self._delimiter, strict=True)
+        reader = csv.reader(self.file.lines(self._encoding), delimiter=self.delimiter, strict=True)
         line = 1
         try:
             for cells in reader:
@@ -113,28 +129,45 @@ class DelimitedTable:
             hint = ", or read quotes as text: in Python, own_task(..., quoting=False)" if self._is_own else ""
             raise DataError(f"{error}; double the quotes inside a quoted cell{hint}", self.file, line) from None
 
-    def _find_delimiter(self) -> str:
+    def _find_delimiter(self) -> str | None:
         if self.file.ending in (".tsv", ".tab"):
             return "\t"
-        return find_delimiter(list(islice(self.file.lines(self._encoding), 2))) or ","
+        mark = find_delimiter(list(islice(self.file.lines(self._encoding), 2)), self.decimal)
+        return mark or (None if self.file.ending == ".txt" else ";" if self.decimal == "," else ",")
 
 
-def find_delimiter(lines: Sequence[str]) -> str | None:
+def find_delimiter(lines: Sequence[str], decimal: str = ".") -> str | None:
     """What separates the cells of a table: a tab, semicolon, bar or comma outside of quotes; None if the first line has none.
 
     Parameters
     ----------
     lines
         The first two lines of a table, or the only one; a mark that both have equally often is preferred.
+    decimal
+        What separates the digits of a fraction.
 
     Examples
     --------
     >>> find_delimiter(["id;[0.1, 0.2]"]), find_delimiter(["a,b;c", "1,2"]), find_delimiter(["a b"])
     (';', ',', None)
     """
-    counts = [["".join(line.split('"')[::2]).count(mark) for line in lines] for mark in _DELIMITERS]
+    # A comma can be both only next to quotes, inside of which it is in a number.
+    marks = [mark for mark in _DELIMITERS if mark != decimal or any(f'"{mark}' in line for line in lines)]
+    counts = [["".join(line.split('"')[::2]).count(mark) for line in lines] for mark in marks]
     present = [(len(set(each)) > 1, i) for i, each in enumerate(counts) if each and each[0]]
-    return _DELIMITERS[min(present)[1]] if present else None
+    return marks[min(present)[1]] if present else None
+
+
+def token_lines(file: File, encoding: str | None = None) -> Iterator[tuple[int, list[str]]]:
+    """(line number, tokens between blanks), without blank lines and without the lines of comment that may come first."""
+    has_begun = False
+    for line, text in file.numbered_lines(encoding):
+        tokens = text.split()
+        # "#" may also be the word of a vector: a comment has something other than numbers behind it.
+        is_comment = text.startswith("#") and not has_begun and not (len(tokens) > 2 and all(map(is_number, tokens[1:])))
+        if tokens and not is_comment:
+            has_begun = True
+            yield line, tokens
 
 
 def checked_delimiter(text: str) -> str:
@@ -154,6 +187,13 @@ def checked_delimiter(text: str) -> str:
     if len(mark) != 1 or mark in '"\r\n\0':
         raise ValueError(f"{option('delimiter', text or 'TEXT')} must be one character, such as ; or |, or tab")
     return mark
+
+
+def checked_decimal(text: str | None) -> str:
+    """What separates the digits of a fraction: a point, unless the user typed a comma."""
+    if text not in (None, ".", ","):
+        raise ValueError(f"{option('decimal', text or 'TEXT')} must be a point or a comma")
+    return text or "."
 
 
 class JsonTable:
@@ -182,6 +222,12 @@ class JsonTable:
                 value = parse_json(text)
             except ValueError as error:
                 raise DataError(f"this is not JSON ({error}); every line must be one JSON value", self.file, line) from None
+            if re.search(r"\\u[dD][89a-fA-F]", text):
+                try:
+                    json.dumps(value, ensure_ascii=False).encode()
+                except UnicodeEncodeError:
+                    fault = "the line holds half of a surrogate pair, such as \\ud800, which is not text"
+                    raise DataError(f"{fault}; write the whole character, or leave it out", self.file, line) from None
             yield line, value
 
     def select(self, columns: Mapping[str, str], hint: str = "") -> Iterator[tuple[int, dict[str, Any]]]:
@@ -194,7 +240,12 @@ class JsonTable:
 
 
 def vector_columns(
-    file: File, names: Sequence[str], kinds: Sequence[ColumnKind], columns: Sequence[str] | None, hint: str = ""
+    file: File,
+    names: Sequence[str],
+    kinds: Sequence[ColumnKind],
+    columns: Sequence[str] | None,
+    hint: str = "",
+    **about: Any,
 ) -> list[int]:
     """The columns that hold the vectors, as `core.columns.vector_columns` finds them, with errors that name the file.
 
@@ -202,15 +253,13 @@ def vector_columns(
     ----------
     file
         The file, for messages.
-    names, kinds
-        Names of all columns, and what they hold.
-    columns
-        What the user names; None if nothing.
+    names, kinds, columns, about
+        What `core.columns.vector_columns` takes.
     hint
         What the error ends with if there is no such column.
     """
     try:
-        return columns_of_vectors(names, kinds, columns)
+        return columns_of_vectors(names, kinds, columns, **about)
     except ValueError as error:
         raise DataError(f"{error}{hint if columns is not None else ''}", file) from None
 
@@ -226,18 +275,75 @@ def only_column(file: File, names: Sequence[str], column: str, hint: str = "") -
     return names[places[0]]
 
 
-def is_number(cell: str) -> bool:
+def parse_number(cell: str, decimal: str = ".") -> float:
+    """The number that a text is; a ValueError if it is none, or has a point if the comma is the decimal mark."""
+    return float(cell if decimal == "." else cell.replace(".", "?").replace(decimal, "."))
+
+
+def is_number(cell: str, decimal: str = ".") -> bool:
     """Whether a text is a number."""
     try:
-        float(cell)
+        parse_number(cell, decimal)
     except ValueError:
         return False
     return True
 
 
+def has_decimal_comma(cell: str) -> bool:
+    """Whether a text is a number with a decimal comma, and perhaps points between thousands."""
+    return re.fullmatch(r"[+-]?[\d.]*,\d+([eE][+-]?\d+)?", cell.strip()) is not None
+
+
+def decimal_hint(decimal: str = ".") -> str:
+    """How an error about a comma in a number ends."""
+    return f"if that is a decimal comma, use {option('decimal', ',')}" if decimal == "." else "leave out marks between thousands"
+
+
+def refuse_decimal_commas(file: File, lines: Sequence[str]) -> None:
+    """Raise an error if commas are inside of numbers between blanks, or next to a zero that only a fraction would have there."""
+    for line in lines:
+        tokens = line.split()
+        cells = re.split(r"[,\s]+", line.strip())
+        commas = [token for token in tokens if has_decimal_comma(token)]
+        is_spaced = len(commas) > 1 and all(is_number(token) or token in commas for token in tokens[1:])
+        is_odd = all(map(is_whole, cells)) and any(re.fullmatch(r"-0|[+-]?0\d+", cell) for cell in cells)
+        if is_spaced or is_odd:
+            found = commas[0] if commas else line.strip()
+            delimiter = f", if it separates cells, {option('delimiter', ',')}"
+            raise DataError(f"{excerpt(found)} has a comma in a number; {decimal_hint()}{delimiter}", file)
+
+
+def is_whole(cell: str) -> bool:
+    """Whether a text is a number of digits alone, and not more of them than a float has."""
+    return re.fullmatch(r"[+-]?[0-9]{1,308}", cell.strip()) is not None
+
+
 def is_list(cell: str) -> bool:
     """Whether a cell begins like a list of numbers."""
     return cell.lstrip().startswith("[")
+
+
+def text_kinds(rows: Sequence[Sequence[str]], decimal: str = ".") -> list[ColumnKind]:
+    """What the columns of text hold: what the first cell is that is not blank. A later one that differs is an error, not a text.
+
+    Columns of whole numbers are told from others only if those have fractions, and unless they hold one number throughout: zeros
+    may be all that the first rows of a sparse vector show.
+    """
+    kinds: list[ColumnKind] = []
+    for cells in zip(*rows, strict=True):
+        first = next((cell for cell in cells if cell.strip()), "0")
+        if is_number(first, decimal) or has_decimal_comma(first):
+            numbers = {cell for cell in cells if is_number(cell, decimal)}
+            kinds.append("ints" if len(numbers) > 1 and all(map(is_whole, numbers)) else "floats")
+        else:
+            kinds.append("vectors" if is_list(first) else "other")
+    has_fraction = any(is_number(cell, decimal) and not is_whole(cell) for row in rows for cell in row)
+    return kinds if has_fraction else ["floats" if kind == "ints" else kind for kind in kinds]
+
+
+def first_numbers(rows: Sequence[Sequence[str]], decimal: str = ".") -> Callable[[int], list[float]]:
+    """What gives the numbers at the top of a column of text."""
+    return lambda i: [parse_number(row[i], decimal) for row in rows if is_number(row[i], decimal)]
 
 
 def _require_columns(file: File, line: int, names: Sequence[str], columns: Mapping[str, str], hint: str) -> None:
@@ -249,11 +355,27 @@ def _require_columns(file: File, line: int, names: Sequence[str], columns: Mappi
             raise DataError(f"column {name!r} is there twice; give every column a name of its own", file, line)
 
 
-def _is_header(cells: Sequence[str]) -> bool:
-    """True for names: no cell is a number, or the numbers are the names 0, 1, 2, … that data frames give by default."""
-    numbers = [cell for cell in cells if is_number(cell)]
-    if not numbers:
-        return not any(is_list(cell) for cell in cells)
-    counted = [str(i) for i in range(len(numbers) + 1)]
+def is_header(
+    file: File, cells: Sequence[str], below: Sequence[Sequence[str]], decimal: str = ".", *, needs_fractions: bool = False
+) -> bool:
+    """Whether cells are names: none is a number, or they count 0, 1, 2, … as data frames name columns, or stand above fractions.
+
+    With `needs_fractions`, what is counted must stand above fractions too. Other whole numbers above fractions are an error.
+    """
+    places = [i for i, cell in enumerate(cells) if is_number(cell, decimal)]
+    if not places:
+        return not any(is_list(cell) or has_decimal_comma(cell) for cell in cells)
+    if len(places) < 2 or not all(is_whole(cells[i]) for i in places):
+        return False
+    numbers = [int(cells[i]) for i in places]
+    is_counted = numbers in (list(range(len(numbers))), list(range(1, len(numbers) + 1)))
     # More than two: "0,1" is as likely a row of data.
-    return len(numbers) > 2 and numbers in (counted[:-1], counted[1:])
+    if is_counted and len(numbers) > 2 and not needs_fractions:
+        return True
+    fractions = [[is_number(row[i], decimal) and not is_whole(row[i]) for i in places] for row in below if len(row) == len(cells)]
+    if not fractions or not all(map(any if is_counted else all, fractions)):
+        return False
+    if not is_counted and len(set(numbers)) == len(numbers) > 2:
+        ways = f"{option('header')} if it names the columns, {switched_off('header')} if it is data"
+        raise DataError(f"the first line holds whole numbers, the next ones hold fractions; use {ways}", file)
+    return is_counted

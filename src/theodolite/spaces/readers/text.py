@@ -14,10 +14,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from theodolite.core.columns import SAMPLED_ROWS
 from theodolite.core.files import whole_file
 from theodolite.core.vectors import Floats, Source, array
 from theodolite.spaces.readers.data_files import AnyPath, DataError, EmptyFileError, File, locate, parsed_source
-from theodolite.spaces.readers.tables import is_number
+from theodolite.spaces.readers.tables import (
+    checked_decimal,
+    decimal_hint,
+    first_numbers,
+    has_decimal_comma,
+    is_header,
+    is_number,
+    parse_number,
+    text_kinds,
+    token_lines,
+    vector_columns,
+)
 
 
 def read_texts(path: AnyPath, encoding: str = "utf-8") -> list[str]:
@@ -48,77 +60,78 @@ def read_texts(path: AnyPath, encoding: str = "utf-8") -> list[str]:
 # Vectors with or without words
 
 
-def read_text_vectors(file: File) -> Source:
+def read_text_vectors(file: File, *, decimal: str | None = None) -> Source:
     """The vectors of a `.txt` or `.vec` file, in file order: numbers between blanks, one vector per line.
 
-    A first line with two whole numbers (how many vectors, how many dimensions), words before the numbers and lines of comment
-    that begin with `#` are recognised.
+    A first line with two whole numbers (how many vectors, how many dimensions), words before the numbers, numbers that name the
+    columns and lines of comment that begin with `#` are recognised.
 
     Parameters
     ----------
     file
         The file, in UTF-8.
+    decimal
+        A comma, if that separates the digits of a fraction.
     """
-    top = list(islice(_token_lines(file), 2))
+    mark = checked_decimal(decimal)
+    top = [tokens for _, tokens in islice(token_lines(file), SAMPLED_ROWS)]
     if not top:
         raise EmptyFileError("the file has comments but no vector", file)
-    shape = _count_line(top)
+    shape = _count_line(top, mark)
     if shape is not None and len(top) == 1:
         raise EmptyFileError("the file has a count line but no vector", file)
     n, width = shape or (None, None)
-    tokens = top[0 if shape is None else 1][1]
+    tokens = top[0 if shape is None else 1]
     # A count line gives the width, so that even a number may be a word; without one, the first token decides.
-    has_words = len(tokens) == width + 1 if width else len(tokens) > 1 and not is_number(tokens[0])
+    has_words = len(tokens) == width + 1 if width else len(tokens) > 1 and not is_number(tokens[0], mark)
+    has_words = has_words and not has_decimal_comma(tokens[0])
     d = width or len(tokens) - has_words
+    skipped = int(shape is not None)
+    if not has_words and shape is None and file.ending == ".txt":
+        skipped = int(is_header(file, tokens, top[1:], mark, needs_fractions=True))
+        rows = [each for each in top[skipped:] if len(each) == d]
+        names = tokens if skipped else [str(i) for i in range(d)]
+        vector_columns(file, names, text_kinds(rows, mark), None, first_values=first_numbers(rows, mark), is_named=False)
 
     def vectors() -> Iterator[list[float]]:
         count = 0
-        for line, tokens in islice(_token_lines(file), int(shape is not None), None):
+        for line, tokens in islice(token_lines(file), skipped, None):
             count += 1
-            yield _parse_vector(file, line, tokens, d=d, has_word=has_words)
+            yield _parse_vector(file, line, tokens, d=d, has_word=has_words, decimal=mark)
         if n is not None and count != n:
             raise DataError(f"the first line says {n:,} vectors, the file holds {count:,}; copy it again", file)
 
     return parsed_source(file, vectors, d=d, n=n)
 
 
-def _parse_vector(file: File, line: int, tokens: list[str], *, d: int, has_word: bool = False) -> list[float]:
+def _parse_vector(file: File, line: int, tokens: list[str], *, d: int, has_word: bool = False, decimal: str = ".") -> list[float]:
     """The numbers of one line; the word before them may hold blanks, so they are counted from the right."""
     if len(tokens) <= d if has_word else len(tokens) != d:
         fault = f"the line has {len(tokens) - has_word} numbers, the first vector has {d}"
         raise DataError(f"{fault}; all must be of one length", file, line)
     try:
-        return [float(token) for token in tokens[-d:]]
+        if decimal == ".":
+            return [float(token) for token in tokens[-d:]]
+        return [parse_number(token, decimal) for token in tokens[-d:]]
     except ValueError:
-        bad = next(i for i in range(len(tokens) - d, len(tokens)) if not is_number(tokens[i]))
-        raise DataError(f"column {bad + 1}: {tokens[bad][:40]!r} is not a number", file, line) from None
+        bad = next(i for i in range(len(tokens) - d, len(tokens)) if not is_number(tokens[i], decimal))
+        hint = f"; {decimal_hint()}" if has_decimal_comma(tokens[bad]) else ""
+        raise DataError(f"column {bad + 1}: {tokens[bad][:40]!r} is not a number{hint}", file, line) from None
 
 
-def _token_lines(file: File) -> Iterator[tuple[int, list[str]]]:
-    """(line number, tokens), without blank lines and without the lines of comment that may come first."""
-    has_begun = False
-    for line, text in file.numbered_lines():
-        tokens = text.split()
-        # "#" may also be the word of a vector: a comment has something other than numbers behind it.
-        is_comment = text.startswith("#") and not has_begun and not (len(tokens) > 2 and all(map(is_number, tokens[1:])))
-        if tokens and not is_comment:
-            has_begun = True
-            yield line, tokens
-
-
-def _count_line(top: list[tuple[int, list[str]]]) -> tuple[int, int] | None:
+def _count_line(top: list[list[str]], decimal: str) -> tuple[int, int] | None:
     """(n, d) if the first line says so. What follows tells it from a vector of two whole numbers."""
-    first = top[0][1]
+    first = top[0]
     if len(first) != 2 or not all(token.isdecimal() and len(token) < 16 for token in first):
         return None
     n, d = int(first[0]), int(first[1])
     # A single line of two numbers is a vector, unless it counts none.
     if len(top) == 1:
         return None if n != 0 else (n, d)
-    tokens = top[1][1]
-    fits = len(tokens) == d + 1 or (len(tokens) == d and is_number(tokens[0]))
+    tokens = top[1]
+    fits = len(tokens) == d + 1 or (len(tokens) == d and is_number(tokens[0], decimal))
     # Two numbers below two numbers are simply two vectors.
-    return (n, d) if fits and not (len(tokens) == 2 and is_number(tokens[0])) else None
+    return (n, d) if fits and not (len(tokens) == 2 and is_number(tokens[0], decimal)) else None
 
 
 # The files of DirectProbe
