@@ -78,14 +78,14 @@ def test_a_study_runs_is_resumed_and_checked(run: Run, tiny: Any, files: Path) -
     plan = run(*words, "--dry-run").stdout
     count = plan.count("missing  ")
     assert f"{count} steps, {count} missing" in plan.splitlines()
-    assert plan.splitlines()[-1].startswith("about ") and "1 tune" in plan.splitlines()[-1]
+    assert plan.splitlines()[-1].startswith("nothing would be downloaded")
     text = run(*words).stdout
     assert "RP21-a" in text and "report: rp21/report.html" in text
     result = Result.load("rp21")
     assert {verdict.claim for verdict in result.verdicts} >= {"RP21-a", "PD22-1"}
     assert result.provenance["command"].startswith("theodolite study run rp21 -m ")
     assert "RP21-a" in Path("rp21/report.html").read_text(encoding="utf-8")
-    assert run(*words, "--dry-run").stdout.endswith(" steps, 0 missing\n")
+    assert " steps, 0 missing\n" in run(*words, "--dry-run").stdout
     document = json.loads(run(*words, "--json").stdout)
     assert [verdict["claim"] for verdict in document["verdicts"]] == [verdict.claim for verdict in result.verdicts]
     checked = json.loads(run("study", "check", "rp21", "--to", "rp21", "--json").stdout)["checked"]
