@@ -200,9 +200,9 @@ def test_a_study_is_short_when_folded_and_links_open_what_they_lead_to(visit: An
     assert page.evaluate(height) < 6_000
     page.locator(".toc a[href='#figures-spectra']").click()
     page.locator("#figures-spectra .plot").wait_for(state="visible")
-    page.locator(".glance a").nth(1).click()
-    assert page.locator("#verdicts .card").nth(1).locator(".why").first.is_visible()
-    assert not page.locator("#verdicts .card").nth(2).locator(".why").first.is_visible()
+    outcome = page.locator(".verdict-table a").nth(1)
+    outcome.click()
+    assert page.locator("#verdicts .card:target").get_attribute("id") == outcome.get_attribute("href")[1:]
 
 
 @pytest.mark.parametrize(("ending", "start"), [("svg", b"<svg"), ("png", b"\x89PNG")])
@@ -233,7 +233,13 @@ def test_several_runs_are_side_by_side(visit: Any, tmp_path: Path, draw_all: Cal
     a, b = first.bounding_box(), second.bounding_box()
     assert a["y"] == b["y"] and a["x"] + a["width"] <= b["x"]
     assert [one.locator(".run-tag").inner_text() for one in (first, second)] == ["one", "two"]
-    assert page.locator(".run-heading").all_inner_texts()[0].startswith("one")
+    folded = page.locator("#verdicts > details")
+    assert [fold.inner_text() for fold in folded.locator("summary h3").all()] == ["one", "two"]
+    folded.last.evaluate("fold => { fold.open = false; }")
+    card = page.locator("#verdicts .card").last
+    assert not card.is_visible()
+    page.locator(".verdict-table a").last.click()
+    assert card.is_visible()
 
 
 def test_an_empty_result_is_a_page_without_errors(visit: Any, tmp_path: Path) -> None:
