@@ -106,7 +106,7 @@ def test_column_names_are_the_same_after_loading(tmp_path: Path) -> None:
     loaded = load_repair(tmp_path / "repair")
     assert list(loaded.get_feature_names_out()) == list(frame.columns)
     with pytest.raises(ValueError, match="feature names"):
-        loaded.transform(frame.rename(columns={"dim0": "other"}))
+        loaded.transform(frame.rename(columns=lambda name: name.replace("dim", "axis")))
 
 
 def test_numpy_numbers_as_options(tmp_path: Path) -> None:

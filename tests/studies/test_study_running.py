@@ -485,8 +485,8 @@ def test_a_run_calls_the_object_that_listens(study_bert, topics, tmp_path, capfd
     files, listener = {split: topics / f"{split}.csv" for split in ("train", "test")}, Listener()
     changes = {"methods": ["plain"]}
     run("il23", study_bert, None, tmp_path, own=files, kind="classification", seeds=[0], changes=changes, progress=listener)
-    assert listener.events == [("begins", 1), ("ends", 0)]
-    assert "[1/1]" not in capfd.readouterr().err
+    assert listener.events == [("begins", 2), ("ends", 1), ("begins", 1), ("ends", 0)]  # the choice, and the fine-tuning
+    assert "[1/2]" not in capfd.readouterr().err
 
 
 def test_slices_that_end_while_another_runs_are_not_lost(tmp_path):

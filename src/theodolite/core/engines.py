@@ -13,7 +13,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -256,7 +256,9 @@ def _client(address: str) -> Iterator[Any]:
     try:
         with dask.config.set(settings):
             try:
-                has_workers = asyncio.run(asyncio.wait_for(_has_workers(address), ANSWER))
+                # In a thread of its own: a notebook has an event loop running in this one.
+                with ThreadPoolExecutor(1) as thread:
+                    has_workers = thread.submit(asyncio.run, asyncio.wait_for(_has_workers(address), ANSWER)).result()
                 client = Client(address, timeout=ANSWER, set_as_default=False)  # type: ignore[no-untyped-call]
                 if not has_workers:
                     client.wait_for_workers(1, timeout=ANSWER)

@@ -96,7 +96,11 @@ def count_tokens(encoder: Encoder, parts: Sequence[tuple[TextInputs, Tokens]]) -
     parts
         Texts, and their tokens as `tokenize` returns them.
     """
-    unknown_id = encoder.tokenizer.unk_token_id
+    try:
+        unknown_id = encoder.tokenizer.unk_token_id
+    except RecursionError:  # transformers looks for the unknown token's number under the unknown token
+        fault = f"the unknown token of {encoder.name}'s tokenizer is not in its vocabulary"
+        raise ValueError(f"{fault}; correct unk_token in tokenizer_config.json, or copy the model again") from None
     tokens = unknown = cut = 0
     distinct: set[int] = set()
     sequences: set[int] = set()

@@ -28,6 +28,7 @@ from theodolite.tuning.trainers import (
     check_tokens,
     load_encoder,
     trainer_arguments,
+    world_size,
 )
 from theodolite.tuning.tuned_classifier import TunedClassifier
 
@@ -41,7 +42,8 @@ class HeadTrainer(PlainCheckpoints, FiniteLoss, Trainer):
         dataset: Any = train_dataset or self.train_dataset
         if not self.by_length:
             return super()._get_train_sampler(dataset)
-        return LengthSampler(dataset.lengths, self.args.train_batch_size, seed=self.args.seed)
+        # Of all processes together: each gets whole batches in turn.
+        return LengthSampler(dataset.lengths, self.args.train_batch_size * world_size(), seed=self.args.seed)
 
     def _get_eval_sampler(self, eval_dataset: Any) -> Any:
         # Scores do not depend on the order: labels and answers come in the same one.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, TypeAlias, get_type_hints
@@ -178,7 +179,8 @@ class TuneSettings:
         kept.
     patience
         Epochs with a lower validation score than the best before the run ends; needs `validation`. An epoch with the very same
-        score is not better, but is not counted either: a model that still answers one label to every text is not finished.
+        score is not better, but is not counted either, unless it is a perfect 1: a model that still answers one label to every
+        text is not finished.
     by_length
         Whether the texts of a batch have similar lengths, which takes less padding; not for Siamese runs.
     eval_split
@@ -349,7 +351,8 @@ def check_settings(kind: type[TuneSettings | LayerSettings], values: Mapping[str
     hints = get_type_hints(kind)
     for name, value in values.items():
         number = as_declared(hints[name], value, name)
-        if isinstance(number, (int, float)) and not -(2.0**53) <= number <= 2.0**53:  # nan too, which is what null becomes
+        # Not a number is what null becomes; whole numbers beyond 2**53 are counts of nothing.
+        if isinstance(number, (int, float)) and not abs(number) <= (2**53 if isinstance(number, int) else sys.float_info.max):
             raise ValueError(f"{name} is {value!r:.40}; it must be a finite number")
 
 

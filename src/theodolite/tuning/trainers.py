@@ -253,11 +253,11 @@ def prepare_trainer(trainer: Any, settings: TuneSettings, progress: Progress | N
 
 
 class EarlyStopping(EarlyStoppingCallback):
-    """Ends a run after `patience` epochs below the best score. Epochs that equal it are no improvement, and are not counted."""
+    """Ends a run after `patience` epochs that are not better; a tie with the best score counts only if that is perfect."""
 
     def check_metric_value(self, args: Any, state: Any, control: Any, metric_value: float) -> None:
         """Count the epoch, unless it is a tie."""
-        if state.best_metric is None or metric_value != state.best_metric:
+        if state.best_metric is None or metric_value != state.best_metric or metric_value >= 1.0:
             super().check_metric_value(args, state, control, metric_value)  # type: ignore[no-untyped-call]
 
 

@@ -122,6 +122,7 @@ def extract(
 
 def _dry_run(source: EncoderInput, *, to: str | os.PathLike[str] | None, store_dtype: str) -> Result:
     """What would be encoded, where it would be kept, and what would be downloaded."""
+    from theodolite.core.result import Result
     from theodolite.models.downloads import download_of
 
     options, model, texts = source.reading, source.model, source.texts
