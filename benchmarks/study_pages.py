@@ -37,15 +37,17 @@ ENCODERS = {
     "minilm-mlm": "all-MiniLM-L6-v2 re-trained as a masked language model, six layers, d = 384; it has seen contrastive training",
     "all-MiniLM-L6-v2": "the demo's encoder, six layers, d = 384, contrastively tuned before this study, so that its first state "
     "is not a pre-trained one",
-    "mobilebert": "Google's MobileBERT, 24 layers, d = 512, pre-trained, and distilled from a larger BERT",
+    "mobilebert": "MobileBERT as MediaPipe ships it, with int8 weights: 24 layers, d = 512, a real pre-trained encoder",
 }
 # What of the paper's protocol has not been run yet, and the time on one core that it would take, estimated from what was run.
 LEFT = {
-    "rp21": "mobilebert with three seeds, about two hours of one core each, and four more seeds of minilm-mlm, about half an "
-    "hour each.",
+    "rp21": "two more seeds of mobilebert, about one and a half hours of one core each; and all-MiniLM-L6-v2 with two seeds, "
+    "minilm-mlm and tiny-mlm with five, again, about five hours in all: their intervals of log I hold the eigenvectors, and are "
+    "too narrow.",
     "il23": "all-MiniLM-L6-v2 on MRPC, RTE and CoLA, with five seeds each for plain fine-tuning, the Isotropy Layer and IsoBN: "
     "about 20 hours of one core. minilm-mlm would take another 15 to 20 hours.",
-    "zs22": "two more seeds of tiny-mlm, and minilm-mlm on all tasks: about 10 hours of one core. mobilebert would take longer.",
+    "zs22": "tiny-mlm with three seeds and the full grid of the classifier probe, an estimated 15 hours of one core, and "
+    "minilm-mlm, whose classifier probes alone take longer than that.",
     "do-no-harm": "",
 }
 # The rows that the numbers of each study are on.
@@ -252,17 +254,24 @@ def _gains(whole: Result) -> Table:
 
 
 def add(name: str, run: Path) -> Path:
-    """Export a run's records; folders of data and models are written as the variables that tests find them by."""
-    places = {variable: os.environ[variable].rstrip("/") for variable in ("THEODOLITE_DATA", "THEODOLITE_MODELS")}
+    """Export a run's records; folders of data and models are written as the variables that tests find them by.
+
+    Of the cosines of sentence pairs, which are most of the size, those of the last layer are kept.
+    """
     models = Result.load(run).provenance["models"]
     folder = study(name).export(RECORDS / "-".join([name, *([next(iter(models))] if len(models) == 1 else ["encoders"])]), to=run)
-    about = folder / "result.json"
-    text = about.read_text(encoding="utf-8").replace(f" --to {run}", "")
-    for variable, place in places.items():
-        text = text.replace(place, f"${variable}")
-    about.write_text(text, encoding="utf-8")
-    json.loads(text)
-    return folder
+    result = Result.load(folder)
+    facts = json.dumps(result.provenance).replace(f" --to {run}", "")
+    for variable in ("THEODOLITE_DATA", "THEODOLITE_MODELS"):
+        facts = facts.replace(os.environ[variable].rstrip("/"), f"${variable}")
+    records = dict(result.records)
+    if "pairs" in records:
+        layers = records["pairs"]["layer"].to_numpy()
+        records["pairs"] = records["pairs"].filter(layers == layers.max())
+    replace(result, records=records, provenance=json.loads(facts)).save(folder)
+    judged = study(name).check(folder).result  # with commands that name the variables
+    assert judged is not None
+    return judged.save(folder)
 
 
 if __name__ == "__main__":
