@@ -41,9 +41,9 @@ ENCODERS = {
 }
 # What of the paper's protocol has not been run yet, and the time on one core that it would take, estimated from what was run.
 LEFT = {
-    "rp21": "two more seeds of mobilebert, about one and a half hours of one core each; and all-MiniLM-L6-v2 with two seeds, "
-    "minilm-mlm and tiny-mlm with five, again, about five hours in all: their intervals of log I hold the eigenvectors, and are "
-    "too narrow.",
+    "rp21": "two more seeds of mobilebert, about one and a half hours of one core each; and all-MiniLM-L6-v2 with two seeds "
+    "and minilm-mlm with five, again, about four hours in all: their intervals of log I hold the eigenvectors, and are too "
+    "narrow.",
     "il23": "all-MiniLM-L6-v2 on MRPC, RTE and CoLA, with five seeds each for plain fine-tuning, the Isotropy Layer and IsoBN: "
     "about 20 hours of one core. minilm-mlm would take another 15 to 20 hours.",
     "zs22": "tiny-mlm with three seeds and the full grid of the classifier probe, an estimated 15 hours of one core, and "

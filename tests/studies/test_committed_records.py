@@ -49,7 +49,7 @@ def test_the_interval_of_a_repair_on_tuned_spaces_is_that_of_a_plain_loop() -> N
     assert effect.value == pytest.approx(np.mean(effects), abs=1e-6)
 
     # Variance of the mean over seeds, of the items that all seeds share, and of the starts of k-means.
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(1)  # other resamples than those that the records were made with
     draws = []
     for _ in range(DRAWS):
         items = rng.integers(0, len(scores), len(scores))
