@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tiny_encoders import build
 from theodolite.models.encoder import Encoder
 from theodolite.models.export import check_dense, write_dense
 from theodolite.models.extraction import extract_space
+from theodolite.models.token_counts import TokenizerWarning
 from theodolite.tasks import own_task
 from theodolite.tuning import LayerSettings, TunedClassifier, TuneSettings, fine_tune
 from theodolite.tuning.runs import read_settings
@@ -65,7 +67,9 @@ def _sentence_modules(folder: Path) -> list[Any]:
 
 
 def encode(folder: Any, **options: Any) -> None:
-    extract_space(Encoder.load(folder, device="cpu"), TEXTS, allow_unknown=True, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TokenizerWarning)  # one sentence, and right: damage made tokens unknown
+        extract_space(Encoder.load(folder, device="cpu"), TEXTS, allow_unknown=True, **options)
 
 
 READ: dict[str, Callable[[Path], Any]] = {

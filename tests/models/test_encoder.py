@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 import subprocess
 import sys
@@ -54,6 +55,15 @@ def test_missing_weights_are_an_error(tiny: Tiny, tmp_path: Path) -> None:
     fewer = {key: value for key, value in without_pooler.items() if "layer.2." not in key}
     save_file(fewer, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(EncoderError, match=r"lack .* weights"):
+        Encoder.load(folder)
+
+
+def test_a_tokenizer_that_allows_no_token_is_one_sentence(tiny: Tiny, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(tiny("bert"), folder)
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model_max_length": -3}))
+    with pytest.raises(ValueError, match="model_max_length of its tokenizer is -3; it must be at least 1"):
         Encoder.load(folder)
 
 

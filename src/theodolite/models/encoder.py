@@ -400,7 +400,8 @@ def _load(location: Location, tokenizer: Any, trust_remote_code: bool) -> tuple[
         module, report = kind.from_pretrained(location.place, output_loading_info=True, weights_only=True, **options)
         if tokenizer is None:
             tokenizer = AutoTokenizer.from_pretrained(location.place, **options)
-        int(tokenizer.model_max_length)
+        if int(tokenizer.model_max_length) < 1:
+            raise ValueError(f"model_max_length of its tokenizer is {tokenizer.model_max_length}; it must be at least 1")
     except Exception as error:  # a damaged folder makes them raise errors of every kind
         raise location.loading_error(error) from error
     # A pooler is never read here; any other weight that the files lack would be random, and so would be what is measured.
