@@ -27,15 +27,7 @@ CODES = {"float16": 0.5, "int8": 0.25, "binary": 1 / 32}
 
 @dataclass(frozen=True)
 class Change:
-    """A repair, a compression, or a compression after a repair; neither leaves the vectors as they are.
-
-    Parameters
-    ----------
-    repair, settings
-        Name of the repair, and its settings as pairs of name and value.
-    code
-        The compression: `first K` or `top K` dimensions, `float16`, `int8` or `binary`.
-    """
+    """A repair, a compression, or a compression after a repair; neither leaves the vectors as they are."""
 
     repair: str = ""
     settings: tuple[tuple[str, Any], ...] = ()
@@ -53,15 +45,6 @@ class Change:
         """The command lines, or the call in Python, that fit the repair on the vectors and apply it, to be pasted.
 
         An affine repair of an encoder's vectors is put inside the encoder.
-
-        Parameters
-        ----------
-        source
-            The vectors.
-        others
-            Other files of vectors that must go through the same repair, such as queries.
-        pairs
-            `pairs` and `scores`: the other side of the pairs and their scores, for a repair that learns from them.
         """
         learns = pairs if self.repair == "weighted" else {}
         fit = source.fit(self.repair, to="my-repair", **dict(self.settings), **learns)
@@ -81,32 +64,14 @@ class Change:
         return Change(self.repair, self.settings)
 
     def fit(self, data: Source, pairs: tuple[Floats, Floats, Doubles] | None = None, *, seed: int = 0) -> Transform:
-        """The change, learned from some rows, as a function of vectors.
-
-        Parameters
-        ----------
-        data
-            The rows.
-        pairs
-            Scored pairs among them, for a repair that learns from those.
-        seed
-            Seed of k-means and rotations.
-        """
+        """The change, learned from some rows, as a function of vectors."""
         return fit_all([self], data, pairs, seed=seed)[self]
 
 
 def fit_all(
     changes: Iterable[Change], data: Source, pairs: tuple[Floats, Floats, Doubles] | None = None, *, seed: int = 0
 ) -> dict[Change, Transform]:
-    """Changes that share one repair, each learned from the same rows: the repair is fitted once.
-
-    Parameters
-    ----------
-    changes
-        The changes; all have the repair and settings of the first.
-    data, pairs, seed
-        As in `Change.fit`.
-    """
+    """Changes that share one repair, each learned from the same rows: the repair is fitted once."""
     changes = list(changes)
     first = changes[0]
     if not first.repair:
@@ -129,15 +94,7 @@ def fit_all(
 
 
 def repair_grid(n: int, d: int, *, pairs: bool) -> list[Change]:
-    """Every repair, over a few settings that the numbers of rows and dimensions allow.
-
-    Parameters
-    ----------
-    n, d
-        Rows to fit on, and dimensions.
-    pairs
-        Whether there are scored pairs, which weighted removal learns from.
-    """
+    """Every repair, over a few settings that the numbers of rows and dimensions allow."""
 
     def changes() -> Iterator[Change]:
         yield Change("zero-mean")
@@ -167,15 +124,7 @@ def repair_grid(n: int, d: int, *, pairs: bool) -> list[Change]:
 
 
 def compression_grid(d: int, best: Change) -> list[Change]:
-    """Every compression: alone, after centring, after a rotation, and after the best repair.
-
-    Parameters
-    ----------
-    d
-        Number of dimensions.
-    best
-        The repair that scored best.
-    """
+    """Every compression: alone, after centring, after a rotation, and after the best repair."""
     codes = [f"{kind} {d // share}" for kind in ("first", "top") for share in SHARES if d // share] + list(CODES)
     before = dict.fromkeys([Change(), Change("zero-mean"), Change("rotate"), best])
     changes = (Change(each.repair, each.settings, code) for each in before for code in dict.fromkeys(codes))
@@ -189,13 +138,6 @@ def fit_code(code: str, data: Source) -> Transform:
     `first K` keeps the first dimensions. `top K` keeps the coordinates along the strongest directions of the uncentred rows,
     which change inner products least. `int8` has one scale for all dimensions: the largest magnitude among the rows. `binary`
     keeps signs.
-
-    Parameters
-    ----------
-    code
-        Name of the compression; empty for none.
-    data
-        The rows.
     """
     kind, _, count = code.partition(" ")
     if not kind:
@@ -214,14 +156,6 @@ def fit_code(code: str, data: Source) -> Transform:
 
 
 def source_of(X: Floats, moments: Moments | None = None) -> Source:
-    """Rows in memory as a source, with their moments if those are known.
-
-    Parameters
-    ----------
-    X
-        (n, d) rows.
-    moments
-        Their moments, in float64.
-    """
+    """Rows in memory as a source, with their moments if those are known."""
     X = array(X)
     return Source(lambda: iter([X]), n=len(X), d=X.shape[1], dtype=X.dtype, take=lambda rows: X[rows], moments=moments)

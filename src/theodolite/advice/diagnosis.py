@@ -24,24 +24,7 @@ EXAMPLES = 5  # rows that a finding names at most
 
 @dataclass(frozen=True)
 class Rule:
-    """When a metric is worth a look, and when it is bad.
-
-    Parameters
-    ----------
-    topic, metric
-        What the rule is about, and the metric that it needs.
-    watch, bad
-        Bounds beyond which a value is worth a look, and bad; if `bad` is below `watch`, low values are the bad ones.
-    source
-        Where the bounds come from.
-    meaning, action
-        What the value means, and what to try, as format strings over the names of metrics and the facts of `Facts`;
-        `{fit:NAME SETTING=VALUE}` is the command that fits a repair.
-    examples
-        Name of the fact that lists rows to look at.
-    judged
-        Name of the fact that is compared with the bounds; the metric by default.
-    """
+    """When a metric is worth a look, and when it is bad."""
 
     topic: str
     metric: str
@@ -54,15 +37,7 @@ class Rule:
     judged: str = ""
 
     def exceeds(self, value: float, bound: float) -> bool:
-        """Whether a value is beyond a bound, on the side of `bad`.
-
-        Parameters
-        ----------
-        value
-            The judged number.
-        bound
-            `watch` or `bad`.
-        """
+        """Whether a value is beyond a bound, on the side of `bad`."""
         return value < bound if self.bad < self.watch else value > bound
 
     @property
@@ -187,15 +162,6 @@ class Facts(dict[str, Any]):
     """What the sentences of findings are made of, by name: metrics of a survey, and details computed when needed.
 
     A metric that was not measured is measured when a sentence needs it, or raises `Undefined`.
-
-    Parameters
-    ----------
-    cloud
-        The cloud that was surveyed.
-    values
-        The metrics that are defined, by name.
-    source
-        How commands name the vectors.
     """
 
     def __init__(self, cloud: Cloud, values: Mapping[str, float], source: TypedInput) -> None:

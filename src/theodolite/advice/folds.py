@@ -16,11 +16,6 @@ from theodolite.core.vectors import Indices
 def linked_groups(first: Sequence[Hashable], second: Sequence[Hashable]) -> Indices:
     """The group of each pair: pairs that share an element, directly or through other pairs, are one group.
 
-    Parameters
-    ----------
-    first, second
-        The two elements of each pair, such as sentences.
-
     Examples
     --------
     >>> linked_groups(["a", "c", "b"], ["b", "d", "e"]).tolist()
@@ -37,35 +32,12 @@ def linked_groups(first: Sequence[Hashable], second: Sequence[Hashable]) -> Indi
 
 
 def row_names(X: NDArray[Any]) -> list[bytes]:
-    """A name for each row that equal rows share.
-
-    Parameters
-    ----------
-    X
-        (n, d) vectors.
-    """
+    """A name for each row that equal rows share."""
     return [row.tobytes() for row in np.ascontiguousarray(X)]
 
 
 def grouped_folds(groups: Indices, k: int, *, strata: NDArray[Any] | None = None, seed: int = 0) -> Indices:
-    """The fold of each item: groups stay whole, folds are of similar size, and every stratum is spread over them.
-
-    Parameters
-    ----------
-    groups
-        The group of each item.
-    k
-        Number of folds.
-    strata
-        What each fold should have its share of, such as labels; of a group the first item counts.
-    seed
-        Seed of the order in which groups are placed.
-
-    Raises
-    ------
-    ValueError
-        There are fewer groups than folds, or one group is so large that the folds would be far from equal.
-    """
+    """The fold of each item: groups stay whole, folds are of similar size, and every stratum is spread over them."""
     _, first, codes, sizes = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
     if k < 2 or len(sizes) < k:
         groups_text = "" if len(sizes) == len(groups) else f" in {len(sizes)} groups that share nothing"
@@ -91,17 +63,7 @@ def grouped_folds(groups: Indices, k: int, *, strata: NDArray[Any] | None = None
 
 
 def resample_counts(groups: Indices, draws: int, *, seed: int) -> Doubles:
-    """(draws, n) how often each item is in a bootstrap resample of whole groups.
-
-    Parameters
-    ----------
-    groups
-        The group of each item.
-    draws
-        Number of resamples.
-    seed
-        Seed of the resamples: the same ones for all that is compared.
-    """
+    """(draws, n) how often each item is in a bootstrap resample of whole groups."""
     _, codes = np.unique(groups, return_inverse=True)
     m = int(codes.max()) + 1
     return np.random.default_rng(seed).multinomial(m, np.full(m, 1 / m), size=draws)[:, codes].astype(np.float64)
@@ -113,16 +75,6 @@ def spearman_influence(truth: Doubles, predicted: Doubles) -> tuple[float, Doubl
     Mean ranks u and v, as shares of n, have rho = C / sqrt(A B) with C = mean(uv) - 1/4, A = mean(uu) - 1/4, B = mean(vv) - 1/4.
     An item moves each of the three by its own product, and by shifting the ranks of the items above it. Resampling the ranks
     themselves would cost a hundred times as much.
-
-    Parameters
-    ----------
-    truth, predicted
-        The two numbers of each item.
-
-    Returns
-    -------
-    tuple[float, Doubles]
-        The correlation and (n,) influences, which add up to 0; nan if all numbers of a side are equal.
     """
     x, y = _Ranks(truth), _Ranks(predicted)
 

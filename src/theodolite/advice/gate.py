@@ -28,19 +28,7 @@ _SHARED = ("model", "task", "split", "setting", "sample", "layer", "label", "d",
 
 @dataclass(frozen=True, kw_only=True)
 class GateFile:
-    """What a `theodolite.toml` states.
-
-    Parameters
-    ----------
-    path
-        The file; what it names is relative to its folder.
-    bounds
-        The bounds, in order.
-    measuring
-        What to measure: the options of `survey`, `probe` and `score` by name, each with its `source`.
-    baseline
-        The result that `drop` and `rise` are relative to; None if no bound is.
-    """
+    """What a `theodolite.toml` states."""
 
     path: Path
     bounds: tuple[Bound, ...]
@@ -49,20 +37,7 @@ class GateFile:
 
     @classmethod
     def read(cls, path: str | Path) -> GateFile:
-        """The content of a configuration file, checked.
-
-        Parameters
-        ----------
-        path
-            The TOML file.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is no such file.
-        ValueError
-            The file is not TOML, or states something that is not known; the message names it.
-        """
+        """The content of a configuration file, checked."""
         path = Path(path)
         if not path.is_file():
             raise FileNotFoundError(
@@ -98,25 +73,7 @@ class GateFile:
 
 
 def judge(bounds: Sequence[Bound], result: Result, baseline: Result | None, *, source: str = CONFIG) -> tuple[Finding, ...]:
-    """One finding per bound and measured value: bad if the bound is broken.
-
-    Parameters
-    ----------
-    bounds
-        What the values must keep to.
-    result
-        What was measured.
-    baseline
-        What `drop` and `rise` are relative to.
-    source
-        Where the bounds come from, for the findings.
-
-    Raises
-    ------
-    ValueError
-        A bound's metric was not measured, or the baseline cannot be compared with the result: another model, pooling, set of
-        texts or number of rows.
-    """
+    """One finding per bound and measured value: bad if the bound is broken."""
     if baseline is not None:
         _require_same_texts(result, baseline)
     findings = []
@@ -146,16 +103,6 @@ def worse_metrics(result: Result) -> list[str]:
 
     A metric is worse if the whole 95 % interval of its change lies on the side away from isotropy, by more than 5 % of what it
     was and more than 0.01. Metrics that have no better side, or no interval, are not judged.
-
-    Parameters
-    ----------
-    result
-        What `compare` returned.
-
-    Raises
-    ------
-    ValueError
-        No difference has an interval.
     """
     changes = [row for row in result.rows if row.state == DIFFERENCE]
     if not any(row.low is not None for row in changes):

@@ -37,19 +37,7 @@ Excluded: TypeAlias = frozenset[int]  # folds that a repair is not fitted on
 
 @dataclass(frozen=True)
 class Scored:
-    """One change with its cross-validated score.
-
-    Parameters
-    ----------
-    change
-        The change.
-    value
-        The metric, each item scored by a repair that was fitted without it; nan if the change could not be made.
-    gain, low, high
-        The paired difference to leaving the vectors alone, and its 95 % interval.
-    reason
-        Why there is no value.
-    """
+    """One change with its cross-validated score."""
 
     change: Change
     value: float
@@ -61,25 +49,7 @@ class Scored:
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """What the search found.
-
-    Parameters
-    ----------
-    metric, noun, n, d
-        The metric, what an item is called, and how many items and dimensions there are.
-    base
-        The score of the vectors as they are.
-    ranked
-        Every repair and "leave it alone", best first; their intervals have not paid for the search.
-    compressed
-        Every compression, the smallest cost first.
-    choice
-        The repair that scored best on all folds.
-    gain
-        The gain of choosing on the inner and applying to the outer folds, with its interval: this has paid for the search.
-    chosen
-        What each outer fold would have chosen.
-    """
+    """What the search found."""
 
     metric: str
     noun: str
@@ -105,26 +75,7 @@ class Advice:
 
 
 def search(signal: Signal, *, folds: int = 5, seed: int = 0, draws: int = DRAWS, progress: Stages | None = None) -> Advice:
-    """Try every repair of the grid, and every compression, on one signal.
-
-    Parameters
-    ----------
-    signal
-        The items to measure on.
-    folds
-        Number of outer folds; the inner ones are the others.
-    seed
-        Seed of folds, k-means and resamples.
-    draws
-        Bootstrap resamples behind each interval.
-    progress
-        Called with (stage, done, total).
-
-    Raises
-    ------
-    ValueError
-        There are fewer independent items than folds, or the metric is not defined on one of the folds.
-    """
+    """Try every repair of the grid, and every compression, on one signal."""
     run = _Run(signal, folds, seed, draws, progress or (lambda *_: None))
     grid = repair_grid(len(signal.rows_of(run.outside([0]))) if signal.refits else len(signal.rows), run.d, pairs=run.has_pairs)
     singles = [frozenset([fold]) for fold in range(folds)]
@@ -155,17 +106,7 @@ def search(signal: Signal, *, folds: int = 5, seed: int = 0, draws: int = DRAWS,
 
 
 def effect_elsewhere(change: Change, train: Signal, test: Signal, *, seed: int = 0, draws: int = DRAWS) -> Scored:
-    """What a change does to other items than those it was chosen and fitted on.
-
-    Parameters
-    ----------
-    change
-        The change.
-    train, test
-        The items to fit on, and those to score on: two parts that `Signal.take` made of one signal.
-    seed, draws
-        Seed and number of the resamples.
-    """
+    """What a change does to other items than those it was chosen and fitted on."""
     items, known = np.arange(len(test)), np.arange(len(train))
     whole = _joined(train, test) if train.refits else test
     asked = items + len(train) if train.refits else items
@@ -180,17 +121,7 @@ def effect_elsewhere(change: Change, train: Signal, test: Signal, *, seed: int =
 
 
 def sampled(signal: Signal, size: int, *, seed: int = 0) -> Signal:
-    """The signal, or a random sample of its items if it has more than that.
-
-    Parameters
-    ----------
-    signal
-        The signal.
-    size
-        Most items to keep.
-    seed
-        Seed of the sample.
-    """
+    """The signal, or a random sample of its items if it has more than that."""
     return signal if len(signal) <= size else signal.take(sample_rows(len(signal), size, seed=seed))
 
 

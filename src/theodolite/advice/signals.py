@@ -28,19 +28,7 @@ BLOCK = 2**22  # similarities in memory at once
 
 
 class Signal:
-    """Items that a change of vectors is measured on.
-
-    Attributes
-    ----------
-    metric, noun
-        The name of the metric, and what an item is called.
-    rows
-        (n, d) the vectors that a repair is fitted on.
-    groups, strata
-        The group of each item, which folds keep whole, and what folds should have their share of.
-    refits
-        Whether a repair is fitted again without the held-out items; in retrieval it is fitted on all documents.
-    """
+    """Items that a change of vectors is measured on."""
 
     metrics: ClassVar[tuple[str, ...]] = ()
     noun: ClassVar[str] = ""
@@ -75,17 +63,7 @@ class Signal:
 
 
 class ScoredPairs(Signal):
-    """Pairs of vectors with a score each: Spearman's correlation of the cosines with the scores.
-
-    Parameters
-    ----------
-    first, second
-        (n, d) the two sides: row i of both is a pair.
-    scores
-        One finite number per pair.
-    names
-        What identifies the sentences of both sides, such as their texts; equal vectors are one sentence by default.
-    """
+    """Pairs of vectors with a score each: Spearman's correlation of the cosines with the scores."""
 
     metrics = ("spearman",)
     noun = "pairs"
@@ -139,19 +117,7 @@ class ScoredPairs(Signal):
 
 
 class LabelledRows(Signal):
-    """Vectors with a label each: how often held-out rows get their label, from their neighbours or from a linear classifier.
-
-    Parameters
-    ----------
-    X
-        (n, d) the vectors.
-    labels
-        One label per vector.
-    names
-        What identifies the texts; equal vectors are one text by default, and folds keep them together.
-    metric
-        `knn_accuracy` (majority of the 5 rows of largest cosine) or `linear_accuracy` (least squares with a small ridge).
-    """
+    """Vectors with a label each: how often held-out rows get their label, from their neighbours or from a linear classifier."""
 
     metrics = ("knn_accuracy", "linear_accuracy")
     noun = "texts"
@@ -178,17 +144,7 @@ class LabelledRows(Signal):
 
 
 class JudgedQueries(Signal):
-    """Queries and documents as vectors, and which documents are relevant: nDCG, recall or the reciprocal rank, by cosine.
-
-    Parameters
-    ----------
-    documents, queries
-        (n, d) and (m, d) vectors.
-    judgements
-        Which documents are relevant to which queries.
-    metric
-        `ndcg@K` (linear gain; 10 by default), `recall@K`, or `mrr`.
-    """
+    """Queries and documents as vectors, and which documents are relevant: nDCG, recall or the reciprocal rank, by cosine."""
 
     metrics = ("ndcg@10", "recall@10", "mrr")
     noun = "queries"
@@ -243,15 +199,7 @@ class JudgedQueries(Signal):
 
 
 def chosen_metric(metric: str | None, signal: Signal) -> str:
-    """The metric that a user names, if it is one of the signal's; its first one by default.
-
-    Parameters
-    ----------
-    metric
-        The name, or None.
-    signal
-        The signal.
-    """
+    """The metric that a user names, if it is one of the signal's; its first one by default."""
     if metric is None:
         return signal.metrics[0]
     name = metric.lower().replace("-", "_")

@@ -26,17 +26,7 @@ EXCESS = 3
 
 
 def sink_findings(cloud: Cloud, positions: Sequence[int], source: TypedInput | None = None) -> list[Finding]:
-    """A finding for the position, and one for the dimension, that carries most of the squared norm; nothing if there is none.
-
-    Parameters
-    ----------
-    cloud
-        Vectors of tokens.
-    positions
-        The position of each row in its text.
-    source
-        How commands name the vectors; a file `vectors.npy` by default.
-    """
+    """A finding for the position, and one for the dimension, that carries most of the squared norm; nothing if there is none."""
     X = np.asarray(cloud.sample, dtype=np.float64)
     place = np.asarray(positions)[cloud.sample_index]
     squares = np.square(X)

@@ -22,17 +22,7 @@ QUANTILES = (0.01, 0.05, 0.5, 0.95, 0.99)
 
 @dataclass(frozen=True, eq=False)
 class UnrelatedPairs:
-    """Cosines of all pairs of rows that do not belong together.
-
-    Parameters
-    ----------
-    n
-        Number of rows.
-    cosines
-        The cosines, ascending.
-    first, second
-        The rows of each pair.
-    """
+    """Cosines of all pairs of rows that do not belong together."""
 
     n: int
     cosines: Doubles
@@ -41,15 +31,7 @@ class UnrelatedPairs:
 
     @classmethod
     def of(cls, X: Floats, groups: Sequence[Hashable] | None = None) -> UnrelatedPairs:
-        """All pairs of rows, or only those of rows from different groups.
-
-        Parameters
-        ----------
-        X
-            (n, d) vectors.
-        groups
-            The group of each row, such as its domain.
-        """
+        """All pairs of rows, or only those of rows from different groups."""
         lengths = np.linalg.norm(X, axis=1, keepdims=True)
         units = np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0).astype(np.float64)
         first, second = np.triu_indices(len(X), k=1)
@@ -62,31 +44,13 @@ class UnrelatedPairs:
         return cls(len(X), cosines[order], first[order], second[order])
 
     def quantile(self, share: float) -> float:
-        """The smallest of the cosines that at least this share of them does not exceed.
-
-        Parameters
-        ----------
-        share
-            Between 0 and 1.
-        """
+        """The smallest of the cosines that at least this share of them does not exceed."""
         return float(self.cosines[min(len(self.cosines) - 1, int(np.ceil(share * len(self.cosines))) - 1)])
 
     def cutoff(self, rate: float, *, seed: int = 0, draws: int = DRAWS) -> tuple[float, Interval]:
         """The cosine that a share `rate` of the pairs exceeds, and its 95 % interval over resampled rows.
 
         Rows are resampled, not pairs: a row is in many pairs, which are not independent.
-
-        Parameters
-        ----------
-        rate
-            The false-positive rate, between 0 and 1.
-        seed, draws
-            Seed and number of the resamples.
-
-        Raises
-        ------
-        ValueError
-            So few pairs would be above the cutoff that its place is a guess.
         """
         if not 0 < rate < 1:
             raise ValueError(f"a false-positive rate of {rate:g} must be between 0 and 1")
@@ -106,17 +70,7 @@ class UnrelatedPairs:
 
 @dataclass(frozen=True, eq=False)
 class LabelledPairs:
-    """Cosines of pairs that are known to match or not.
-
-    Parameters
-    ----------
-    cosines
-        One per pair.
-    matches
-        Whether each pair is a match; there are some of both.
-    groups
-        The group of each pair: pairs that share a sentence are resampled together.
-    """
+    """Cosines of pairs that are known to match or not."""
 
     cosines: Doubles
     matches: NDArray[np.bool_]
@@ -131,11 +85,6 @@ class LabelledPairs:
         """The share of (match, other) couples in which the match has the larger cosine (AUC), with its 95 % interval.
 
         0.5 is chance: no threshold is better than a coin. Resampled to first order, from how many of the others each pair beats.
-
-        Parameters
-        ----------
-        seed, draws
-            Seed and number of the resamples.
         """
         sides = [self.cosines[self.matches], self.cosines[~self.matches]]
         beaten = [_share_below(own, np.sort(other)) for own, other in (sides, sides[::-1])]
@@ -154,11 +103,6 @@ class LabelledPairs:
 
         It holds for pairs that match as often as these do. An interval is at least that of the share of matches among the pairs
         that got the same probability: resamples alone would be certain of a few pairs at an end that all match.
-
-        Parameters
-        ----------
-        seed, draws
-            Seed and number of the resamples.
         """
         from sklearn.isotonic import IsotonicRegression
 

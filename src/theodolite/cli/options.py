@@ -105,15 +105,7 @@ PRINTING = ("as_json", "output", "report", "text")
 
 
 def reading_options(*names: str, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of `READING`, before those that say what happens to the result.
-
-    Parameters
-    ----------
-    names
-        The options to give it; all of them by default.
-    without
-        Options to leave out, besides those that the command has itself.
-    """
+    """Give a command the options of `READING`, before those that say what happens to the result."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         from theodolite.verbs.inputs import Reading
@@ -134,15 +126,7 @@ def reading_options(*names: str, without: Sequence[str] = ()) -> Callable[[Calla
 
 
 def typed_options(context: typer.Context, *without: str) -> dict[str, Any]:
-    """The options that the user typed, by the names that the verb gives them; lists and pairs are taken apart.
-
-    Parameters
-    ----------
-    context
-        The command's context.
-    without
-        Parameters that are not for the verb, such as its positional arguments.
-    """
+    """The options that the user typed, by the names that the verb gives them; lists and pairs are taken apart."""
     typed = {
         name: value
         for name, value in context.params.items()

@@ -27,13 +27,6 @@ SAMPLED_ROWS = 20
 def name_list(names: Sequence[str], *, most: int = 12) -> str:
     """Names for a message: all of a few, or the first of many with their number.
 
-    Parameters
-    ----------
-    names
-        The names, in order.
-    most
-        How many to list.
-
     Examples
     --------
     >>> name_list(["a", "b", "c"], most=2)
@@ -47,13 +40,6 @@ def name_list(names: Sequence[str], *, most: int = 12) -> str:
 def suggestion(name: str, names: Sequence[str]) -> str:
     """The closest of the names as ` (did you mean 'label'?)`, or nothing if none is close.
 
-    Parameters
-    ----------
-    name
-        What the user typed.
-    names
-        What it could have been.
-
     Examples
     --------
     >>> suggestion("lable", ["text", "label"])
@@ -65,20 +51,7 @@ def suggestion(name: str, names: Sequence[str]) -> str:
 
 
 def choose_columns(names: Sequence[str], columns: Sequence[str]) -> list[int]:
-    """Positions of the columns that a user names, in the user's order.
-
-    Parameters
-    ----------
-    names
-        Names of all columns.
-    columns
-        Names, ranges `first:last` (both included) and patterns such as `dim_*`.
-
-    Raises
-    ------
-    ValueError
-        No column is named, a name fits none, or two names fit the same one.
-    """
+    """Positions of the columns that a user names, in the user's order."""
     # Reversed, so that the first of two columns of one name counts.
     position = {name: i for i, name in reversed(list(enumerate(names)))}
     places: list[int] = []
@@ -115,24 +88,6 @@ def vector_columns(
 
     Columns of text are left out. Columns whose names are counted (d0, d1, d2, …) are taken without any others. If none are, row
     numbers, labels and whole numbers among the number columns are an error rather than a guess.
-
-    Parameters
-    ----------
-    names
-        Names of all columns.
-    kinds
-        What each of them holds.
-    columns
-        What the user names, as in `choose_columns`; None if nothing.
-    first_values
-        The first `SAMPLED_ROWS` numbers of a column, by its position.
-    is_named
-        Whether the names are the table's own; otherwise they only number the columns.
-
-    Raises
-    ------
-    ValueError
-        The columns cannot be found, or those named do not hold numbers.
     """
     if columns is not None:
         places = choose_columns(names, columns)

@@ -21,21 +21,6 @@ def as_declared(kind: Any, value: Any, name: str = "") -> Any:
 
     None where a number is declared is nan, which JSON does not have. A value that already is an object of the class stays.
 
-    Parameters
-    ----------
-    kind
-        A dataclass, a TypedDict (whose further keys are left as they are), or any type of plain values: `str`, `int`, `float`,
-        `bool`, `None`, `Literal`, unions, tuples, lists and mappings of these, `Any`.
-    value
-        The value.
-    name
-        What the message calls it.
-
-    Raises
-    ------
-    ValueError
-        The value is of another type; the message names it and says what it must be.
-
     Examples
     --------
     >>> as_declared(tuple[int, ...], [1, 2]), as_declared(float, 3)

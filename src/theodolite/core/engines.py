@@ -63,28 +63,7 @@ def in_parallel(
     ordered: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[Output]:
-    """The results of a function for every task, through joblib, whose backend a caller may have configured.
-
-    Parameters
-    ----------
-    function
-        Called with one task, in any thread, process or machine; whatever it captures travels with it. Inside a worker, further
-        calls of this function use that worker's own cores.
-    tasks
-        Independent pieces of work.
-    n_jobs
-        How many at a time, as in joblib. None takes what `joblib.parallel_config` or `chosen_engine` says; without that, all
-        cores for threads, and one for processes.
-    prefer
-        What to use if no backend was chosen: threads, for functions that release the interpreter's lock, as compiled kernels
-        do, or processes.
-    shared_memory
-        Whether the function changes what it captures, so that only threads of this process will do.
-    ordered
-        Whether results come in the order of the tasks; otherwise as they are finished.
-    progress
-        Called with (finished, total) after every task; it may raise to cancel the rest.
-    """
+    """The results of a function for every task, through joblib, whose backend a caller may have configured."""
     from joblib import Parallel, delayed
     from joblib.parallel import get_active_backend
 
@@ -138,15 +117,6 @@ def map_shards(function: Callable[[Source], Output], data: Source, *, result_byt
 
     The pieces are groups of whole shards, and depend on the sizes of the shards alone, never on the number of workers. So does
     whatever is merged from the results in a fixed order. Rows that are not in shards are one piece.
-
-    Parameters
-    ----------
-    function
-        Called with a piece. `first_row` of the piece is the number of its first row in the cloud.
-    data
-        The rows.
-    result_bytes
-        Size of one result, if it is large: pieces are then larger too.
     """
     pieces = data.pieces(max(PIECE_BYTES, RESULTS_PER_PIECE * result_bytes, data.nbytes // PIECES) if data.parts else 0)
     if len(pieces) == 1:
@@ -163,15 +133,7 @@ def map_shards(function: Callable[[Source], Output], data: Source, *, result_byt
 
 
 def merge_tree(parts: Iterable[Output], merge: Callable[[Output, Output], Output]) -> Output:
-    """All parts merged pairwise, then the results pairwise, and so on: always in the same order, with few of them in memory.
-
-    Parameters
-    ----------
-    parts
-        What to merge, at least one; only as many are kept as the tree has levels.
-    merge
-        Merges two neighbours.
-    """
+    """All parts merged pairwise, then the results pairwise, and so on: always in the same order, with few of them in memory."""
     waiting: list[tuple[int, Output]] = []  # (height of its tree, value), heights descending
     for part in parts:
         height, value = 0, part
@@ -185,15 +147,7 @@ def merge_tree(parts: Iterable[Output], merge: Callable[[Output, Output], Output
 
 
 def take_rows(data: Source, rows: Indices) -> Floats:
-    """Some rows of a cloud as one array; on an engine, each worker picks those of its shards.
-
-    Parameters
-    ----------
-    data
-        The cloud.
-    rows
-        Row numbers, ascending.
-    """
+    """Some rows of a cloud as one array; on an engine, each worker picks those of its shards."""
     if not data.parts or configured_workers("processes") == 1:
         return data.take(rows)
 
@@ -206,21 +160,7 @@ def take_rows(data: Source, rows: Indices) -> Floats:
 
 @contextmanager
 def chosen_engine(workers: int | None = None, engine: str | None = None) -> Iterator[None]:
-    """Run what is inside on a number of workers of this machine, or on the workers of a Dask scheduler.
-
-    Parameters
-    ----------
-    workers
-        Number of workers on this machine: processes for shards, layers, steps and texts, threads for pairs of labels. None
-        leaves what `joblib.parallel_config` has chosen.
-    engine
-        Address of a scheduler, such as `tcp://10.0.0.1:8786`.
-
-    Raises
-    ------
-    EngineError
-        No scheduler answers, it has no worker, or a worker has other versions of this package, of Python or of NumPy.
-    """
+    """Run what is inside on a number of workers of this machine, or on the workers of a Dask scheduler."""
     from joblib import parallel_config
 
     if workers is not None and engine is not None:
@@ -398,13 +338,7 @@ def _on_worker(function: Callable[[Item], Output], task: Item) -> Output:
 
 
 def configured_workers(prefer: Literal["threads", "processes"]) -> int:
-    """How many tasks run at a time, as joblib counts them: -1 is all that there are.
-
-    Parameters
-    ----------
-    prefer
-        What decides if nothing was chosen: threads are as many as cores, processes one.
-    """
+    """How many tasks run at a time, as joblib counts them: -1 is all that there are."""
     from joblib.parallel import get_active_backend
 
     backend, jobs = get_active_backend()

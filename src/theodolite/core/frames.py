@@ -17,24 +17,12 @@ _MODULES = ("pandas", "polars", "pyarrow", "datasets")
 
 
 def is_frame(X: Any) -> bool:
-    """Whether something is a frame, a table, a dataset, or a series of one of the libraries that are known here.
-
-    Parameters
-    ----------
-    X
-        Anything.
-    """
+    """Whether something is a frame, a table, a dataset, or a series of one of the libraries that are known here."""
     return type(X).__module__.partition(".")[0] in _MODULES
 
 
 def is_plain_frame(X: Any) -> bool:
-    """Whether every column of a frame is one dimension, so that the frame can be taken as a whole.
-
-    Parameters
-    ----------
-    X
-        A frame, for which `is_frame` holds.
-    """
+    """Whether every column of a frame is one dimension, so that the frame can be taken as a whole."""
     module = type(X).__module__.partition(".")[0]
     if module not in ("pandas", "polars") or not hasattr(X, "columns") or not hasattr(X, "dtypes") or hasattr(X, "collect"):
         return False
@@ -49,20 +37,7 @@ def is_plain_frame(X: Any) -> bool:
 
 
 def frame_vectors(frame: Any, columns: Sequence[str] | None = None) -> NDArray[Any]:
-    """The vectors of a frame with number columns or one column of vectors, or of a series of vectors.
-
-    Parameters
-    ----------
-    frame
-        A pandas or polars frame or series, an Arrow table or array, or a dataset of Hugging Face.
-    columns
-        Which columns hold the vectors, as in `choose_columns`; None finds them.
-
-    Raises
-    ------
-    ValueError, TypeError
-        The columns cannot be found or do not hold numbers, or it is not a table.
-    """
+    """The vectors of a frame with number columns or one column of vectors, or of a series of vectors."""
     if isinstance(columns, str):
         columns = columns.split(",")
     table = _arrow_table(frame)
@@ -84,20 +59,7 @@ def frame_vectors(frame: Any, columns: Sequence[str] | None = None) -> NDArray[A
 
 
 def frame_column(frame: Any, name: str) -> list[Any]:
-    """The values of one column of a frame, such as the labels of its rows.
-
-    Parameters
-    ----------
-    frame
-        A frame, table or dataset.
-    name
-        Name of the column, or a pattern that fits one.
-
-    Raises
-    ------
-    ValueError
-        There is no such column, or there are several.
-    """
+    """The values of one column of a frame, such as the labels of its rows."""
     names = column_names(frame)
     places = choose_columns(names, [name])
     if len(places) > 1:
@@ -107,13 +69,7 @@ def frame_column(frame: Any, name: str) -> list[Any]:
 
 
 def column_names(frame: Any) -> list[str]:
-    """The names of a frame's columns; none for a series.
-
-    Parameters
-    ----------
-    frame
-        A frame, table, dataset or series.
-    """
+    """The names of a frame's columns; none for a series."""
     if hasattr(frame, "collect_schema") and hasattr(frame, "collect"):  # a frame of polars that is not computed yet
         return list(frame.collect_schema().names())
     names = getattr(frame, "column_names", None) or getattr(frame, "columns", None)
@@ -121,13 +77,7 @@ def column_names(frame: Any) -> list[str]:
 
 
 def arrow_kind(kind: Any) -> ColumnKind:
-    """What a column of an Arrow type holds.
-
-    Parameters
-    ----------
-    kind
-        The type.
-    """
+    """What a column of an Arrow type holds."""
     name = str(kind)
     if hasattr(kind, "value_type") and "list" in name:
         return "vectors" if arrow_kind(kind.value_type) in ("floats", "ints") else "other"
@@ -137,22 +87,7 @@ def arrow_kind(kind: Any) -> ColumnKind:
 
 
 def arrow_block(columns: dict[str, Any], *, d: int | None = None, start: int = 0) -> NDArray[Any]:
-    """The vectors of some rows: of one column of lists, or of several columns of numbers.
-
-    Parameters
-    ----------
-    columns
-        Arrow arrays by the names of their columns.
-    d
-        Length that every list must have; None is that of the first.
-    start
-        Number of the first of these rows, for messages.
-
-    Raises
-    ------
-    ValueError
-        A vector or a number is missing, or a list has another length; the message names row and column.
-    """
+    """The vectors of some rows: of one column of lists, or of several columns of numbers."""
     import pyarrow.compute as compute
 
     name, values = next(iter(columns.items()))

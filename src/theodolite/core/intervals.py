@@ -22,33 +22,14 @@ UNLIMITED: Limits = (-math.inf, math.inf)
 
 
 def require_level(level: float) -> float:
-    """The level, if it is strictly between 0 and 1.
-
-    Parameters
-    ----------
-    level
-        The coverage of an interval.
-
-    Raises
-    ------
-    ValueError
-        It is not between 0 and 1.
-    """
+    """The level, if it is strictly between 0 and 1."""
     if not 0 < level < 1:
         raise ValueError(f"level={level} must be between 0 and 1, such as {LEVEL}")
     return level
 
 
 def percentile_interval(draws: ArrayLike, *, level: float = LEVEL) -> Interval:
-    """The central share `level` of bootstrap draws; none if there are no draws or one of them is not finite.
-
-    Parameters
-    ----------
-    draws
-        The statistic in every resample.
-    level
-        Coverage, between 0 and 1.
-    """
+    """The central share `level` of bootstrap draws; none if there are no draws or one of them is not finite."""
     values = np.asarray(draws, dtype=np.float64)
     if not len(values) or not np.isfinite(values).all():
         return NO_INTERVAL
@@ -61,15 +42,6 @@ def deviation_interval(estimate: float, deviations: ArrayLike | None, *, level: 
 
     A statistic of fewer rows may be larger or smaller on average than that of all rows, so quantiles of the resampled values
     themselves would be in the wrong place.
-
-    Parameters
-    ----------
-    estimate
-        The statistic on all rows.
-    deviations
-        Resampled values minus their mean; None if it was not resampled.
-    level
-        Coverage, between 0 and 1.
     """
     require_level(level)
     if deviations is None or not math.isfinite(estimate):
@@ -84,17 +56,6 @@ def replicate_interval(
     """Student's interval of an estimate from the variance of replicates that have the variance of the estimate.
 
     40 replicates give bounds about as steady as the quantiles of 200 (`deviation_interval`), as the tails need not be drawn.
-
-    Parameters
-    ----------
-    estimate
-        The statistic on all rows.
-    deviations
-        The statistic in each half-sample, minus their mean; None if it was not resampled.
-    level
-        Coverage, between 0 and 1.
-    limits
-        The smallest and the largest possible value of the statistic, which the interval does not pass.
     """
     require_level(level)
     values = np.asarray([] if deviations is None else deviations, dtype=np.float64)
@@ -127,15 +88,7 @@ def limited_interval(estimate: float, interval: tuple[float, float], limits: Lim
 
 
 def student_interval(values: ArrayLike, *, level: float = LEVEL) -> Interval:
-    """Student's interval of the mean of independent values; none for fewer than two, or if one is not finite.
-
-    Parameters
-    ----------
-    values
-        The values, such as one score per seed.
-    level
-        Coverage, between 0 and 1.
-    """
+    """Student's interval of the mean of independent values; none for fewer than two, or if one is not finite."""
     sample = np.asarray(values, dtype=np.float64)
     n = len(sample)
     if n < 2 or not np.isfinite(sample).all():
@@ -144,19 +97,7 @@ def student_interval(values: ArrayLike, *, level: float = LEVEL) -> Interval:
 
 
 def standard_error_interval(estimate: float, error: float, degrees: float, *, level: float = LEVEL) -> tuple[float, float]:
-    """The interval of an estimate from its standard error (Student's t).
-
-    Parameters
-    ----------
-    estimate
-        The centre of the interval.
-    error
-        Its standard error.
-    degrees
-        Degrees of freedom from which the error was estimated.
-    level
-        Coverage, between 0 and 1.
-    """
+    """The interval of an estimate from its standard error (Student's t)."""
     from scipy.special import stdtrit  # what scipy.stats.t.ppf calls; scipy.stats takes half a second to import
 
     half = float(stdtrit(degrees, (1 + require_level(level)) / 2)) * error
@@ -164,19 +105,7 @@ def standard_error_interval(estimate: float, error: float, degrees: float, *, le
 
 
 def share_interval(count: int, n: int, *, method: str = "wilson", level: float = LEVEL) -> tuple[float, float]:
-    """The interval of a binomial share.
-
-    Parameters
-    ----------
-    count
-        How many of the n have the property.
-    n
-        How many there are, at least 1.
-    method
-        "wilson" (score interval: right on average) or "exact" (Clopper and Pearson: covers at least `level`, always).
-    level
-        Coverage, between 0 and 1.
-    """
+    """The interval of a binomial share."""
     if method == "wilson":  # in closed form: scipy.stats takes half a second to import
         from scipy.special import ndtri
 
@@ -190,18 +119,7 @@ def share_interval(count: int, n: int, *, method: str = "wilson", level: float =
 
 
 def quantile_interval(values: ArrayLike, quantile: float, *, level: float = LEVEL) -> tuple[float, float]:
-    """The interval of a quantile, from order statistics: the number of values below the quantile is binomial.
-
-    Parameters
-    ----------
-    values
-        Independent draws, sorted in ascending order.
-    quantile
-        Which quantile, between 0 and 1.
-    level
-        Coverage, between 0 and 1. The interval covers at least that much, unless there are too few values to bound the
-        quantile: then the smallest or largest value is the bound, and the coverage is lower.
-    """
+    """The interval of a quantile, from order statistics: the number of values below the quantile is binomial."""
     from scipy.stats import binom
 
     ordered = np.asarray(values, dtype=np.float64)
@@ -212,17 +130,7 @@ def quantile_interval(values: ArrayLike, quantile: float, *, level: float = LEVE
 
 
 def spearman_interval(correlation: float, n: int, *, level: float = LEVEL) -> Interval:
-    """Fisher's interval of Spearman's correlation, with variance 1.06 / (n - 3); none for fewer than five pairs.
-
-    Parameters
-    ----------
-    correlation
-        Spearman's correlation, in [-1, 1].
-    n
-        Number of pairs.
-    level
-        Coverage, between 0 and 1.
-    """
+    """Fisher's interval of Spearman's correlation, with variance 1.06 / (n - 3); none for fewer than five pairs."""
     from scipy.special import ndtri  # what scipy.stats.norm.ppf calls
 
     if n < 5:
@@ -238,19 +146,7 @@ def spearman_interval(correlation: float, n: int, *, level: float = LEVEL) -> In
 def jackknife_interval(
     estimate: float, leave_one_out: Sequence[float], *, correlation: bool = False, level: float = LEVEL
 ) -> tuple[float, float]:
-    """Tukey's jackknife: an interval from the estimates without each unit in turn.
-
-    Parameters
-    ----------
-    estimate
-        The statistic on all units.
-    leave_one_out
-        The statistic without unit i, for every i; at least two units.
-    correlation
-        Whether the statistic is a correlation; the interval is then formed on Fisher's z.
-    level
-        Coverage, between 0 and 1.
-    """
+    """Tukey's jackknife: an interval from the estimates without each unit in turn."""
     n = len(leave_one_out)
     if n < 2:
         raise ValueError(f"a jackknife over {n} units has no spread; it needs at least 2")
@@ -270,18 +166,6 @@ def half_samples(n: int, count: int, *, seed: int, groups: NDArray[np.generic] |
 
     Half-samples have the variance of the sample they are drawn from (McCarthy 1969), without the repeated rows of a bootstrap,
     which would bias a spectrum.
-
-    Parameters
-    ----------
-    n
-        Number of rows.
-    count
-        Number of halves.
-    seed
-        Seed of the draws.
-    groups
-        The group of each row, such as its text: rows of one group are drawn together. Clouds of the same groups, whatever their
-        rows, have the same groups in each half.
     """
     generator = np.random.default_rng(seed)
     if groups is None:
@@ -297,19 +181,7 @@ def half_samples(n: int, count: int, *, seed: int, groups: NDArray[np.generic] |
 
 @dataclass(frozen=True)
 class Component:
-    """One source of chance in an estimate.
-
-    Parameters
-    ----------
-    source
-        What was drawn, in the plural: "fine-tuning seeds", "sentence pairs", "labels".
-    variance
-        Its part in the variance of the estimate.
-    degrees
-        Degrees of freedom that the variance was estimated with.
-    n
-        How many were drawn.
-    """
+    """One source of chance in an estimate."""
 
     source: str
     variance: float
@@ -318,17 +190,7 @@ class Component:
 
 
 def component_interval(estimate: float, components: Sequence[Component], *, level: float = LEVEL) -> Interval:
-    """Student's interval of an estimate with several sources of chance; degrees of freedom by Satterthwaite (1946).
-
-    Parameters
-    ----------
-    estimate
-        The centre of the interval.
-    components
-        The sources of chance; there is no interval without any.
-    level
-        Coverage, between 0 and 1.
-    """
+    """Student's interval of an estimate with several sources of chance; degrees of freedom by Satterthwaite (1946)."""
     if not components or not math.isfinite(estimate):
         return NO_INTERVAL
     total = sum(part.variance for part in components)
@@ -339,13 +201,7 @@ def component_interval(estimate: float, components: Sequence[Component], *, leve
 
 
 def jackknife_variance(leave_one_out: ArrayLike) -> float:
-    """Tukey's variance of a statistic, from its values without each unit in turn.
-
-    Parameters
-    ----------
-    leave_one_out
-        The statistic without unit i, for every i; at least two.
-    """
+    """Tukey's variance of a statistic, from its values without each unit in turn."""
     values = np.asarray(leave_one_out, dtype=np.float64)
     return float((len(values) - 1) / len(values) * np.square(values - values.mean()).sum())
 
@@ -353,24 +209,7 @@ def jackknife_variance(leave_one_out: ArrayLike) -> float:
 def units_needed(
     distance: float, components: Sequence[Component], *, level: float = LEVEL, most: int = 10
 ) -> tuple[str, int] | None:
-    """How many more units of the largest source of chance would bring an interval to one side, at the size observed.
-
-    Parameters
-    ----------
-    distance
-        How far the estimate is from the boundary.
-    components
-        The sources of chance now.
-    level
-        Coverage of the interval, between 0 and 1.
-    most
-        How many times what was drawn is considered at most.
-
-    Returns
-    -------
-    tuple
-        What to draw, and how many more; None if `most` times as many would not do.
-    """
+    """How many more units of the largest source of chance would bring an interval to one side, at the size observed."""
     if not components or distance <= 0:
         return None
     largest = max(components, key=lambda part: part.variance)

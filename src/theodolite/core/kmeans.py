@@ -26,22 +26,7 @@ TOLERANCE = 2e-4  # a pass that lowers the inertia by a smaller share is the las
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Centroids of a cloud, and how well they fit it.
-
-    Parameters
-    ----------
-    centroids
-        (k, d) the centroids.
-    counts
-        (k,) rows of each cluster in the last pass, none of them 0.
-    inertia
-        Summed squared distance of the rows to the mean of their cluster, with the clusters of the last pass; the inertia with
-        the nearest of `centroids` is never larger. Of float32 rows it is exact to about 1e-6 of the total spread.
-    n_passes
-        Passes over all rows.
-    converged
-        Whether the last pass changed next to nothing.
-    """
+    """Centroids of a cloud, and how well they fit it."""
 
     centroids: Doubles
     counts: NDArray[np.int64]
@@ -59,17 +44,6 @@ def k_means(X: Vectors, k: int, *, seed: int = 0, passes: int = 3) -> Clusters:
     A cluster that loses its rows starts again at the row farthest from its centroid; one that is still empty after the last
     pass is dropped. If the sample has fewer distinct rows than k, each of them becomes a cluster. So `centroids` may have fewer
     than k rows, never more.
-
-    Parameters
-    ----------
-    X
-        The vectors; they are read several times.
-    k
-        Number of clusters, at least 1.
-    seed
-        Seed of the sample and of the first centroids.
-    passes
-        Iterations over all rows, at most.
     """
     data = source(X)
     if k < 1 or passes < 1:
@@ -99,15 +73,7 @@ def _k_means(data: Source, k: int, *, seed: int, passes: int) -> Clusters:
 
 
 def nearest_centroids(rows: Floats, centroids: Doubles) -> Indices:
-    """Index of the nearest centroid (Euclidean) of each row; the first of those equally near.
-
-    Parameters
-    ----------
-    rows
-        (n, d) the rows.
-    centroids
-        (k, d) the centroids.
-    """
+    """Index of the nearest centroid (Euclidean) of each row; the first of those equally near."""
     middle = _shift(centroids, ratio=100)  # labels need fewer digits than sums
     if middle is None:
         return _nearest(rows, centroids.astype(rows.dtype))[0]

@@ -20,15 +20,6 @@ class LowRankBlocks:
 
     The eigenvectors of a symmetric matrix, expressed in those of the same matrix plus one outer product, are of this kind: entry
     (i, j) is z_i / (a_i - b_j) up to a factor of each column, and the a and b of two different blocks are far from each other.
-
-    Parameters
-    ----------
-    cuts
-        Rows and columns of each block.
-    tall
-        (r, k) for all blocks together, k the sum of their ranks.
-    columns
-        For each block of columns, its part of `tall` as a slice, and the block of the diagonal above the other thin matrix.
     """
 
     cuts: list[slice]
@@ -37,15 +28,7 @@ class LowRankBlocks:
 
     @classmethod
     def of(cls, matrix: Doubles, dtype: np.dtype[Any]) -> Self:
-        """A square matrix with entries of at most about 1, as exact as its rounding to a data type.
-
-        Parameters
-        ----------
-        matrix
-            (r, r), r at least 8.
-        dtype
-            Of the vectors that are to be multiplied.
-        """
+        """A square matrix with entries of at most about 1, as exact as its rounding to a data type."""
         cuts = [slice(start, stop) for start, stop in pairwise(np.linspace(0, len(matrix), BLOCKS + 1).astype(int).tolist())]
         tall, columns, start = [], [], 0
         for cut in cuts:
@@ -65,13 +48,7 @@ class LowRankBlocks:
         return bool(self.tall.size + sum(block.size for _, block in self.columns) < size**2 / 2)
 
     def after(self, rows: Floats) -> Floats:
-        """The rows times the matrix.
-
-        Parameters
-        ----------
-        rows
-            (m, r) in the matrix's data type.
-        """
+        """The rows times the matrix."""
         beside = rows @ self.tall
         product = np.empty_like(rows)
         for cut, (part, block) in zip(self.cuts, self.columns, strict=True):

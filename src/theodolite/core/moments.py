@@ -34,23 +34,6 @@ class Moments:
     `a | b` is the moments of both clouds together. If there are no more rows than dimensions, the rows themselves are stored
     in `rows`: they are smaller than the scatter matrix, and give its spectrum through their Gram matrix. Otherwise only
     `scatter` is stored. Exactly one of the two is set, or neither in moments that have only sums.
-
-    Parameters
-    ----------
-    n, mean
-        Number of rows, and their mean, (d,).
-    scatter
-        (d, d) sum over the rows of (x - mean)(x - mean)^T.
-    rows
-        (n, d), n <= d: the rows themselves.
-    unit_sum, unit_squares
-        (d,) sums of x / |x| and of its square, per dimension, over the rows that are not zero.
-    zero_rows
-        Number of rows that are zero.
-    norm_sum, norm_squares, norm_min, norm_max
-        Sum, sum of squares, minimum and maximum of the rows' lengths.
-    eps
-        Rounding unit of the products in `scatter`: that of float32 if any block was float32.
     """
 
     n: int
@@ -68,17 +51,7 @@ class Moments:
 
     @classmethod
     def of(cls, X: Vectors, *, sample: RowSample | None = None, sums_only: bool = False) -> Moments:
-        """Moments of anything that holds vectors, in one pass; a `Moments` is returned as it is.
-
-        Parameters
-        ----------
-        X
-            The vectors.
-        sample
-            Collects a sample of the rows on the way, for streams that cannot be read twice.
-        sums_only
-            Whether the mean, the lengths and the sums of unit vectors are enough, which take n·d operations and not n·d².
-        """
+        """Moments of anything that holds vectors, in one pass; a `Moments` is returned as it is."""
         if isinstance(X, cls):
             return X
         data = source(X)
@@ -123,13 +96,7 @@ class Moments:
         return rows.T @ rows  # of one array with itself: NumPy then computes half of the products
 
     def covariance(self, *, ddof: int = 1) -> Doubles:
-        """The (d, d) covariance matrix.
-
-        Parameters
-        ----------
-        ddof
-            The denominator is n - ddof, which must be positive.
-        """
+        """The (d, d) covariance matrix."""
         if self.n <= ddof:
             raise ValueError(f"a covariance with ddof={ddof} needs at least {ddof + 1} rows; there are {self.n}")
         return self.full_scatter() / (self.n - ddof)
@@ -188,31 +155,14 @@ class Moments:
         return self.trace > self.n * self.d * rounding**2
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write to an `.npz` file, without pickle.
-
-        Parameters
-        ----------
-        path
-            The file to write or replace.
-        """
+        """Write to an `.npz` file, without pickle."""
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         with open(path, "wb") as file:
             np.savez(file, format=FORMAT, **{name: value for name, value in values.items() if value is not None})
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Moments:
-        """Read what `save` wrote.
-
-        Parameters
-        ----------
-        path
-            An `.npz` file.
-
-        Raises
-        ------
-        ValueError
-            The file does not hold moments of this format.
-        """
+        """Read what `save` wrote."""
         # Opened here: np.load leaves a damaged archive open.
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
             values: dict[str, Any] = dict(stored)
@@ -235,17 +185,7 @@ class BlockMoments:
 
     @classmethod
     def of(cls, block: Floats, *, scatter_only: bool = False, sums_only: bool = False) -> BlockMoments:
-        """Statistics of a block of rows, in the block's own precision as far as that is exact enough.
-
-        Parameters
-        ----------
-        block
-            At least one row.
-        scatter_only
-            Leave the sums of unit vectors nan, and overwrite the block: for callers who need the scatter of rows of their own.
-        sums_only
-            Leave the products out.
-        """
+        """Statistics of a block of rows, in the block's own precision as far as that is exact enough."""
         norms = row_norms(block)
         longest = _require_squarable(norms)
         # Squares of such entries do not fit in float32; and next to a row of 1000 times the usual length, float32 would round
@@ -268,13 +208,7 @@ class BlockMoments:
 
 
 def merge_blocks(parts: Iterable[BlockMoments]) -> Moments:
-    """Moments from the statistics of blocks, in order: Chan's pairwise update, one group of blocks at a time.
-
-    Parameters
-    ----------
-    parts
-        Statistics of every block; at least one.
-    """
+    """Moments from the statistics of blocks, in order: Chan's pairwise update, one group of blocks at a time."""
     total: Moments | None = None
     group: list[BlockMoments] = []
     products: Doubles | None = None
@@ -298,17 +232,7 @@ def merge_blocks(parts: Iterable[BlockMoments]) -> Moments:
 
 
 def unit_sums(block: Floats, norms: Doubles, *, out: Floats | None = None) -> tuple[Doubles, Doubles]:
-    """Sums over the rows of x / |x| and of its square, per dimension; rows of zeros are left out.
-
-    Parameters
-    ----------
-    block
-        The rows.
-    norms
-        Their lengths.
-    out
-        Memory of the block's shape and type that may be overwritten.
-    """
+    """Sums over the rows of x / |x| and of its square, per dimension; rows of zeros are left out."""
     # Of tiny rows the squares would underflow and the inverse overflow: they are scaled before they are squared.
     is_tiny = (norms > 0) & (norms < 1e-12)
     inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=(norms > 0) & ~is_tiny).astype(block.dtype)
@@ -320,15 +244,7 @@ def unit_sums(block: Floats, norms: Doubles, *, out: Floats | None = None) -> tu
 
 
 def column_sums(block: Floats, weights: Floats | None = None) -> Doubles:
-    """Sums of the columns, as fast as BLAS and almost as exact as float64: short runs of rows, added in float64.
-
-    Parameters
-    ----------
-    block
-        The rows.
-    weights
-        One weight per row; 1 by default.
-    """
+    """Sums of the columns, as fast as BLAS and almost as exact as float64: short runs of rows, added in float64."""
     weights = np.ones(len(block), block.dtype) if weights is None else weights
     total = np.zeros(block.shape[1])
     for start in range(0, len(block), SUM_RUN):
@@ -337,13 +253,7 @@ def column_sums(block: Floats, weights: Floats | None = None) -> Doubles:
 
 
 def row_norms(block: Floats) -> Doubles:
-    """Euclidean length of each row in float64, also if squares under- or overflow in the block's own precision.
-
-    Parameters
-    ----------
-    block
-        The rows.
-    """
+    """Euclidean length of each row in float64, also if squares under- or overflow in the block's own precision."""
     with np.errstate(over="ignore", under="ignore"):
         squares = np.einsum("ij,ij->i", block, block).astype(np.float64)
     limits = np.finfo(block.dtype)
@@ -363,13 +273,6 @@ def centred(rows: Floats, point: Doubles) -> Floats:
 
     The point is subtracted in two parts, its float32 value and the remainder: a float32 mean alone is off by up to 3e-5 at a
     mean of 1000, the same for every row.
-
-    Parameters
-    ----------
-    rows
-        The rows.
-    point
-        The point to subtract, (d,).
     """
     coarse = point.astype(rows.dtype)
     shifted = rows - coarse

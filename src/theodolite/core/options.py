@@ -22,13 +22,6 @@ FIT_OPTIONS = ("directions", "clusters", "components", "pairs", "scores")
 def option(name: str, value: str = "") -> str:
     """An option as the caller would type it, so that a hint in a message can be pasted.
 
-    Parameters
-    ----------
-    name
-        The name of the parameter in Python, such as `max_length`.
-    value
-        Its value, as typed on the command line; empty for a switch.
-
     Examples
     --------
     >>> option("max_length", "128"), option("overwrite")
@@ -63,11 +56,6 @@ def refuse_trust(values: Any, file: str | os.PathLike[str]) -> None:
 def switched_off(name: str) -> str:
     """A switch that is turned off, as the caller would type it.
 
-    Parameters
-    ----------
-    name
-        The name of the parameter in Python, such as `header`.
-
     Examples
     --------
     >>> switched_off("header")
@@ -78,15 +66,6 @@ def switched_off(name: str) -> str:
 
 def command(words: str, *paths: str, **options: str | Sequence[str]) -> str:
     """A command line of theodolite that can be pasted into a shell, whoever the caller is.
-
-    Parameters
-    ----------
-    words
-        The verb and its arguments.
-    paths
-        More arguments, which are quoted if the shell needs it.
-    options
-        Names of options as in Python, and their values; an empty value is a switch, several values repeat the option.
 
     Examples
     --------
@@ -103,19 +82,7 @@ def command(words: str, *paths: str, **options: str | Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class TypedInput:
-    """How a caller would name again what a verb was given, so that the hints of its result can be pasted.
-
-    Parameters
-    ----------
-    path
-        The file or folder; empty for vectors in memory, which Python alone can name.
-    options
-        Options that say where in it the vectors are.
-    before
-        A command that writes the folder first, because an encoder makes the vectors.
-    model
-        The encoder, if a repair of its vectors can be put inside it.
-    """
+    """How a caller would name again what a verb was given, so that the hints of its result can be pasted."""
 
     path: str = "vectors.npy"
     options: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
@@ -124,15 +91,6 @@ class TypedInput:
 
     def fit(self, repair: str, *, to: str = "repair", **settings: Any) -> str:
         """The command, or in Python the call, that fits a repair on it.
-
-        Parameters
-        ----------
-        repair
-            Name of the repair.
-        to
-            The folder for the repair.
-        settings
-            Its settings by name.
 
         Examples
         --------
@@ -170,13 +128,6 @@ def command_line() -> str:
 
 def suggestion(name: str, names: Collection[str]) -> str:
     """What a message about an unknown name ends with: the known name closest to it, or all of them.
-
-    Parameters
-    ----------
-    name
-        The unknown name.
-    names
-        The known ones.
 
     Examples
     --------

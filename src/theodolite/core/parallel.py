@@ -50,15 +50,6 @@ def map_blocks(function: Callable[[int, Floats], Output], data: Source, *, check
     Reading, casting and checking a block happen in the worker thread too. BLAS runs single-threaded inside each worker: the
     elementwise half of the work then uses all cores as well, which BLAS's own threads leave idle. Results come in order, so
     sums do not depend on the number of threads.
-
-    Parameters
-    ----------
-    function
-        Called with the number of the block's first row and the block.
-    data
-        The rows.
-    check
-        Whether to check that all entries are finite; a second pass over the same rows need not.
     """
 
     def work(numbered: tuple[int, Floats]) -> Output:
@@ -70,17 +61,7 @@ def map_blocks(function: Callable[[int, Floats], Output], data: Source, *, check
 
 
 def in_order(function: Callable[[Item], Output], items: Iterable[Item], *, workers: int) -> Iterator[Output]:
-    """The results of a function for every item, in order, taking no more items than there are workers for.
-
-    Parameters
-    ----------
-    function
-        Called with one item, in any thread.
-    items
-        May be a long generator: it is read only as fast as results are taken.
-    workers
-        Number of threads; 1 runs everything in the caller's thread.
-    """
+    """The results of a function for every item, in order, taking no more items than there are workers for."""
     if workers == 1:
         yield from map(function, items)
         return
@@ -98,15 +79,7 @@ def in_order(function: Callable[[Item], Output], items: Iterable[Item], *, worke
 
 
 def in_threads(function: Callable[[Item], Output], items: Iterable[Item]) -> list[Output]:
-    """The results of a function for every item, in order, on all cores; for items that are all in memory.
-
-    Parameters
-    ----------
-    function
-        Called with one item, in any thread; BLAS is single-threaded inside it.
-    items
-        Read to the end before the work begins.
-    """
+    """The results of a function for every item, in order, on all cores; for items that are all in memory."""
     items = list(items)
     workers = min(available_cores(), len(items))
     if workers <= 1:

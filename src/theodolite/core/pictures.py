@@ -75,22 +75,6 @@ def draw_picture(
 
     The directions come from all rows. Which rows are shown depends on n, `points` and `seed` alone, so that two states of one
     model show the same ones. The sign of a direction is such that its entry of largest magnitude is positive.
-
-    Parameters
-    ----------
-    X
-        The vectors, (n, d).
-    columns
-        Facts about each row, one sequence of length n per name.
-    about
-        Model, state, layer and task of the cloud.
-    points
-        How many rows to draw at most.
-    seed
-        Seed of the sample of rows.
-    frame
-        Orthonormal directions (d, at most 3) that several clouds share; points are then drawn from the origin, not from the
-        mean, and `about` says `frame: common`.
     """
     whole = array(X)
     mean = whole.mean(axis=0, dtype=np.float64)
@@ -111,13 +95,7 @@ def draw_picture(
 
 
 def common_frame(clouds: Sequence[ArrayLike]) -> NDArray[np.float64]:
-    """The three directions, from the origin, on which all of these clouds together are longest: (d, at most 3), orthonormal.
-
-    Parameters
-    ----------
-    clouds
-        Vectors of the same dimension; every cloud has the same weight, whatever its number of rows.
-    """
+    """The three directions, from the origin, on which all of these clouds together are longest: (d, at most 3), orthonormal."""
     rows = [np.asarray(array(cloud), np.float64) for cloud in clouds]
     return _main_directions([each / np.sqrt(len(each)) for each in rows])
 
@@ -137,15 +115,7 @@ def _main_directions(parts: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
 
 
 def write_picture(picture: Picture, path: str | os.PathLike[str]) -> None:
-    """Write a picture to a `.parquet` file, whole or not at all.
-
-    Parameters
-    ----------
-    picture
-        The picture; columns named x, y, z or row are left out.
-    path
-        The file to write or replace.
-    """
+    """Write a picture to a `.parquet` file, whole or not at all."""
     import pyarrow
     import pyarrow.parquet as parquet
 
@@ -158,18 +128,7 @@ def write_picture(picture: Picture, path: str | os.PathLike[str]) -> None:
 
 
 def read_picture(path: str | os.PathLike[str]) -> Picture:
-    """Read what `write_picture` wrote.
-
-    Parameters
-    ----------
-    path
-        A `.parquet` file.
-
-    Raises
-    ------
-    ValueError
-        The file does not hold a picture.
-    """
+    """Read what `write_picture` wrote."""
     import pyarrow.parquet as parquet
 
     with reading(Path(path), "a picture of a cloud"):

@@ -474,20 +474,7 @@ class Result(Sequence[Row]):
 
 
 def require_result_folder(path: str | os.PathLike[str], verb: str) -> Path:
-    """The folder, if a result could be saved to it; called before long work rather than after it.
-
-    Parameters
-    ----------
-    path
-        The folder that is going to be written; it need not exist, and may have files of other names.
-    verb
-        The verb of the result.
-
-    Raises
-    ------
-    FileExistsError
-        The path is a file, or the folder has files that are not of a result of the same verb.
-    """
+    """The folder, if a result could be saved to it; called before long work rather than after it."""
     path = Path(path)
     if path.exists() and not path.is_dir():
         raise FileExistsError(f"{path} is a file; name a folder, or a file that ends in {', '.join(ROW_ENDINGS)}")
@@ -498,26 +485,14 @@ def require_result_folder(path: str | os.PathLike[str], verb: str) -> Path:
 
 
 def table_of(records: Iterable[Mapping[str, Any]]) -> pyarrow.Table:
-    """Records as a table for `Result.records`.
-
-    Parameters
-    ----------
-    records
-        One mapping per row; every key becomes a column.
-    """
+    """Records as a table for `Result.records`."""
     import pyarrow
 
     return pyarrow.Table.from_pylist([dict(record) for record in records])
 
 
 def read_records(path: Path) -> pyarrow.Table:
-    """One table of a result's records.
-
-    Parameters
-    ----------
-    path
-        The `.parquet` file.
-    """
+    """One table of a result's records."""
     import pyarrow.parquet as parquet
 
     with reading(path, "a table of records", again=AGAIN):
@@ -528,11 +503,6 @@ class LateTables(Mapping[str, "pyarrow.Table"]):
     """Tables for `Result.records` that are made when they are first asked for.
 
     Arrow imports pandas with its first table, which would double the time of a small survey that is only printed.
-
-    Parameters
-    ----------
-    records
-        The records of each table, by its name.
     """
 
     def __init__(self, records: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:

@@ -115,15 +115,7 @@ def current_versions() -> str:
 
 
 def write_rows(rows: Iterable[Row], path: str | os.PathLike[str]) -> None:
-    """Write rows to `.parquet`, `.json` or `.jsonl`, whole or not at all.
-
-    Parameters
-    ----------
-    rows
-        The rows, in order.
-    path
-        The file; its ending chooses the format.
-    """
+    """Write rows to `.parquet`, `.json` or `.jsonl`, whole or not at all."""
     path = require_rows_file(path)
     rows = list(rows)
     # JSON has no nan: `to_dict` made them null, and `from_dict` turns null into nan.
@@ -145,30 +137,13 @@ def write_rows(rows: Iterable[Row], path: str | os.PathLike[str]) -> None:
 
 
 def hashed_record(row: Row) -> dict[str, Any]:
-    """A row as plain values with a hash of them, for a line of JSON.
-
-    Parameters
-    ----------
-    row
-        The row.
-    """
+    """A row as plain values with a hash of them, for a line of JSON."""
     record = row.to_dict()
     return {**record, HASH: values_hash(record)[:16]}
 
 
 def row_of_record(record: dict[str, Any]) -> Row:
-    """The row that `hashed_record` came from.
-
-    Parameters
-    ----------
-    record
-        Fields by name; a record without a hash, which other programs write, is not checked.
-
-    Raises
-    ------
-    ValueError
-        The record is not as it was written, or does not describe a row.
-    """
+    """The row that `hashed_record` came from."""
     if not isinstance(record, dict):
         raise ValueError(f"{record!r} is not a row")
     values = {name: value for name, value in record.items() if name != HASH}
@@ -195,34 +170,12 @@ def values_hash(values: Any) -> str:
 
 
 def require_rows_file(path: str | os.PathLike[str]) -> Path:
-    """The path, if rows could be written there; called before long work rather than after it.
-
-    Parameters
-    ----------
-    path
-        The file that is going to be written, or replaced.
-
-    Raises
-    ------
-    ValueError
-        Its ending is not one of ROW_ENDINGS.
-    """
+    """The path, if rows could be written there; called before long work rather than after it."""
     return require_free(_rows_file(path), overwrite=True)
 
 
 def read_rows(path: str | os.PathLike[str]) -> list[Row]:
-    """Read what `write_rows` wrote.
-
-    Parameters
-    ----------
-    path
-        A `.parquet`, `.json` or `.jsonl` file.
-
-    Raises
-    ------
-    ValueError
-        The file does not hold rows, or is not as it was written.
-    """
+    """Read what `write_rows` wrote."""
     path = require_regular(_rows_file(path))
     try:
         if path.suffix == ".parquet":
@@ -249,13 +202,7 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
 
 
 def installed_version(package: str) -> str:
-    """The version of an installed package, or "not installed".
-
-    Parameters
-    ----------
-    package
-        Its name on the package index.
-    """
+    """The version of an installed package, or "not installed"."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -9,17 +9,7 @@ from theodolite.core.vectors import Floats, Indices
 
 
 def sample_rows(n: int, size: int, *, seed: int = 0) -> Indices:
-    """Row numbers of a uniform sample without replacement, ascending; all rows if `size` is n or more.
-
-    Parameters
-    ----------
-    n
-        Number of rows to choose from.
-    size
-        Number of rows to choose.
-    seed
-        The same n, size and seed give the same rows.
-    """
+    """Row numbers of a uniform sample without replacement, ascending; all rows if `size` is n or more."""
     if size >= n:
         return np.arange(n)
     sample = np.empty(0, np.intp)
@@ -35,17 +25,6 @@ class RowSample:
     """The sample that `sample_rows` would choose, gathered from blocks whose total number is not known beforehand.
 
     `index` are the numbers of the rows sampled so far, ascending, and `rows` the rows themselves.
-
-    Parameters
-    ----------
-    size
-        Number of rows to keep.
-    d
-        Width of a row.
-    dtype
-        Data type of the rows.
-    seed
-        Seed of the sample.
     """
 
     def __init__(self, size: int, d: int, dtype: np.dtype[np.floating], *, seed: int = 0) -> None:
@@ -55,15 +34,7 @@ class RowSample:
         self.rows: Floats = np.empty((0, d), dtype)
 
     def add(self, start: int, block: Floats) -> None:
-        """Offer the rows of a block.
-
-        Parameters
-        ----------
-        start
-            Number of the block's first row.
-        block
-            The rows.
-        """
+        """Offer the rows of a block."""
         index = np.arange(start, start + len(block))
         if len(self.index) >= self.size:
             # Rows with a larger key than the sample's largest cannot enter it: most blocks are dropped here without a copy.
@@ -77,22 +48,7 @@ class RowSample:
 
 
 def sample_by_label(y: ArrayLike, size: int, *, seed: int = 0) -> Indices:
-    """Row numbers of a stratified sample, ascending: every label keeps its share and at least one row.
-
-    Parameters
-    ----------
-    y
-        The label of each row.
-    size
-        Number of rows to choose; n or more chooses all.
-    seed
-        Seed of the sample.
-
-    Raises
-    ------
-    ValueError
-        There are more labels than `size`.
-    """
+    """Row numbers of a stratified sample, ascending: every label keeps its share and at least one row."""
     codes, counts = _label_codes(y)
     if size >= len(codes):
         return np.arange(len(codes))
@@ -102,22 +58,7 @@ def sample_by_label(y: ArrayLike, size: int, *, seed: int = 0) -> Indices:
 
 
 def hold_out(y: ArrayLike, share: float, *, seed: int = 0) -> Indices:
-    """Row numbers of a stratified share of the rows, ascending; at least one row of every label is not among them.
-
-    Parameters
-    ----------
-    y
-        The label of each row.
-    share
-        The share of rows to hold out, between 0 and 1.
-    seed
-        Seed of the choice.
-
-    Raises
-    ------
-    ValueError
-        Every label has a single row.
-    """
+    """Row numbers of a stratified share of the rows, ascending; at least one row of every label is not among them."""
     if not 0 < share < 1:
         raise ValueError(f"share={share} must be between 0 and 1")
     codes, counts = _label_codes(y)

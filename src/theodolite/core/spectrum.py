@@ -11,20 +11,7 @@ from theodolite.core.moments import Doubles, Moments
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """Eigenpairs of a scatter matrix.
-
-    Parameters
-    ----------
-    values
-        (r,) eigenvalues, descending and never negative. With fewer rows than dimensions r < d; the d - r directions that are
-        left out have eigenvalue 0.
-    vectors
-        (d, r) eigenvectors as columns.
-    d
-        Number of dimensions.
-    eps
-        Rounding unit of the products that the eigenvalues come from.
-    """
+    """Eigenpairs of a scatter matrix."""
 
     values: Doubles
     vectors: Doubles
@@ -49,15 +36,7 @@ class Spectrum:
 
 
 def eigenpairs(moments: Moments, *, centered: bool = True) -> Spectrum:
-    """Eigenvalues and eigenvectors of a cloud's second moments, which the moments keep for the next caller.
-
-    Parameters
-    ----------
-    moments
-        The moments of the cloud.
-    centered
-        Whether to take the scatter about the mean, or the uncentred X^T X.
-    """
+    """Eigenvalues and eigenvectors of a cloud's second moments, which the moments keep for the next caller."""
     # In the instance's dictionary, as `cached_property` does: the fields of the class stay what they are.
     name = f"_spectrum_{centered}"
     if name not in vars(moments):
@@ -78,15 +57,7 @@ def _eigenpairs(moments: Moments, *, centered: bool) -> Spectrum:
 
 
 def eigenvalues(moments: Moments, *, centered: bool = True) -> Doubles:
-    """Eigenvalues alone, descending, padded with zeros to d: a third of the cost of `eigenpairs`.
-
-    Parameters
-    ----------
-    moments
-        The moments of the cloud.
-    centered
-        Whether to take the scatter about the mean, or the uncentred X^T X.
-    """
+    """Eigenvalues alone, descending, padded with zeros to d: a third of the cost of `eigenpairs`."""
     if moments.rows is not None:
         rows = moments.rows - moments.mean if centered else moments.rows
         values: Doubles = np.zeros(moments.d)
@@ -100,15 +71,6 @@ def noise_floor(values: Doubles, d: int, *, eps: float) -> float:
 
     Products of float32 blocks leave an eigenvalue uncertain by up to about half of eps times the largest; products in
     float64 by d eps, and vectors that were float32 once give an empty direction a variance of float32's eps squared.
-
-    Parameters
-    ----------
-    values
-        The eigenvalues.
-    d
-        Number of dimensions.
-    eps
-        Rounding unit of the products that they come from.
     """
     single = float(np.finfo(np.float32).eps)
     share = 2 * eps if eps >= single else d * (eps + single**2)
@@ -116,13 +78,7 @@ def noise_floor(values: Doubles, d: int, *, eps: float) -> float:
 
 
 def fixed_signs(vectors: Doubles) -> Doubles:
-    """Flip columns so that the entry of largest magnitude is positive: an eigenvector has no sign, and LAPACK picks any.
-
-    Parameters
-    ----------
-    vectors
-        Eigenvectors as columns.
-    """
+    """Flip columns so that the entry of largest magnitude is positive: an eigenvector has no sign, and LAPACK picks any."""
     strongest = np.abs(vectors).argmax(axis=0)
     signs = np.sign(vectors[strongest, np.arange(vectors.shape[1])])
     return np.asarray(vectors * np.where(signs == 0, 1.0, signs), dtype=np.float64)

@@ -20,35 +20,18 @@ _TITLES = {ISOLAYER: "isotropy layer", ISOBN: "IsoBN", COSREG: "cosine regularis
 
 
 def state_order(state: str) -> int:
-    """The position of a state in STATES, for sorting; an unknown one comes last. Forms of a state stand where it stands.
-
-    Parameters
-    ----------
-    state
-        The `state` of a row.
-    """
+    """The position of a state in STATES, for sorting; an unknown one comes last. Forms of a state stand where it stands."""
     name = base_state(state)
     return STATES.index(name) if name in STATES else len(STATES)
 
 
 def base_state(state: str) -> str:
-    """A state without what tells forms of it apart: "isolayer" of "isolayer, deeper".
-
-    Parameters
-    ----------
-    state
-        The `state` of a row.
-    """
+    """A state without what tells forms of it apart: "isolayer" of "isolayer, deeper"."""
     return state.partition(",")[0]
 
 
 def state_title(state: str) -> str:
     """The title of a state in a table or a legend; what follows a comma in the name stays.
-
-    Parameters
-    ----------
-    state
-        The `state` of a row.
 
     Examples
     --------

@@ -8,11 +8,6 @@ import re
 def visible(text: str) -> str:
     r"""The text on one line, with everything that could steer a terminal replaced by a visible sign.
 
-    Parameters
-    ----------
-    text
-        A name, a label or a message, which may hold anything.
-
     Examples
     --------
     >>> visible("a\x1b[31mb [tag]")
@@ -22,11 +17,5 @@ def visible(text: str) -> str:
 
 
 def plain_json(document: str) -> str:
-    """A JSON document with the control characters that JSON allows in its strings, and halves of surrogates, written as escapes.
-
-    Parameters
-    ----------
-    document
-        The document, as `json.dumps(..., ensure_ascii=False)` gives it.
-    """
+    """A JSON document with the control characters that JSON allows in its strings, and halves of surrogates, written as escapes."""
     return re.sub("[\x7f-\x9f\u2028\u2029\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", document)

@@ -33,29 +33,7 @@ BLOCK_BYTES = 4 * 2**20
 
 
 class Source:
-    """Rows of vectors that can be read block by block: the form all input takes inside the package.
-
-    Parameters
-    ----------
-    chunks
-        Returns an iterator over arrays (m, d) of any length, in the order of the rows.
-    n
-        Number of rows; None for a stream whose length is not known yet.
-    d
-        Width of a row.
-    dtype
-        Data type of the chunks; blocks are float32 or float64, see `working_dtype`.
-    replayable
-        Whether `chunks` may be called again.
-    take
-        Returns the rows of the given numbers, if they can be read without reading all rows.
-    moments
-        Their `Moments` in float64, if they are known: `Moments.of` then reads no row, and several repairs can share them.
-    parts
-        The shards that the rows are in, one after the other, if each of them has an `opener`.
-    first_row
-        Number of the first row in the whole cloud, of which this source may be a piece.
-    """
+    """Rows of vectors that can be read block by block: the form all input takes inside the package."""
 
     def __init__(
         self,
@@ -109,17 +87,7 @@ class Source:
             yield number * self.block_rows, block
 
     def prepare(self, start: int, raw: NDArray[Any], *, check: bool = True) -> Floats:
-        """A stored block as C-ordered float32 or float64.
-
-        Parameters
-        ----------
-        start
-            Number of the block's first row, for the error message.
-        raw
-            A block from `raw_blocks`.
-        check
-            Whether to raise an error that names the first entry that is not finite.
-        """
+        """A stored block as C-ordered float32 or float64."""
         block = np.ascontiguousarray(raw, dtype=self.dtype)
         if check:
             require_finite(block, first_row=self.first_row + start)
@@ -131,13 +99,7 @@ class Source:
             yield self.prepare(start, raw)
 
     def take(self, rows: Indices) -> Floats:
-        """Some rows as one array, reading only those rows if the source can.
-
-        Parameters
-        ----------
-        rows
-            Row numbers, ascending.
-        """
+        """Some rows as one array, reading only those rows if the source can."""
         if self._take is not None:
             selection = np.ascontiguousarray(self._take(rows), dtype=self.dtype)
             require_finite(selection, rows=rows + self.first_row)
@@ -149,13 +111,7 @@ class Source:
         return np.concatenate(parts)
 
     def watched(self, on_rows: Callable[[int], None]) -> Source:
-        """The same source with a callback, which is how a caller shows progress.
-
-        Parameters
-        ----------
-        on_rows
-            Called with the number of rows of each block after it was used.
-        """
+        """The same source with a callback, which is how a caller shows progress."""
 
         def chunks() -> Iterator[NDArray[Any]]:
             for _, block in self.raw_blocks():
@@ -168,13 +124,7 @@ class Source:
         return watched
 
     def pieces(self, size: int) -> list[Piece]:
-        """The rows as groups of consecutive shards; one piece if they are not in shards.
-
-        Parameters
-        ----------
-        size
-            Bytes that a piece has at least, but for the last one.
-        """
+        """The rows as groups of consecutive shards; one piece if they are not in shards."""
         pieces: list[Piece] = []
         rows = first = 0
         for number, part in enumerate(self.parts, start=1):
@@ -189,19 +139,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Some consecutive shards of a cloud, which can be opened anywhere.
-
-    Parameters
-    ----------
-    first, last
-        The shards `parts[first:last]` of the cloud.
-    start, n
-        Number of the first row in the cloud, and of rows.
-    dtype
-        The type that the whole cloud is computed in.
-    openers
-        Open the shards.
-    """
+    """Some consecutive shards of a cloud, which can be opened anywhere."""
 
     first: int
     last: int
@@ -220,13 +158,7 @@ class Piece:
         return self._joined(shards)
 
     def here(self, whole: Source) -> Source:
-        """The rows, from the files that the cloud has open already, and watched as the cloud is.
-
-        Parameters
-        ----------
-        whole
-            The cloud that the piece is of.
-        """
+        """The rows, from the files that the cloud has open already, and watched as the cloud is."""
         return self._joined(whole.parts[self.first : self.last]).watched(whole.on_rows)
 
     def _joined(self, parts: Sequence[Source]) -> Source:
@@ -236,18 +168,7 @@ class Piece:
 
 
 def source(X: Vectors) -> Source:
-    """Open anything that holds vectors.
-
-    Parameters
-    ----------
-    X
-        See `Vectors` for what is accepted.
-
-    Raises
-    ------
-    TypeError, ValueError, FileNotFoundError
-        X does not hold vectors; the message says why, and what to pass instead.
-    """
+    """Open anything that holds vectors."""
     if isinstance(X, Source):
         return X
     if isinstance(X, (str, os.PathLike)):
@@ -271,31 +192,14 @@ def source(X: Vectors) -> Source:
 
 
 def array(X: Vectors) -> Floats:
-    """All rows as one checked float array, for algorithms that need all of them in memory.
-
-    Parameters
-    ----------
-    X
-        See `Vectors` for what is accepted.
-    """
+    """All rows as one checked float array, for algorithms that need all of them in memory."""
     blocks = list(source(X).blocks())
     # One block needs no copy: it may be the caller's own array.
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
 def working_dtype(dtype: Any) -> np.dtype[Any]:
-    """The data type computed in: float32 for what fits in it (half floats, small integers), float64 for other numbers.
-
-    Parameters
-    ----------
-    dtype
-        The data type of the input.
-
-    Raises
-    ------
-    TypeError
-        It is not a type of real numbers.
-    """
+    """The data type computed in: float32 for what fits in it (half floats, small integers), float64 for other numbers."""
     kind = np.dtype(dtype)
     if kind.kind not in "fiub":
         raise TypeError(f"vectors of dtype {kind} are not real numbers; convert them to float32 or float64 first")
@@ -304,17 +208,7 @@ def working_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def require_finite(block: Floats, *, first_row: int = 0, rows: Indices | None = None) -> None:
-    """Raise a ValueError that names the first entry that is NaN or infinite.
-
-    Parameters
-    ----------
-    block
-        The rows to check.
-    first_row
-        Number of the first of them, for the message.
-    rows
-        Numbers of all of them, if they do not follow each other.
-    """
+    """Raise a ValueError that names the first entry that is NaN or infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
         # One reduction decides the usual case; a sum that overflowed without a bad entry is sorted out below.
         if np.isfinite(block.sum()):
@@ -366,13 +260,7 @@ def _from_sequence(parts: Sequence[NDArray[Any]]) -> Source:
 
 
 def joined(parts: Sequence[Source]) -> Source:
-    """Sources one after the other, as one.
-
-    Parameters
-    ----------
-    parts
-        At least one source; all must have the width of the first, which is checked when they are read.
-    """
+    """Sources one after the other, as one."""
     counts = [part.n for part in parts if part.n is not None]
     is_counted = len(counts) == len(parts)
     ends = np.cumsum(counts)

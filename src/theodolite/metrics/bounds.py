@@ -15,19 +15,7 @@ from theodolite.metrics.registry import MEASURES, METRICS, label_of
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """What a metric's values must keep to.
-
-    Parameters
-    ----------
-    metric
-        Name of a metric or measure.
-    min, max
-        The lowest and the highest value.
-    drop, rise
-        How far a value may be below, and above, that of the baseline: a number, or a share of the baseline such as `"5%"`.
-    layer
-        The layer that is judged; by default the last one that was measured.
-    """
+    """What a metric's values must keep to."""
 
     metric: str
     min: float | None = None
@@ -38,20 +26,7 @@ class Bound:
 
     @classmethod
     def parse(cls, metric: str, values: Any) -> Self:
-        """The bound that a table of a configuration states.
-
-        Parameters
-        ----------
-        metric
-            Name of the metric.
-        values
-            The other fields by name.
-
-        Raises
-        ------
-        ValueError
-            The metric or a field is not known, or a value is not a number.
-        """
+        """The bound that a table of a configuration states."""
         known = [each.name for each in fields(cls) if each.name != "metric"]
         if metric not in METRICS and metric not in MEASURES:
             raise ValueError(f"there is no metric {metric!r} to bound; {suggestion(metric, [*METRICS, *MEASURES])}")
@@ -69,13 +44,7 @@ class Bound:
         return self.drop is not None or self.rise is not None
 
     def limits(self, baseline: float | None) -> tuple[float, float]:
-        """The lowest and the highest value that are allowed, infinite where there is no bound.
-
-        Parameters
-        ----------
-        baseline
-            The value of the baseline, if the bound needs one.
-        """
+        """The lowest and the highest value that are allowed, infinite where there is no bound."""
         low = -math.inf if self.min is None else self.min
         high = math.inf if self.max is None else self.max
         if baseline is not None:
@@ -84,27 +53,13 @@ class Bound:
         return low, high
 
     def range_text(self, baseline: float | None) -> str:
-        """The range that is allowed, in words.
-
-        Parameters
-        ----------
-        baseline
-            As for `limits`.
-        """
+        """The range that is allowed, in words."""
         low, high = self.limits(baseline)
         parts = [f"at least {number_text(low)}"] * (low > -math.inf) + [f"at most {number_text(high)}"] * (high < math.inf)
         return " and ".join(parts)
 
     def breach(self, row: Row, baseline: float | None = None) -> str:
-        """One sentence if a value breaks the bound; empty if it does not.
-
-        Parameters
-        ----------
-        row
-            The measured value.
-        baseline
-            As for `limits`.
-        """
+        """One sentence if a value breaks the bound; empty if it does not."""
         name = label_of(self.metric) + (f" of layer {row.layer}" if row.layer is not None else "")
         name += f" of {row.label}" if row.label else ""
         if math.isnan(row.value):

@@ -31,17 +31,6 @@ class UnitRows:
 
     The shift does not change differences of unit vectors, but it does change products: if all rows point nearly the same way,
     products of plain unit vectors lose in rounding exactly what distinguishes the rows.
-
-    Parameters
-    ----------
-    shifted
-        (m, d) unit vectors minus their mean, in the sample's precision.
-    norms
-        (m,) length of each row before it was scaled.
-    rows
-        (m,) number of each row in the whole cloud.
-    zero_rows
-        Number of rows of zeros.
     """
 
     shifted: Floats
@@ -213,13 +202,7 @@ class Cloud:
 
 
 def moments_of(X: Vectors | Moments | Cloud) -> Moments:
-    """Moments of vectors or of a cloud; moments are returned as they are.
-
-    Parameters
-    ----------
-    X
-        Vectors, moments or a cloud.
-    """
+    """Moments of vectors or of a cloud; moments are returned as they are."""
     return X.moments if isinstance(X, Cloud) else Moments.of(X)
 
 
@@ -229,13 +212,7 @@ def sums_of(X: Vectors | Moments | Cloud) -> Moments:
 
 
 def moments_with_spread(X: Vectors | Moments | Cloud) -> Moments:
-    """Moments of vectors or of a cloud whose rows are not all the same point; undefined otherwise.
-
-    Parameters
-    ----------
-    X
-        Vectors, moments or a cloud.
-    """
+    """Moments of vectors or of a cloud whose rows are not all the same point; undefined otherwise."""
     moments = moments_of(X)
     if moments.n < 2:
         raise Undefined("one row has no covariance; give at least two")

@@ -153,15 +153,6 @@ class PairCosines:
 
     The intervals are for the sampling of the pairs, not for that of the rows. If all pairs were measured, they are the values
     themselves.
-
-    Parameters
-    ----------
-    cosines
-        The cosine of each pair, ascending.
-    threshold
-        The cosine for `share_above`.
-    is_sample
-        Whether the pairs are a sample of all pairs.
     """
 
     cosines: Doubles
@@ -225,13 +216,7 @@ def pair_cosines(X: Vectors | Cloud, *, pairs: int = PAIRS, threshold: float = S
 
 
 def pair_key(pairs: int, threshold: float) -> str:
-    """The name under which a cloud keeps the cosines of its pairs.
-
-    Parameters
-    ----------
-    pairs, threshold
-        As in `pair_cosines`.
-    """
+    """The name under which a cloud keeps the cosines of its pairs."""
     return f"pair cosines {pairs} {threshold}"
 
 
@@ -289,15 +274,7 @@ def _measure(cloud: Cloud, pairs: int, threshold: float) -> PairCosines:
 
 
 def draw_pairs(cloud: Cloud, pairs: int) -> tuple[Indices, Indices, Doubles, bool]:
-    """Pairs of a cloud's unit rows: the first and the second of each, their cosines, and whether there are more pairs.
-
-    Parameters
-    ----------
-    cloud
-        The cloud.
-    pairs
-        As in `pair_cosines`.
-    """
+    """Pairs of a cloud's unit rows: the first and the second of each, their cosines, and whether there are more pairs."""
     units = cloud.units
     is_sample = units.m * (units.m - 1) // 2 > pairs
     if is_sample:

@@ -29,11 +29,6 @@ def iso_score(X: Vectors | Moments | Cloud) -> float:
 def iso_score_ceiling(n: int, d: int) -> float:
     """The largest IsoScore that n rows in d dimensions can have, in [0, 1]: they fill at most n - 1 dimensions.
 
-    Parameters
-    ----------
-    n, d
-        Number of rows and of dimensions.
-
     Examples
     --------
     >>> round(iso_score_ceiling(32, 256), 3), iso_score_ceiling(1000, 256)

@@ -37,15 +37,6 @@ def nearest_neighbours(points: Floats, k: int, *, also: Visit | None = None) -> 
     """The k nearest other rows of each row: (m, k) numbers and squared Euclidean distances, nearest first; ties by number.
 
     A row is never its own neighbour, even if there are copies of it.
-
-    Parameters
-    ----------
-    points
-        (m, d) rows. They should be centred: their products are then small, and so is the rounding error.
-    k
-        Number of neighbours, at least 1 and less than m.
-    also
-        Called with every tile of products too, which it must not change; see `each_tile`.
     """
     m = len(points)
     if not 0 < k < m:
@@ -69,15 +60,6 @@ def nearest_candidates(points: Floats, candidates: Indices, k: int) -> tuple[Ind
     """The k nearest of a few candidates of each row: (m, k) numbers and squared distances, nearest first; ties by number.
 
     Products may round two candidates to the same score; differences, which do not cancel, decide their order.
-
-    Parameters
-    ----------
-    points
-        (m, d) rows.
-    candidates
-        (m, c) numbers of other rows, c at least k.
-    k
-        Number of neighbours.
     """
     squares = squared_distances(points, points, candidates)
     order = np.lexsort((candidates, squares), axis=1)[:, :k]
@@ -85,15 +67,7 @@ def nearest_candidates(points: Floats, candidates: Indices, k: int) -> tuple[Ind
 
 
 def each_tile(points: Floats, visit: Callable[[slice, slice, Floats], Output]) -> list[Output]:
-    """Visit the tiles on and above the diagonal of the (m, m) matrix of -|x - y|^2 / 2 of all rows x and y, on all cores.
-
-    Parameters
-    ----------
-    points
-        (m, d) rows.
-    visit
-        Called with the rows and the columns of a tile as slices, and with its numbers, which it may overwrite.
-    """
+    """Visit the tiles on and above the diagonal of the (m, m) matrix of -|x - y|^2 / 2 of all rows x and y, on all cores."""
     cuts = [slice(start, min(start + TILE, len(points))) for start in range(0, len(points), TILE)]
     # The diagonal first: it shows every row how near its neighbours are at least, and few of the other pairs are nearer.
     pairs = [(cuts[i], cuts[i + step]) for step in range(len(cuts)) for i in range(len(cuts) - step)]
@@ -110,21 +84,7 @@ def each_tile(points: Floats, visit: Callable[[slice, slice, Floats], Output]) -
 
 
 def largest_products(queries: Floats, keys: Floats, k: int, *, bias: Floats, own: Indices) -> Indices:
-    """Numbers of the k keys with the largest `query . key + bias` for each query, in no particular order.
-
-    Parameters
-    ----------
-    queries
-        (q, d) rows.
-    keys
-        (m, d) rows to search.
-    k
-        Number of keys to return.
-    bias
-        (m,) added to the product of each key.
-    own
-        (q,) the number of the key that is the query itself, which is left out.
-    """
+    """Numbers of the k keys with the largest `query . key + bias` for each query, in no particular order."""
     step = max(8, 2**20 // len(keys))
 
     def work(start: int) -> Indices:
@@ -137,17 +97,7 @@ def largest_products(queries: Floats, keys: Floats, k: int, *, bias: Floats, own
 
 
 def squared_distances(queries: Floats, points: Floats, index: Indices) -> Doubles:
-    """(q, k) squared distances of each query to some of the points, computed from differences.
-
-    Parameters
-    ----------
-    queries
-        (q, d) rows.
-    points
-        (m, d) rows.
-    index
-        (q, k) which points.
-    """
+    """(q, k) squared distances of each query to some of the points, computed from differences."""
     q, k = index.shape
     step = max(1, GATHER_BYTES // (k * points.shape[1] * points.dtype.itemsize))
 
@@ -160,13 +110,7 @@ def squared_distances(queries: Floats, points: Floats, index: Indices) -> Double
 
 
 def distinct_rows(X: Floats) -> tuple[Indices, Indices]:
-    """The first row of each set of identical rows, in order, and for every row the number of its set.
-
-    Parameters
-    ----------
-    X
-        (m, d) rows.
-    """
+    """The first row of each set of identical rows, in order, and for every row the number of its set."""
 
     def plain(rows: Floats) -> Floats:
         return rows + rows.dtype.type(0)  # turns -0.0, which equals 0.0, into the same bits
@@ -193,21 +137,6 @@ class NeighbourTable:
     Rows are numbered by their position among the m rows that are not zero. Rows that point the same way, up to the rounding of
     one text embedded in two batches, are copies: neighbours at distance 0. If more copies tie than the list has room for, each
     row lists those that come next after it, in a circle: listing the first ones would turn them into hubs.
-
-    Parameters
-    ----------
-    index, distance
-        (m, k) positions of the neighbours, and their cosine distances 1 - cosine, in [0, 2].
-    rows
-        (m,) row numbers in the whole cloud.
-    distinct
-        (g,) positions of the rows that are not a copy of an earlier one.
-    group
-        (m,) which distinct row each row is a copy of.
-    distinct_index, distinct_distance
-        (g, k') neighbours of each distinct row among the distinct rows, and their distances; k' = min(k, g - 1).
-    copy_distance
-        Cosine distance up to which rows count as copies.
     """
 
     index: Indices
@@ -246,31 +175,12 @@ class NeighbourTable:
 
 
 def neighbours_of(cloud: Cloud) -> NeighbourTable:
-    """The neighbour table of a cloud's sample for k = 10, or m - 1 if there are fewer rows; computed once per cloud.
-
-    Parameters
-    ----------
-    cloud
-        The cloud.
-    """
+    """The neighbour table of a cloud's sample for k = 10, or m - 1 if there are fewer rows; computed once per cloud."""
     return cloud.cached("neighbours", lambda: _table(cloud, K))
 
 
 def search_with(cloud: Cloud, visit: Visit) -> bool:
-    """Compute the neighbour table of a cloud, and let `visit` see the products of its unit rows on the way.
-
-    Parameters
-    ----------
-    cloud
-        A cloud whose table was not computed yet.
-    visit
-        Called with every tile of the products of `cloud.units.shifted`; it must not change them.
-
-    Returns
-    -------
-    bool
-        Whether the tiles held all sampled rows: not if some are zero, or copies of others, which are searched once.
-    """
+    """Compute the neighbour table of a cloud, and let `visit` see the products of its unit rows on the way."""
     units = cloud.units
     is_whole = units.zero_rows == 0 and len(_distinct(cloud)[0]) == units.m
     cloud.cached("neighbours", lambda: _table(cloud, K, visit if is_whole else None))
@@ -278,15 +188,7 @@ def search_with(cloud: Cloud, visit: Visit) -> bool:
 
 
 def mean_distance(shifted: Floats, rows: Indices) -> float:
-    """Mean cosine distance over all pairs of some rows: the mean of |u_i - u_j|^2 / 2 over i < j is the unbiased variance.
-
-    Parameters
-    ----------
-    shifted
-        (m, d) unit vectors minus their mean.
-    rows
-        Positions of at least two of them.
-    """
+    """Mean cosine distance over all pairs of some rows: the mean of |u_i - u_j|^2 / 2 over i < j is the unbiased variance."""
     squares = np.einsum("ij,ij->i", shifted, shifted).astype(np.float64)[rows].sum()
     total = (np.bincount(rows, minlength=len(shifted)).astype(shifted.dtype) @ shifted).astype(np.float64)
     return float(squares - total @ total / len(rows)) / (len(rows) - 1)
@@ -355,17 +257,7 @@ def _with_copies(index: Indices, distance: Doubles, group: Indices, k: int) -> t
 
 
 class Best:
-    """The k best scores of every row so far, best first, and the columns they belong to.
-
-    Parameters
-    ----------
-    m
-        Number of rows.
-    k
-        How many scores to keep.
-    dtype
-        Data type of the scores.
-    """
+    """The k best scores of every row so far, best first, and the columns they belong to."""
 
     def __init__(self, m: int, k: int, dtype: np.dtype[np.floating]) -> None:
         self.k = k
@@ -374,17 +266,7 @@ class Best:
         self._locks = [threading.Lock() for _ in range(64)]
 
     def offer(self, rows: slice, scores: Floats, first: int) -> None:
-        """Consider a tile of scores.
-
-        Parameters
-        ----------
-        rows
-            The rows of the tile; two calls must have the same rows or none in common.
-        scores
-            Its scores, or the transpose of such an array; -inf is never kept.
-        first
-            Number of its first column.
-        """
+        """Consider a tile of scores."""
         row, column = self._candidates(scores, self.values[rows, -1])
         if not len(row):
             return

@@ -40,11 +40,6 @@ def search_once(cloud: Cloud) -> None:
 
     These are the neighbours by cosine, the uniformity, the largest inner products, and candidates for the nearest rows by
     Euclidean distance: with lengths r and unit vectors u, |x - y|^2 = (r_x - r_y)^2 + r_x r_y |u_x - u_y|^2.
-
-    Parameters
-    ----------
-    cloud
-        A cloud of which all four are wanted.
     """
     shifted, norms = cloud.units.shifted, cloud.units.norms
     m, dtype = len(shifted), shifted.dtype
@@ -228,15 +223,7 @@ def outliers(X: Vectors | Cloud) -> float:
 
 
 def outlying_rows(X: Vectors | Cloud, *, count: int = 10) -> Indices:
-    """Row numbers, in the whole cloud, of the rows that `outliers` counts, farthest first.
-
-    Parameters
-    ----------
-    X
-        Vectors or a cloud.
-    count
-        How many rows to return at most.
-    """
+    """Row numbers, in the whole cloud, of the rows that `outliers` counts, farthest first."""
     cloud = Cloud.of(X)
     excess = _excess(cloud)
     order = np.argsort(-excess, kind="stable")[:count]
@@ -309,13 +296,7 @@ def retrieval_stability(X: Vectors | Cloud) -> float:
 
 
 def components(X: Vectors | Cloud) -> tuple[Indices, ...]:
-    """Row numbers of each connected part of the symmetrised 10-nearest-neighbour graph by cosine, largest part first.
-
-    Parameters
-    ----------
-    X
-        Vectors or a cloud; of more than 10,000 rows a seeded sample is measured, see `Cloud`.
-    """
+    """Row numbers of each connected part of the symmetrised 10-nearest-neighbour graph by cosine, largest part first."""
     cloud = Cloud.of(X)
     return cloud.cached("components", lambda: _components(neighbours_of(cloud)))
 
@@ -325,11 +306,6 @@ def island_components(X: Vectors | Cloud) -> list[Indices]:
 
     A part has at least 11 rows, a row and its 10 nearest, so a much smaller limit would find nothing. The largest part is the
     mainland, and never an island.
-
-    Parameters
-    ----------
-    X
-        Vectors or a cloud; of more than 10,000 rows a seeded sample is measured, see `Cloud`.
     """
     parts = components(X)
     limit = max(2 * K, int(ISLAND_SHARE * sum(map(len, parts))))

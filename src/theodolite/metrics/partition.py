@@ -24,15 +24,7 @@ TURNED_ROWS = 64  # rows per dimension from which a product with low-rank blocks
 
 @dataclass(frozen=True)
 class Variant:
-    """Which cloud is measured.
-
-    Parameters
-    ----------
-    centered
-        Whether it is taken about its mean.
-    unit_norm
-        Whether it is scaled to a mean norm of 1.
-    """
+    """Which cloud is measured."""
 
     centered: bool = False
     unit_norm: bool = False
@@ -45,28 +37,14 @@ CENTERED = Variant(centered=True)
 
 @dataclass(frozen=True, eq=False)
 class LogPartition:
-    """The logarithm of the partition function F along the eigenvectors u.
-
-    Parameters
-    ----------
-    plus, minus
-        log F(u) and log F(-u) of each eigenvector.
-    null
-        log n, the value along directions without any spread, if there are such.
-    """
+    """The logarithm of the partition function F along the eigenvectors u."""
 
     plus: Doubles
     minus: Doubles
     null: float | None
 
     def log_isotropy(self, sign: Sign = "both") -> float:
-        """log(min F / max F) over the eigenvectors.
-
-        Parameters
-        ----------
-        sign
-            "both" signs of each eigenvector, or the "fixed" one alone.
-        """
+        """log(min F / max F) over the eigenvectors."""
         sides = [self.plus, self.minus] if sign == "both" else [self.plus]
         values = np.concatenate([*sides, [] if self.null is None else [self.null]])
         return float(min(0.0, values.min() - values.max()))
@@ -165,15 +143,7 @@ VARIANTS: dict[str, Variant] = {
 
 
 def log_partitions(X: Vectors | Cloud, variants: set[Variant]) -> dict[Variant, LogPartition]:
-    """log F for several variants of one cloud, in one pass over its rows; each is computed once per cloud.
-
-    Parameters
-    ----------
-    X
-        Vectors or a cloud.
-    variants
-        What to compute.
-    """
+    """log F for several variants of one cloud, in one pass over its rows; each is computed once per cloud."""
     cloud = Cloud.of(X)
     logs: dict[Variant, LogPartition] = cloud.cached("log partitions", dict)
     missing = variants - set(logs)
@@ -231,13 +201,6 @@ class PartitionSums:
     """log F of several variants of a cloud, gathered from its rows block by block; for callers who produce the rows themselves.
 
     `part` may run in any thread; `add` takes its results one after the other.
-
-    Parameters
-    ----------
-    cloud
-        A cloud whose moments are computed already.
-    variants
-        What to compute.
     """
 
     def __init__(self, cloud: Cloud, variants: set[Variant]) -> None:
@@ -249,13 +212,7 @@ class PartitionSums:
         self._null = float(np.log(cloud.n)) if cloud.uncentered_spectrum.vectors.shape[1] < cloud.d else None
 
     def part(self, block: Floats) -> LogSums:
-        """What one block of rows adds.
-
-        Parameters
-        ----------
-        block
-            Rows of the cloud.
-        """
+        """What one block of rows adds."""
         projections: list[Floats] = []
         for frame in self._frames:
             projections.append(frame.projected(block, projections[-1] if projections else None))
@@ -263,13 +220,7 @@ class PartitionSums:
         return [pair for frame, projected in pairs for pair in frame.log_sums(projected)]
 
     def add(self, part: LogSums) -> None:
-        """Add what `part` returned.
-
-        Parameters
-        ----------
-        part
-            The contribution of one block.
-        """
+        """Add what `part` returned."""
         self._totals = part if self._totals is None else _merged(self._totals, part)
 
     def logs(self) -> dict[Variant, LogPartition]:

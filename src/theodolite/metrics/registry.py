@@ -114,15 +114,7 @@ METRICS: dict[str, Metric] = {}  # all metrics of a cloud by name
 
 @dataclass(frozen=True)
 class Measure:
-    """A number in rows that is not a metric of one cloud: a task's score, or what a probe or a training run measured.
-
-    Parameters
-    ----------
-    label
-        Its name in tables and legends.
-    axis
-        The title of an axis that shows it; the label by default.
-    """
+    """A number in rows that is not a metric of one cloud: a task's score, or what a probe or a training run measured."""
 
     label: str
     axis: str = ""
@@ -246,15 +238,7 @@ def check_metrics(names: Sequence[str] | None = None) -> list[str]:
 def metric(
     range: str, direction: Direction, *, needs: Needs, **details: Any
 ) -> Callable[[Callable[Arguments, float]], Callable[Arguments, float]]:
-    """Register a function as a metric under its own name; if it raises `Undefined`, a direct caller gets nan and a warning.
-
-    Parameters
-    ----------
-    range, direction, needs
-        The fields of the same name of `Metric`.
-    details
-        Its further fields; the label is the function's name in words by default.
-    """
+    """Register a function as a metric under its own name; if it raises `Undefined`, a direct caller gets nan and a warning."""
 
     def register(function: Callable[Arguments, float]) -> Callable[Arguments, float]:
         name = function.__name__

@@ -20,19 +20,6 @@ def half_clouds(
 
     A half's pairs of rows are those of the whole sample that have both rows in it, so their cosines and kernels are computed
     once. Moments and spectra are computed for each half.
-
-    Parameters
-    ----------
-    cloud
-        The cloud.
-    names
-        The metrics that will be measured.
-    count
-        Number of halves.
-    seed
-        Seed of the halves.
-    groups
-        The group of each row of the cloud, such as its text: rows of one group are drawn together.
     """
     halves = half_samples(len(cloud.sample), count, seed=seed, groups=None if groups is None else groups[cloud.sample_index])
     filled: list[dict[str, object]] = [{} for _ in halves]

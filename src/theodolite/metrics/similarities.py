@@ -21,19 +21,7 @@ RANDOM, NEAREST, GIVEN = "random pairs", "nearest neighbours", "given pairs"
 def similarity_records(
     cloud: Cloud, metrics: Sequence[str], about: Mapping[str, Any], *, given: Doubles | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Histograms of cosines, one record per bin that is not empty, for the kinds of pairs that these metrics look at anyway.
-
-    Parameters
-    ----------
-    cloud
-        The cloud; of many rows its sample is looked at.
-    metrics
-        What was measured of it: random pairs are counted if one of them reads these, nearest neighbours likewise.
-    about
-        Model, state and layer, for every record.
-    given
-        Cosines of pairs that belong together, if there are any.
-    """
+    """Histograms of cosines, one record per bin that is not empty, for the kinds of pairs that these metrics look at anyway."""
     modules = {METRICS[name].function.__module__.rpartition(".")[2] for name in metrics if METRICS[name].needs == "sample"}
     kinds: dict[str, Callable[[], Doubles]] = {}
     if "cosine" in modules:
@@ -50,15 +38,7 @@ def similarity_records(
 
 
 def histogram_records(cosines: Doubles, about: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """A histogram of cosines, one record per bin that is not empty.
-
-    Parameters
-    ----------
-    cosines
-        The cosines.
-    about
-        Model, state, layer and kind of the pairs, for every record.
-    """
+    """A histogram of cosines, one record per bin that is not empty."""
     counts, _ = np.histogram(np.clip(cosines, -1.0, 1.0), EDGES)
     for i in np.flatnonzero(counts):
         ends = {"low": float(EDGES[i]), "high": float(EDGES[i + 1])}

@@ -36,13 +36,7 @@ def uniformity(X: Vectors | Cloud, *, t: float = UNIFORMITY_T) -> float:
 
 
 def uniformity_key(t: float) -> str:
-    """The name under which a cloud keeps its uniformity.
-
-    Parameters
-    ----------
-    t
-        The temperature.
-    """
+    """The name under which a cloud keeps its uniformity."""
     return f"uniformity {t}"
 
 
@@ -53,15 +47,7 @@ def _uniformity(points: Floats, t: float) -> float:
 
 
 class UniformitySums:
-    """The uniformity of some unit vectors, gathered from tiles of -|u - v|^2 / 2; for callers who compute those themselves.
-
-    Parameters
-    ----------
-    m
-        Number of vectors.
-    t
-        The temperature.
-    """
+    """The uniformity of some unit vectors, gathered from tiles of -|u - v|^2 / 2; for callers who compute those themselves."""
 
     def __init__(self, m: int, t: float = UNIFORMITY_T) -> None:
         self._m = m
@@ -69,15 +55,7 @@ class UniformitySums:
         self._logs: dict[tuple[int, int], float] = {}
 
     def add(self, rows: slice, columns: slice, tile: Floats) -> None:
-        """Add a tile, from any thread.
-
-        Parameters
-        ----------
-        rows, columns
-            Where it is.
-        tile
-            Its numbers, which are overwritten.
-        """
+        """Add a tile, from any thread."""
         _exponents(tile, rows, columns, self._t)
         peak = tile.max()
         if np.isneginf(peak):  # a tile of a single row has no pair
@@ -94,15 +72,7 @@ class UniformitySums:
 
 
 def uniformity_of_parts(points: Floats, is_member: NDArray[np.bool_]) -> Doubles:
-    """Uniformity at t = 2 of several parts of a cloud; each kernel of two rows is computed once for all parts.
-
-    Parameters
-    ----------
-    points
-        (m, d) unit vectors minus their mean.
-    is_member
-        (parts, m) which rows are in each part; at least two.
-    """
+    """Uniformity at t = 2 of several parts of a cloud; each kernel of two rows is computed once for all parts."""
     members = np.ascontiguousarray(is_member.T, dtype=points.dtype)
 
     def sums(rows: slice, columns: slice, tile: Floats) -> Doubles:

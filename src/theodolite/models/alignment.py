@@ -24,25 +24,7 @@ class DroppedWordsWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False)
 class RowPlan:
-    """The vectors to make of tokenized texts, one per row.
-
-    Parameters
-    ----------
-    tokens
-        The tokens of all texts.
-    text
-        The text that each row comes from.
-    runs
-        (rows, slots, 2): the tokens (start, end) that each row is made of. Two slots, of a pair of words, are concatenated.
-    is_maximum
-        Whether a run is reduced to its maximum instead of its mean.
-    example
-        The example that each row belongs to, if examples are words; None if they are texts.
-    dropped, dropped_texts
-        The number of examples without a row, because their words were cut off or have no token, and of the texts they are in.
-    by_text, bounds
-        The rows in the order of their texts, and where in that order each text begins.
-    """
+    """The vectors to make of tokenized texts, one per row."""
 
     tokens: Tokens
     text: Ints
@@ -65,13 +47,7 @@ class RowPlan:
         return int(self.runs.shape[1])
 
     def digest(self, *arrays: NDArray[Any]) -> str:
-        """SHA-256 of tokens and rows, and of further arrays that belong to them.
-
-        Parameters
-        ----------
-        arrays
-            The further arrays.
-        """
+        """SHA-256 of tokens and rows, and of further arrays that belong to them."""
         digest = hashlib.sha256()
         for part in (self.tokens.ids, self.tokens.starts, self.tokens.types, self.text, self.runs, *arrays):
             if part is not None:
@@ -80,13 +56,7 @@ class RowPlan:
         return digest.hexdigest()
 
     def rows_of(self, texts: Ints) -> tuple[Ints, Ints]:
-        """The rows that come from some texts, and for each row the position of its text among them.
-
-        Parameters
-        ----------
-        texts
-            Numbers of texts.
-        """
+        """The rows that come from some texts, and for each row the position of its text among them."""
         counts = self.bounds[texts + 1] - self.bounds[texts]
         first = np.repeat(self.bounds[texts] - (np.cumsum(counts) - counts), counts)
         return self.by_text[first + np.arange(len(first))], np.repeat(np.arange(len(texts)), counts)
@@ -97,17 +67,6 @@ def plan_rows(encoder: Encoder, inputs: TextInputs, unit: Unit, *, specials: boo
 
     A word is the mean of the tokens that share a character with it. A word without tokens, or with tokens beyond the encoder's
     `max_length`, gets no row; `warn_dropped` reports them.
-
-    Parameters
-    ----------
-    encoder
-        Its tokenizer and `max_length` are used.
-    inputs
-        The texts, made by `text_inputs` for the same unit.
-    unit
-        What gets a row. Pooled texts include the special tokens, as in sentence-transformers.
-    specials
-        Whether special tokens get rows too; for unit "tokens".
     """
     if specials and unit != "tokens":
         raise ValueError(f"{option('specials')} is for {option('unit', 'tokens')}; {unit} has its own rule for special tokens")
@@ -137,15 +96,7 @@ def plan_rows(encoder: Encoder, inputs: TextInputs, unit: Unit, *, specials: boo
 
 
 def warn_dropped(plans: Sequence[RowPlan], max_length: int | None) -> None:
-    """Warn once about all words that have no row, if there are any.
-
-    Parameters
-    ----------
-    plans
-        The plans whose counts are added up.
-    max_length
-        The limit on tokens per text that the plans were made with.
-    """
+    """Warn once about all words that have no row, if there are any."""
     dropped, texts = sum(plan.dropped for plan in plans), sum(plan.dropped_texts for plan in plans)
     if dropped:
         words = "pairs of words" if plans[0].slots == 2 else "words"

@@ -35,25 +35,7 @@ TRIM_EVERY = 16
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """An encoder about to read texts; `Reading.of` makes one.
-
-    Parameters
-    ----------
-    encoder
-        The encoder.
-    inputs
-        The texts.
-    plan
-        The rows to make of them.
-    unit
-        What a row is.
-    layers
-        The layers to read, ascending.
-    batches
-        Text numbers of each batch.
-    counts
-        What the tokenizer made of the texts.
-    """
+    """An encoder about to read texts; `Reading.of` makes one."""
 
     encoder: Encoder
     inputs: TextInputs
@@ -75,25 +57,7 @@ class Reading:
         batch_size: BatchSize = "auto",
         allow_unknown: bool = False,
     ) -> Reading:
-        """Tokenize texts and lay out their rows and batches; nothing is encoded yet. What the tokenizer misses is warned of.
-
-        Parameters
-        ----------
-        encoder
-            The encoder.
-        texts
-            Texts, or the examples of a task.
-        unit
-            What gets a vector.
-        layers
-            "all", "last", a number or several; negative ones count from the last.
-        specials
-            Whether special tokens get vectors too; for unit "tokens".
-        batch_size
-            Texts per batch, or "auto" to fit the device.
-        allow_unknown
-            Whether any share of tokens may be unknown to the tokenizer; a fifth is an error otherwise.
-        """
+        """Tokenize texts and lay out their rows and batches; nothing is encoded yet. What the tokenizer misses is warned of."""
         inputs = text_inputs(texts, unit)
         # A sentence model has one vector for a text, made of its last layer.
         numbers = choose_layers(layers, range(encoder.n_layers)[-1 if unit == "text" else 0 :])
@@ -119,13 +83,7 @@ class Reading:
         return f"hidden states of the transformer, without the model's {rest}" if rest and not self.encoder.is_static else ""
 
     def encode(self, batch: Ints) -> tuple[Ints, Blocks]:
-        """The rows of one batch, and their vectors in each layer.
-
-        Parameters
-        ----------
-        batch
-            Text numbers. A batch that does not fit in memory is halved until it does.
-        """
+        """The rows of one batch, and their vectors in each layer."""
         rows, blocks = self.plan.rows_of(batch)[0], _encode(self, batch)
         for layer, block in blocks.items():
             if not np.isfinite(block).all():
@@ -137,25 +95,13 @@ class Reading:
         return rows, blocks
 
     def encode_all(self, batches: Sequence[Ints]) -> tuple[Ints, Blocks]:
-        """The rows of several batches, and their vectors in each layer.
-
-        Parameters
-        ----------
-        batches
-            Text numbers of each.
-        """
+        """The rows of several batches, and their vectors in each layer."""
         encoded = [self.encode(batch) for batch in batches]
         blocks = {layer: np.concatenate([blocks[layer] for _, blocks in encoded]) for layer in self.layers}
         return np.concatenate([rows for rows, _ in encoded]), blocks
 
     def without_encoder(self, batches: Sequence[Ints]) -> tuple[Reading, Ints]:
-        """A reading of some batches alone, small enough to be sent to a worker, and the numbers that its rows have in this one.
-
-        Parameters
-        ----------
-        batches
-            Text numbers of each. The worker puts its own encoder in.
-        """
+        """A reading of some batches alone, small enough to be sent to a worker, and the numbers that its rows have in this one."""
         texts = np.concatenate(batches)
         rows, owner = self.plan.rows_of(texts)
         tokens = self.plan.tokens
@@ -175,13 +121,7 @@ class Reading:
         return replace(self, encoder=encoder, inputs=inputs, plan=plan, batches=numbers), rows
 
     def blocks(self, progress: Progress | None = None) -> Iterator[tuple[Ints, Blocks]]:
-        """The rows and vectors of one batch after the other.
-
-        Parameters
-        ----------
-        progress
-            Called with the number of texts that are done, and of all.
-        """
+        """The rows and vectors of one batch after the other."""
         count, total = 0, sum(map(len, self.batches))
         trim = _malloc_trim()
         for number, batch in enumerate(self.batches, start=1):
@@ -287,17 +227,7 @@ def _encode_at_once(reading: Reading, texts: Ints) -> Blocks:
 
 
 def padded(tokens: Tokens, texts: Ints, *, pad: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None]:
-    """Token numbers, mask and token types of some texts, (texts, longest) each, padded on the right; types only if there are any.
-
-    Parameters
-    ----------
-    tokens
-        The tokens of all texts.
-    texts
-        Numbers of texts.
-    pad
-        The token that fills up short texts.
-    """
+    """Token numbers, mask and token types of some texts, (texts, longest) each, padded on the right; types only if there are any."""
     lengths = tokens.lengths[texts]
     inside = np.arange(lengths.max()) < lengths[:, None]
     flat = np.concatenate([np.arange(tokens.starts[text], tokens.starts[text + 1]) for text in texts])

@@ -317,15 +317,7 @@ class Encoder:
 
 
 def layer_states(module: Any, **inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The hidden states of every layer, (texts, tokens, d) each, in the module's own mode.
-
-    Parameters
-    ----------
-    module
-        A model of transformers.
-    inputs
-        What its `forward` takes.
-    """
+    """The hidden states of every layer, (texts, tokens, d) each, in the module's own mode."""
     options: dict[str, Any] = {"output_hidden_states": True, "return_dict": True}
     if "use_cache" in inspect.signature(module.forward).parameters:  # keys and values for the next token would only cost memory
         options["use_cache"] = False
@@ -357,13 +349,7 @@ def quiet_loading() -> Iterator[None]:
 
 
 def limit_threads(threads: int) -> None:
-    """Limit the threads of torch in this process, if torch is installed.
-
-    Parameters
-    ----------
-    threads
-        Number of threads, at least 1.
-    """
+    """Limit the threads of torch in this process, if torch is installed."""
     try:
         import torch
     except ImportError:
@@ -372,13 +358,7 @@ def limit_threads(threads: int) -> None:
 
 
 def text_part(module: Any) -> Any:
-    """The part of a model that reads texts: the encoder before a decoder, the texts' side of a model for texts and images.
-
-    Parameters
-    ----------
-    module
-        A model of transformers.
-    """
+    """The part of a model that reads texts: the encoder before a decoder, the texts' side of a model for texts and images."""
     config = module.config
     if getattr(config, "is_encoder_decoder", False):  # a decoder's layers are not states of the text that is read
         return module.get_encoder()

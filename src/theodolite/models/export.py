@@ -64,39 +64,6 @@ def write_dense(
     A map fitted on vectors of length 1 goes after the model's Normalize and is followed by another one; a model without one gets
     a Normalize before the map. Any other map goes before a final Normalize, or to the end. The copy is read back and tested on
     `texts` against the original's vectors put through the map. It is complete or absent.
-
-    Parameters
-    ----------
-    model_folder
-        The folder of a sentence-transformers model, or of a plain encoder.
-    matrix
-        (d, e), as `fold_affine` makes it of repairs. `IsotropyLayer.affine` returns the transposed matrix.
-    bias
-        (e,).
-    to
-        The folder to write.
-    path
-        What the map was fitted on. Its unit says how a plain encoder's tokens are pooled.
-    examples
-        Some texts and the vectors that the map was fitted on for them: the model must give the same ones.
-    texts
-        What the self-test encodes.
-    name
-        What messages call the model; the folder's name by default.
-    overwrite
-        Whether a folder that this wrote earlier may be replaced; any other never is.
-
-    Returns
-    -------
-    Path
-        The written folder.
-
-    Raises
-    ------
-    EncoderError
-        There is no such folder, or the written model gives other vectors than the map.
-    ValueError
-        The map does not fit the model, or was fitted on other vectors than the model gives.
     """
     source, target = Path(model_folder), Path(to)
     if not source.is_dir():
@@ -121,15 +88,7 @@ def add_dense(
     texts: Sequence[str] = TEXTS,
     name: str = "",
 ) -> None:
-    """Add the map to a model's folder in place and test it; for a folder that nobody reads yet.
-
-    Parameters
-    ----------
-    folder
-        The folder to change.
-    matrix, bias, path, examples, texts, name
-        As in `write_dense`.
-    """
+    """Add the map to a model's folder in place and test it; for a folder that nobody reads yet."""
     M, b = np.asarray(matrix, dtype=np.float64), np.asarray(bias, dtype=np.float64)
     if M.ndim != 2 or b.shape != (M.shape[1],):
         raise ValueError(f"matrix of shape {M.shape} and bias of shape {b.shape} must be (d, e) and (e,) of x @ matrix + bias")
@@ -168,18 +127,7 @@ def add_dense(
 
 
 def check_dense(folder: str | os.PathLike[str]) -> float:
-    """Repeat the self-test of a written model.
-
-    Parameters
-    ----------
-    folder
-        A folder that `write_dense` wrote.
-
-    Returns
-    -------
-    float
-        The largest difference from the stored vectors, as a share of the largest value; about 1e-7 is rounding.
-    """
+    """Repeat the self-test of a written model."""
     tests = sorted(Path(folder).glob(f"*_Dense/{SELF_TEST}"), key=lambda path: natural_key(path.parent.name))
     if not tests:
         raise FileNotFoundError(f"{folder} has no *_Dense/{SELF_TEST}: no repair was exported into it")

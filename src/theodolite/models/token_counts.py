@@ -26,23 +26,7 @@ class TokenizerWarning(UserWarning):
 
 @dataclass(frozen=True, kw_only=True)
 class TokenCounts:
-    """What a tokenizer made of some texts.
-
-    Parameters
-    ----------
-    texts, tokens
-        Number of texts, and of their tokens without special ones.
-    unknown
-        Tokens that stand for text the vocabulary does not have.
-    cut
-        Texts that are longer than `max_length`.
-    distinct
-        Texts that differ from all earlier ones.
-    confused
-        Distinct texts with the tokens of an earlier one.
-    max_length
-        The number of tokens that a text is cut to; 0 for no limit.
-    """
+    """What a tokenizer made of some texts."""
 
     texts: int = 0
     tokens: int = 0
@@ -67,18 +51,7 @@ class TokenCounts:
         return asdict(self)
 
     def check(self, *, allow_unknown: bool) -> None:
-        """Warn about what is worth a look, and raise if a fifth of the tokens is unknown.
-
-        Parameters
-        ----------
-        allow_unknown
-            Whether any share of unknown tokens is accepted, with a warning.
-
-        Raises
-        ------
-        EncoderError
-            Too many tokens are unknown.
-        """
+        """Warn about what is worth a look, and raise if a fifth of the tokens is unknown."""
         sentences = warnings_of(self.to_dict())
         if self.unknown_share >= TOO_MANY_UNKNOWN and not allow_unknown:
             raise EncoderError(f"{sentences[0]}; mend the tokenizer, or accept it with {option('allow_unknown')}")
@@ -87,15 +60,7 @@ class TokenCounts:
 
 
 def count_tokens(encoder: Encoder, parts: Sequence[tuple[TextInputs, Tokens]]) -> TokenCounts:
-    """Count what a tokenizer made of texts.
-
-    Parameters
-    ----------
-    encoder
-        Its tokenizer made the tokens.
-    parts
-        Texts, and their tokens as `tokenize` returns them.
-    """
+    """Count what a tokenizer made of texts."""
     try:
         unknown_id = encoder.tokenizer.unk_token_id
     except RecursionError:  # transformers looks for the unknown token's number under the unknown token
@@ -126,13 +91,7 @@ def count_tokens(encoder: Encoder, parts: Sequence[tuple[TextInputs, Tokens]]) -
 
 
 def counts_line(counts: Mapping[str, Any]) -> str:
-    """The counts that a space carries in its origin, in one line; empty if it has none.
-
-    Parameters
-    ----------
-    counts
-        `Origin.counts`.
-    """
+    """The counts that a space carries in its origin, in one line; empty if it has none."""
     if not counts:
         return ""
     known = TokenCounts(**counts)
@@ -143,13 +102,7 @@ def counts_line(counts: Mapping[str, Any]) -> str:
 
 
 def warnings_of(counts: Mapping[str, Any]) -> list[str]:
-    """A sentence for each count that is worth a look, unknown tokens first.
-
-    Parameters
-    ----------
-    counts
-        As in `counts_line`.
-    """
+    """A sentence for each count that is worth a look, unknown tokens first."""
     known = TokenCounts(**counts)
     sentences = []
     if known.unknown_share >= WORTH_A_WARNING:

@@ -24,27 +24,7 @@ CHUNK = 1024  # texts tokenized at a time: what the tokenizer returns is many ti
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TextInputs:
-    """Texts to encode, in the order they were given.
-
-    Parameters
-    ----------
-    texts
-        The texts.
-    number
-        The number of each text in what the caller gave.
-    second
-        The other text of each pair, if both are read as one sequence.
-    side
-        0 or 1, which text of a pair this is, if both are read apart.
-    words, spans
-        The words of each text and their characters (start, end), if words get vectors.
-    places
-        (text, word) or (text, head word, dependent word) of each vector, if words get vectors.
-    labels, scores
-        One for each example; an example is a row of `places` if there are any, otherwise a text.
-    task, split
-        Where the examples come from.
-    """
+    """Texts to encode, in the order they were given."""
 
     texts: Sequence[str]
     number: Ints
@@ -60,18 +40,7 @@ class TextInputs:
 
 
 def text_inputs(texts: Sequence[str] | Examples, unit: Unit, *, together: bool = False) -> TextInputs:
-    """Plain texts or examples as `TextInputs`.
-
-    Parameters
-    ----------
-    texts
-        Texts, or the examples of a task.
-    unit
-        What gets a vector.
-    together
-        Whether the two texts of a similarity task are read as one sequence. By default they are read apart: first all left
-        ones, then all right ones. The two texts of a pair classification are always one sequence and give one vector.
-    """
+    """Plain texts or examples as `TextInputs`."""
     if unit not in UNITS:
         raise ValueError(f"{option('unit', unit)} must be one of {', '.join(UNITS)}")
     inputs = _from_examples(texts, unit, together) if isinstance(texts, Examples) else _from_texts(texts, unit)
@@ -129,25 +98,7 @@ def _all_places(words: Sequence[Sequence[str]]) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """The tokens of all texts, one after the other: a few bytes per token, however long the corpus is.
-
-    Parameters
-    ----------
-    ids
-        Token numbers.
-    starts
-        The tokens of text i are `starts[i]` to `starts[i + 1]`.
-    special
-        True for tokens that the tokenizer added.
-    types
-        Which text of a pair a token belongs to; None if the encoder does not take it or all are 0.
-    offsets
-        The characters (start, end) of each token; None if words were not requested.
-    cut
-        The character from which on a text was cut off, -1 if it is whole; None if words were not requested.
-    shortened
-        Whether each text was cut to the encoder's `max_length`.
-    """
+    """The tokens of all texts, one after the other: a few bytes per token, however long the corpus is."""
 
     ids: NDArray[np.int32]
     starts: NDArray[np.int64]
@@ -168,22 +119,7 @@ class Tokens:
 
 
 def tokenize(encoder: Encoder, inputs: TextInputs, *, offsets: bool = False) -> Tokens:
-    """Tokenize all texts with the special tokens that the encoder was trained with; longer ones are cut to its `max_length`.
-
-    Parameters
-    ----------
-    encoder
-        The encoder whose tokenizer is used.
-    inputs
-        The texts.
-    offsets
-        Whether to find the characters of each token, which needs a fast tokenizer.
-
-    Raises
-    ------
-    EncoderError
-        `offsets` was requested of a tokenizer that does not know them, or a token is none that the encoder has.
-    """
+    """Tokenize all texts with the special tokens that the encoder was trained with; longer ones are cut to its `max_length`."""
     if offsets and not encoder.tokenizer.is_fast:
         raise EncoderError(
             f"the tokenizer of {encoder.name} does not report which characters its tokens are, and vectors of words need that; "

@@ -328,18 +328,7 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def centred(vectors: Floats) -> tuple[Floats, Floats, float]:
-    """The rows around their mean, where products keep their digits; the mean; and the distance that counts as touching.
-
-    Parameters
-    ----------
-    vectors
-        (n, d) float64 rows.
-
-    Raises
-    ------
-    NoSpread
-        All rows are the same point.
-    """
+    """The rows around their mean, where products keep their digits; the mean; and the distance that counts as touching."""
     from theodolite.probes.hulls.gap import TOUCHING, largest_norm
 
     origin = vectors.mean(axis=0)

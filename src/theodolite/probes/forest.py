@@ -46,15 +46,7 @@ class Forest(NamedTuple):
 
 
 def new_forest(X: Floats, y: Ints, label_overlaps: Flags) -> Forest:
-    """Every point a cluster of its own, with its closest partner.
-
-    Parameters
-    ----------
-    X, y
-        (n, d) points grouped by label, and the number of the label of each.
-    label_overlaps
-        (labels, labels): whether the whole hulls of two labels overlap.
-    """
+    """Every point a cluster of its own, with its closest partner."""
     n, d = X.shape
     nodes = 2 * n
     is_point = np.arange(nodes) < n
@@ -368,21 +360,7 @@ def _overlaps(forest: Forest, own: Ints, centre: Floats, radius: float, rivals: 
 
 @jit
 def merge_tested(forest: Forest, steps: int, touching: float) -> tuple[int, int, int, Ints]:
-    """Merge or refuse the closest pairs, one after the other.
-
-    Parameters
-    ----------
-    forest, steps
-        How many pairs at most.
-    touching
-        The distance up to which hulls count as overlapping.
-
-    Returns
-    -------
-    tuple
-        The steps done; the two clusters of an undecided pair (-1 if no pair is left, -2 if all steps are done); and the rivals
-        that are undecided.
-    """
+    """Merge or refuse the closest pairs, one after the other."""
     nobody = np.empty(0, dtype=np.int64)
     for step in range(steps):
         first = closest_cluster(forest)
@@ -407,17 +385,7 @@ def merge_tested(forest: Forest, steps: int, touching: float) -> tuple[int, int,
 
 @jit
 def find_overlap(forest: Forest, alive: Flags, base: int, touching: float) -> tuple[bool, Ints]:
-    """Whether a cluster made since a state overlaps one of another label, and the undecided pairs if none is sure to.
-
-    Parameters
-    ----------
-    forest, alive
-        The clusters to test, as `alive_at` gives them.
-    base
-        The number of nodes of a state without overlap.
-    touching
-        The distance up to which hulls count as overlapping.
-    """
+    """Whether a cluster made since a state overlaps one of another label, and the undecided pairs if none is sure to."""
     pairs = np.empty((16, 2), dtype=np.int64)
     n_pairs = 0
     # The latest clusters are the largest: an overlap shows there first.

@@ -20,37 +20,13 @@ class Labelled(NamedTuple):
 
 
 def labelled(X: Vectors, y: Any) -> Labelled:
-    """Vectors and labels, checked: as many of one as of the other, finite, at least two different labels.
-
-    Parameters
-    ----------
-    X, y
-        (n, d) vectors and the label of each.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `single_precision` and `label_codes` raise them.
-    """
+    """Vectors and labels, checked: as many of one as of the other, finite, at least two different labels."""
     rows = single_precision(X)
     return Labelled(rows, *label_codes(rows, y))
 
 
 def label_codes(rows: Floats, y: Any) -> tuple[Indices, NDArray[Any]]:
-    """The number of each row's label, and the labels in order.
-
-    Parameters
-    ----------
-    rows, y
-        (n, d) vectors and the label of each.
-
-    Raises
-    ------
-    ValueError
-        There is not one label per row, a label is not finite, or all labels are the same.
-    TypeError
-        The labels cannot be sorted.
-    """
+    """The number of each row's label, and the labels in order."""
     labels = np.asarray(y)
     require_match(rows, labels)
     try:
@@ -66,18 +42,7 @@ def label_codes(rows: Floats, y: Any) -> tuple[Indices, NDArray[Any]]:
 
 
 def single_precision(X: Vectors) -> Floats:
-    """The vectors in float32, in which classifiers are trained.
-
-    Parameters
-    ----------
-    X
-        (n, d) vectors.
-
-    Raises
-    ------
-    ValueError
-        A value is not finite, or too large for float32.
-    """
+    """The vectors in float32, in which classifiers are trained."""
     vectors = array(X)
     with np.errstate(over="ignore"):
         rows = np.ascontiguousarray(vectors, dtype=np.float32)
@@ -87,13 +52,7 @@ def single_precision(X: Vectors) -> Floats:
 
 
 def require_match(rows: Floats, labels: NDArray[Any]) -> None:
-    """Raise an error unless there is one label per row.
-
-    Parameters
-    ----------
-    rows, labels
-        (n, d) vectors, and labels that should have the shape (n,).
-    """
+    """Raise an error unless there is one label per row."""
     if labels.ndim != 1:
         raise ValueError(f"the labels have shape {labels.shape}; there must be one label per row: a list of {len(rows)}")
     if len(labels) != len(rows):
@@ -104,23 +63,6 @@ def check_label_sets(
     train_labels: ArrayLike, test_labels: ArrayLike, drop_unseen: bool = False
 ) -> tuple[NDArray[np.bool_], list[tuple[Any, int]]]:
     """Which held-out rows have a label that was fitted.
-
-    Parameters
-    ----------
-    train_labels, test_labels
-        The labels of the fitted rows and of the held-out rows.
-    drop_unseen
-        Whether held-out rows with other labels may be left out; if not, they are an error.
-
-    Returns
-    -------
-    tuple
-        The mask of the usable held-out rows, and the labels that no fitted row has, sorted, with the number of rows of each.
-
-    Raises
-    ------
-    ValueError
-        A held-out row has a label that no fitted row has, and `drop_unseen` is False; or no row is usable.
 
     Examples
     --------

@@ -50,17 +50,7 @@ _CHANGING = ("parent", "alive", "mergeable", "partner", "square", "stale", "used
 
 
 class Clusters(NamedTuple):
-    """The clusters of labelled rows.
-
-    Parameters
-    ----------
-    numbers
-        The cluster of each row.
-    fewest
-        At least how many clusters there are; fewer than in `numbers` if the time was over before the merging.
-    unfinished
-        The labels whose clusters might still merge.
-    """
+    """The clusters of labelled rows."""
 
     numbers: Ints
     fewest: int
@@ -68,21 +58,7 @@ class Clusters(NamedTuple):
 
 
 def label_bounds(X: Floats, codes: Ints, touching: float, tolerance: float, n_jobs: int | None, progress: Stage | None) -> Floats:
-    """(labels, labels, 2) bounds of the distance of each pair of whole labels; a lower bound of 0 means that they overlap.
-
-    Parameters
-    ----------
-    X, codes
-        (n, d) float64 rows near the origin, grouped by label, and the number of the label of each.
-    touching
-        The distance up to which hulls count as overlapping.
-    tolerance
-        How far the bounds of a distance may differ, as a share of it.
-    n_jobs
-        Threads, as in `theodolite.core.engines.in_parallel`.
-    progress
-        Called with (stage, done, total); may raise to cancel.
-    """
+    """(labels, labels, 2) bounds of the distance of each pair of whole labels; a lower bound of 0 means that they overlap."""
     smallest = int(np.sort(np.bincount(codes))[:2].sum())
     if is_compiled(smallest, X.shape[1]):
         _announce_compiling(grow_working_set_compiled, progress)
@@ -110,17 +86,6 @@ def find_clusters(
 
     Overlap only grows, so labels whose whole hulls are disjoint from all others are one cluster each, and only the groups of
     labels that overlap one another need merging.
-
-    Parameters
-    ----------
-    X, codes, touching, progress
-        As in `label_bounds`.
-    overlaps
-        (labels, labels): whether the whole hulls of two labels overlap.
-    deadline
-        The value of `time.time` at which merging stops, with bounds of the number of clusters.
-    is_pairwise
-        Whether merges are tested pair by pair, as `is_merged_pairwise` says.
     """
     labels = len(overlaps)
     clusters = codes.astype(np.int64)
@@ -157,24 +122,12 @@ def find_clusters(
 
 
 def is_merged_pairwise(d: int) -> bool:
-    """Whether merges are tested pair by pair, in compiled code, or against planes that many pairs share.
-
-    Parameters
-    ----------
-    d
-        The dimension.
-    """
+    """Whether merges are tested pair by pair, in compiled code, or against planes that many pairs share."""
     return d <= _MAX_PAIRWISE_DIMENSION
 
 
 def linked_labels(overlaps: Flags) -> list[Ints]:
-    """The groups of labels that overlap directly or through others; a label that overlaps none is a group of its own.
-
-    Parameters
-    ----------
-    overlaps
-        (labels, labels): whether the whole hulls of two labels overlap.
-    """
+    """The groups of labels that overlap directly or through others; a label that overlaps none is a group of its own."""
     # Paths of up to 1, 2, 4, ... steps, until there are no more. For so few labels this takes a tenth of the time of SciPy's
     # search, which would be a twentieth of a small fit.
     linked = overlaps | np.eye(len(overlaps), dtype=np.bool_)

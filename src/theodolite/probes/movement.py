@@ -23,23 +23,7 @@ _MAX_CHOICES = 1_000_000  # sets of labels that `closest_labels` tries
 
 @dataclass(frozen=True)
 class Movement:
-    """How far the centroid of one label moved.
-
-    Parameters
-    ----------
-    label
-        Which label.
-    distance, low, high
-        How far, and its interval; None if there is none.
-    relative
-        The distance over `spread`; nan if the spread is 0.
-    spread
-        The root of the mean squared distance of the label's rows to their centroid, before.
-    n
-        Rows of the label.
-    reason
-        Why `relative` is nan.
-    """
+    """How far the centroid of one label moved."""
 
     label: Any
     distance: float
@@ -53,19 +37,7 @@ class Movement:
 
 @dataclass(frozen=True, eq=False)
 class Directions:
-    """The principal directions in which the centroids move.
-
-    Parameters
-    ----------
-    labels
-        The labels, in the order of `scores`.
-    shares, low, high
-        Share of the movement along each direction, descending, with its bounds; None if there are none.
-    components
-        (k, d) directions.
-    scores
-        (labels, k) movement of each label along them.
-    """
+    """The principal directions in which the centroids move."""
 
     labels: tuple[Any, ...]
     shares: Doubles
@@ -215,20 +187,7 @@ def centroid_paths(states: Sequence[Vectors], y: ArrayLike, *, labels: Sequence[
 
 
 def closest_labels(labels: Sequence[Any], distances: ArrayLike, *, count: int = 3) -> tuple[Any, ...]:
-    """The labels whose distances to each other have the smallest sum; of equal sums the first in the order of `labels`.
-
-    Parameters
-    ----------
-    labels, distances
-        The labels, and their (labels, labels) distances.
-    count
-        How many labels, at least 2.
-
-    Raises
-    ------
-    ValueError
-        The sizes do not match, there are too many choices, or none has all its distances.
-    """
+    """The labels whose distances to each other have the smallest sum; of equal sums the first in the order of `labels`."""
     matrix = np.asarray(distances, dtype=np.float64)
     if matrix.shape != (len(labels), len(labels)):
         raise ValueError(f"the distances of {len(labels)} labels are a square matrix of that size, not {matrix.shape}")

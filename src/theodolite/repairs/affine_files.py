@@ -22,15 +22,7 @@ _ONNX_VERSIONS = {"ir_version": 7, "opset": 13}
 
 
 def require_target(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
-    """The path, if a map could be written there; called before long work rather than after it.
-
-    Parameters
-    ----------
-    path
-        The file or folder that is going to be written.
-    overwrite
-        Whether what exists may be replaced; of folders only those that hold a map.
-    """
+    """The path, if a map could be written there; called before long work rather than after it."""
     if Path(path).suffix.lower() in _FILES:
         return require_free(path, overwrite=overwrite)
     return require_free_folder(path, overwrite=overwrite, marker=MARKER)
@@ -38,24 +30,7 @@ def require_target(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
 
 @np.errstate(over="ignore", invalid="ignore")  # the self-test says it better than a warning
 def write_affine(matrix: Doubles, bias: Doubles, path: str | os.PathLike[str], *, overwrite: bool = False) -> float:
-    """Write x @ matrix + bias in single precision, read it back, and compare.
-
-    Parameters
-    ----------
-    matrix
-        (d, e).
-    bias
-        (e,).
-    path
-        `NAME.faiss` (needs `[faiss]`), `NAME.onnx` (needs `[onnx]`), or a folder, which gets `matrix.npy` and `bias.npy`.
-    overwrite
-        Whether a file or folder of that name may be replaced.
-
-    Returns
-    -------
-    float
-        The largest difference between the written map and x @ matrix + bias on random rows, as a share of the largest value.
-    """
+    """Write x @ matrix + bias in single precision, read it back, and compare."""
     target = require_target(path, overwrite=overwrite)
     M, b = np.ascontiguousarray(matrix, np.float32), np.ascontiguousarray(bias, np.float32)
     X = np.random.default_rng(0).standard_normal((16, len(M)), dtype=np.float32)

@@ -172,13 +172,7 @@ def fold_affine(repairs: Repair | Sequence[Repair] | Pipeline) -> Affine:
 
 
 def learned(repair: Repair) -> dict[str, Any]:
-    """The numbers and arrays that `fit` set, by name.
-
-    Parameters
-    ----------
-    repair
-        A fitted repair.
-    """
+    """The numbers and arrays that `fit` set, by name."""
     values = {name: value for name, value in vars(repair).items() if name.endswith("_") and not name.startswith("_")}
     return {name: value for name, value in values.items() if not isinstance(value, FittingPath)}
 
@@ -197,15 +191,7 @@ def repair_settings(kind: type[Repair]) -> dict[str, Any]:
 
 
 def gather(function: Callable[[int, Floats], Floats], data: Source) -> Floats:
-    """The results of all blocks as one array, filled in place if the number of rows is known.
-
-    Parameters
-    ----------
-    function
-        Called with the number of a block's first row and the block; returns as many rows.
-    data
-        The rows.
-    """
+    """The results of all blocks as one array, filled in place if the number of rows is known."""
     if data.n is None:
         return np.concatenate(list(map_blocks(function, data)))
     n = data.n
@@ -225,19 +211,7 @@ def gather(function: Callable[[int, Floats], Floats], data: Source) -> Floats:
 
 
 def directions_to_remove(count: int | None, default: int, d: int, *, name: str = "n_directions") -> int:
-    """How many directions or dimensions a repair removes.
-
-    Parameters
-    ----------
-    count
-        The caller's setting, between 0 and d - 1; None means the default.
-    default
-        Usually the number of a paper; d - 1 if that is less.
-    d
-        Number of dimensions.
-    name
-        Name of the setting, for the error message.
-    """
+    """How many directions or dimensions a repair removes."""
     if count is None:
         return min(default, d - 1)
     if not 0 <= count < d:

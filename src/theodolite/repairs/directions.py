@@ -132,27 +132,13 @@ def scaled_count(paper_count: int, d: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Removal:
-    """A subspace to remove from centred rows.
-
-    Parameters
-    ----------
-    basis
-        (d, m) orthonormal columns.
-    keeps
-        Whether to remove everything but the span of `basis`, rather than that span.
-    """
+    """A subspace to remove from centred rows."""
 
     basis: Doubles
     keeps: bool
 
     def apply(self, rows: Floats) -> Floats:
-        """The rows without the subspace.
-
-        Parameters
-        ----------
-        rows
-            Centred rows, which may be overwritten.
-        """
+        """The rows without the subspace."""
         basis = self.basis.astype(rows.dtype)
         shadow = (rows @ basis) @ basis.T
         if self.keeps:
@@ -167,20 +153,7 @@ class Removal:
 
 
 def principal_removal(moments: Moments, count: int, which: Which, dtype: np.dtype[Any]) -> Removal:
-    """The removal of the principal directions with the most or the least variance.
-
-    Parameters
-    ----------
-    moments
-        Moments of the rows.
-    count
-        How many directions to remove.
-    which
-        "top" stops at the rank: beyond it the data determine no direction. "bottom" takes directions without variance first,
-        in a basis of them that is arbitrary but fixed.
-    dtype
-        Data type of the rows: its rounding decides which variance is noise.
-    """
+    """The removal of the principal directions with the most or the least variance."""
     if which == "top":
         return Removal(leading_directions(moments, count, dtype), keeps=False)
     if which != "bottom":
@@ -193,17 +166,7 @@ def principal_removal(moments: Moments, count: int, which: Which, dtype: np.dtyp
 
 
 def leading_directions(moments: Moments, count: int, dtype: np.dtype[Any]) -> Doubles:
-    """(d, m) principal directions of most variance as columns; m is the count, or the rank if that is less.
-
-    Parameters
-    ----------
-    moments
-        Moments of the rows.
-    count
-        How many directions.
-    dtype
-        Data type of the rows.
-    """
+    """(d, m) principal directions of most variance as columns; m is the count, or the rank if that is less."""
     size = moments.d if moments.rows is None else moments.n
     # Lanczos iteration is faster than a full decomposition only for a few of many directions.
     few = _few_eigenpairs(moments, count) if size >= 256 and 0 < count <= size // 16 else None
@@ -215,30 +178,14 @@ def leading_directions(moments: Moments, count: int, dtype: np.dtype[Any]) -> Do
 
 
 def significant_rank(values: Doubles, moments: Moments, dtype: np.dtype[Any]) -> int:
-    """How many eigenvalues of the scatter are more than rounding error, of the stored rows and of their products.
-
-    Parameters
-    ----------
-    values
-        Eigenvalues, descending.
-    moments
-        The moments they come from.
-    dtype
-        Data type of the rows.
-    """
+    """How many eigenvalues of the scatter are more than rounding error, of the stored rows and of their products."""
     stored = float(np.finfo(dtype).eps) * float(np.abs(moments.mean).max(initial=0.0))
     floor = noise_floor(values, moments.d, eps=moments.eps) + moments.n * stored**2
     return int(np.count_nonzero(values > floor))
 
 
 def complete_basis(vectors: Doubles) -> Doubles:
-    """(d, d) the given orthonormal columns, followed by a fixed orthonormal basis of the rest of the space.
-
-    Parameters
-    ----------
-    vectors
-        (d, r) orthonormal columns.
-    """
+    """(d, d) the given orthonormal columns, followed by a fixed orthonormal basis of the rest of the space."""
     d, r = vectors.shape
     if r == d:
         return vectors

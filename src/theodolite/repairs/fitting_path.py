@@ -22,25 +22,7 @@ EXAMPLES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class FittingPath:
-    """How the vectors of a fit were made. What is not known is empty.
-
-    Parameters
-    ----------
-    normalized
-        Whether all vectors had length 1.
-    model, revision
-        The model that made them.
-    unit
-        What one vector stood for: `text` (what the model's own `encode` returns), `mean`, `cls`, `tokens`, ...
-    description
-        What the unit is made of, in words: pooling, prompt, whether the model normalises.
-    layer
-        The layer they came from; None if it is not known.
-    prompt
-        The text that was put before every text.
-    texts
-        The texts of the first few vectors.
-    """
+    """How the vectors of a fit were made. What is not known is empty."""
 
     normalized: bool = False
     model: str = ""
@@ -53,25 +35,13 @@ class FittingPath:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> FittingPath:
-        """The path that `dataclasses.asdict` came from.
-
-        Parameters
-        ----------
-        values
-            Fields by name; others, of a later version, are left out.
-        """
+        """The path that `dataclasses.asdict` came from."""
         path: FittingPath = as_declared(cls, {name: values[name] for name in values if name in cls.__dataclass_fields__})
         return path
 
 
 class Observer:
-    """Watches the first pass over some rows: whether all have length 1, and what the first ones are.
-
-    Parameters
-    ----------
-    data
-        The rows.
-    """
+    """Watches the first pass over some rows: whether all have length 1, and what the first ones are."""
 
     def __init__(self, data: Source) -> None:
         self._data = data

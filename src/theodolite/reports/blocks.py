@@ -22,21 +22,7 @@ COLOURS = {"red": "#b3261e", "yellow": "#8a6100", "green": "#1b6e3c", "dim": "#6
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Some text, wrapped where it is shown.
-
-    Parameters
-    ----------
-    text
-        The text, on one line.
-    style
-        bold, dim, red, yellow or green.
-    lead
-        Put first, in the style and bold; the text itself is then plain.
-    indent
-        How far it is moved to the right, in letters.
-    is_code
-        Whether it is a command or code: it stays on one line, however long, so that it can be copied.
-    """
+    """Some text, wrapped where it is shown."""
 
     text: str
     style: str = ""
@@ -49,15 +35,7 @@ Block: TypeAlias = Paragraph | Table
 
 
 def print_blocks(blocks: Sequence[Block], console: Console) -> None:
-    """Print paragraphs and tables to a console, in its width and with its colours.
-
-    Parameters
-    ----------
-    blocks
-        What to print.
-    console
-        Where to; a pipe gets neither colours nor cursor movements.
-    """
+    """Print paragraphs and tables to a console, in its width and with its colours."""
     from rich.text import Text
 
     width = max(console.width, NARROWEST)
@@ -88,15 +66,7 @@ def print_blocks(blocks: Sequence[Block], console: Console) -> None:
 
 
 def text_of_blocks(blocks: Sequence[Block], *, width: int = 100) -> str:
-    """Paragraphs and tables as one plain string.
-
-    Parameters
-    ----------
-    blocks
-        What to show.
-    width
-        Letters of a line, at least 40.
-    """
+    """Paragraphs and tables as one plain string."""
     from rich.console import Console
 
     file = StringIO()
@@ -107,13 +77,7 @@ def text_of_blocks(blocks: Sequence[Block], *, width: int = 100) -> str:
 
 
 def html_of_blocks(blocks: Sequence[Block]) -> str:
-    """Paragraphs and tables as HTML for a notebook; every string is escaped.
-
-    Parameters
-    ----------
-    blocks
-        What to show.
-    """
+    """Paragraphs and tables as HTML for a notebook; every string is escaped."""
     parts = [_html_table(block) if isinstance(block, Table) else _html_paragraph(block) for block in blocks]
     return f'<div style="font-family:system-ui,sans-serif;line-height:1.45">{"".join(parts)}</div>'
 
@@ -122,13 +86,6 @@ def table_lines(table: Table, width: int) -> tuple[list[str], list[str]]:
     """The lines of a table that fits a width, and the names of the columns that were left out for it.
 
     If the table is still too wide without its optional columns, it comes in several parts, each with the first column.
-
-    Parameters
-    ----------
-    table
-        The table.
-    width
-        Letters of a line.
     """
     from rich.cells import cell_len
 

@@ -18,15 +18,7 @@ SAME_SCALE = 20.0
 
 
 def card(verdict: Verdict, number: int) -> dict[str, Any]:
-    """What the page's template shows of one verdict.
-
-    Parameters
-    ----------
-    verdict
-        The verdict.
-    number
-        Its number on the page, from 1.
-    """
+    """What the page's template shows of one verdict."""
     return {
         "id": f"claim-{number}",
         "claim": clean(verdict.claim, 60),
@@ -41,24 +33,12 @@ def card(verdict: Verdict, number: int) -> dict[str, Any]:
 
 
 def outcome_counts(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """How many claims had each outcome, in words.
-
-    Parameters
-    ----------
-    verdicts
-        The verdicts of all runs.
-    """
+    """How many claims had each outcome, in words."""
     return _counts([verdict.measured.outcome for verdict in verdicts])
 
 
 def interval_head(effects: Sequence[Effect]) -> str:
-    """What a column of values with their intervals is called: by the level of the intervals, if they share one.
-
-    Parameters
-    ----------
-    effects
-        The effects of the column.
-    """
+    """What a column of values with their intervals is called: by the level of the intervals, if they share one."""
     levels = {effect.level for effect in effects if _bounds(effect)}
     return f"value, {levels.pop():.0%} interval" if len(levels) == 1 else "value, interval" if levels else "value"
 
@@ -71,13 +51,7 @@ def value_text(effect: Effect, *, with_level: bool = False) -> str:
 
 
 def verdict_table(runs: Sequence[tuple[str, Sequence[Verdict]]]) -> dict[str, Any]:
-    """All claims down and all runs and models across, each cell with its outcome and the effects that decide it.
-
-    Parameters
-    ----------
-    runs
-        The name and the verdicts of each run, in the order of the page's cards, whose ids the cells have.
-    """
+    """All claims down and all runs and models across, each cell with its outcome and the effects that decide it."""
     several = len({verdict.model for _, verdicts in runs for verdict in verdicts}) == sum(bool(v) for _, v in runs)
     lines: dict[str, dict[str, Any]] = {}
     heads: dict[tuple[str, str], str] = {}
@@ -118,11 +92,6 @@ def bars(effects: Sequence[Effect]) -> list[dict[str, Any]]:
 
     `zero` is the place of the boundary, `claimed` the part of the line where the claim expects a primary effect. `side` is
     `above` or `below` if the interval leaves out the boundary, and empty otherwise.
-
-    Parameters
-    ----------
-    effects
-        The effects behind a verdict; one that is not finite has no bar.
     """
     finite = [effect for effect in effects if math.isfinite(effect.value)]
     reaches = [

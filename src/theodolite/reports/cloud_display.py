@@ -27,13 +27,7 @@ ABOUT = ("model", "state", "task", "layer")
 
 
 def cloud_displays(pictures: Sequence[Picture]) -> Iterator[CloudDisplay]:
-    """The clouds of one result, those that are shown side by side in one display.
-
-    Parameters
-    ----------
-    pictures
-        The pictures of the result.
-    """
+    """The clouds of one result, those that are shown side by side in one display."""
     for group in group_clouds(("", picture) for picture in pictures):
         for pair in group.pairs:
             yield CloudDisplay.of(group, tuple(group.pictures[i] for i in pair))
@@ -74,15 +68,7 @@ class CloudDisplay(Display):
         return frame_of(columns)
 
     def plot(self, dimensions: Literal[2, 3] = 2, color: str | None = None) -> Figure:
-        """The clouds as points.
-
-        Parameters
-        ----------
-        dimensions
-            How many principal directions to show, 2 or 3.
-        color
-            What the points are coloured by: `frequency`, `label`, `pos` or `cluster`; the first that is known by default.
-        """
+        """The clouds as points."""
         if dimensions not in (2, 3):
             raise ValueError(f"dimensions={dimensions!r} must be 2 or 3: a picture has three directions")
         choices = {colouring.column: colouring for colouring in self.colourings}

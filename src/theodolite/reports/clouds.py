@@ -33,17 +33,7 @@ STEPS = 32_767
 
 @dataclass(frozen=True)
 class Colouring:
-    """What the points of some pictures are coloured by: numbers between two bounds, or one of several classes.
-
-    Parameters
-    ----------
-    column
-        The column of the pictures.
-    names
-        The classes: whole numbers in their order, others with the most frequent first. Empty for numbers.
-    low, high
-        Bounds of the numbers.
-    """
+    """What the points of some pictures are coloured by: numbers between two bounds, or one of several classes."""
 
     column: str
     names: tuple[str, ...] = ()
@@ -86,17 +76,7 @@ class Colouring:
 
 @dataclass(frozen=True, eq=False)
 class CloudGroup:
-    """Pictures with the same colours: all states of one cloud, earliest first, or two clouds that have no other state.
-
-    Parameters
-    ----------
-    pictures
-        The pictures.
-    runs
-        The run that each of them is of.
-    are_states
-        Whether they are states of one cloud.
-    """
+    """Pictures with the same colours: all states of one cloud, earliest first, or two clouds that have no other state."""
 
     pictures: tuple[Picture, ...]
     runs: tuple[str, ...]
@@ -115,13 +95,7 @@ class CloudGroup:
 
 
 def group_clouds(pictures: Iterable[tuple[str, Picture]]) -> list[CloudGroup]:
-    """Pictures as groups: the states of a model, layer and task together; clouds without another state, two and two.
-
-    Parameters
-    ----------
-    pictures
-        The name of the run and the picture; pictures without points are left out.
-    """
+    """Pictures as groups: the states of a model, layer and task together; clouds without another state, two and two."""
     kinds: dict[tuple[str, ...], list[tuple[str, Picture]]] = {}
     for run, picture in pictures:
         if picture.n:
@@ -139,30 +113,14 @@ def group_clouds(pictures: Iterable[tuple[str, Picture]]) -> list[CloudGroup]:
 
 
 def words_of(picture: Picture, fields: Iterable[str]) -> list[str]:
-    """What a picture is of, in words that are cleaned, not escaped; what is not known is left out.
-
-    Parameters
-    ----------
-    picture
-        The picture.
-    fields
-        Any of model, state, task and layer.
-    """
+    """What a picture is of, in words that are cleaned, not escaped; what is not known is left out."""
     values = {name: picture.about.get(name) for name in fields}
     titles = {name: f"layer {value}" if name == "layer" else state_title(str(value)) for name, value in values.items()}
     return [clean(title, 60) for name, title in titles.items() if values[name] not in ("", None)]
 
 
 def is_colour(picture: Picture, column: str) -> bool:
-    """Whether points can be coloured by a column: numbers as frequencies, and otherwise not too many classes.
-
-    Parameters
-    ----------
-    picture
-        The picture.
-    column
-        The name of one of its columns.
-    """
+    """Whether points can be coloured by a column: numbers as frequencies, and otherwise not too many classes."""
     values = [value for value in picture.columns.get(column, ()) if not _is_missing(value)]
     if column == "frequency":
         return bool(values) and all(isinstance(value, (int, float, np.integer, np.floating)) for value in values)
@@ -170,15 +128,7 @@ def is_colour(picture: Picture, column: str) -> bool:
 
 
 def clouds_document(pictures: Iterable[tuple[str, Picture]], *, text: bool = True) -> dict[str, Any]:
-    """All pictures as the page's viewer reads them: a few bytes per point, every sentence once.
-
-    Parameters
-    ----------
-    pictures
-        The name of the run and the picture.
-    text
-        Whether tokens and sentences may be in it.
-    """
+    """All pictures as the page's viewer reads them: a few bytes per point, every sentence once."""
     groups = group_clouds((run, picture if text else _without_text(picture)) for run, picture in pictures)
     tokens, sentences = _Strings(TOKEN), _Strings(_sentence_limit(groups))
     several = len({run for group in groups for run in group.runs}) > 1

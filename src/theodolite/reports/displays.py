@@ -31,19 +31,7 @@ SLIDER_HEIGHT = 150
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Display(ABC):
-    """One figure with the numbers behind it; a notebook shows it as its plot.
-
-    Parameters
-    ----------
-    name
-        A file name without ending; `Result.plot(name)` finds the figure by it.
-    kind, heading
-        The name of its declaration, and what figures of this kind show: a report puts them together under it.
-    title
-        The heading, and which model and task it is about; a cleaned string, not escaped.
-    note
-        How to read the figure, in one or two sentences.
-    """
+    """One figure with the numbers behind it; a notebook shows it as its plot."""
 
     name: str
     kind: str
@@ -68,23 +56,7 @@ class Display(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class FigureSpec(ABC):
-    """The declaration of a figure that is drawn from rows.
-
-    Parameters
-    ----------
-    name
-        Start of the file name.
-    heading, note
-        As those of `Display`.
-    metrics
-        Metrics of the rows that it shows, in order.
-    split
-        Fields of a row: there is one figure for each of their values, which its title names.
-    select
-        Takes the rows of these metrics of one figure, and returns those that are drawn, in order; none means no figure.
-    source
-        The rows that the figure is taken from; a result's own by default.
-    """
+    """The declaration of a figure that is drawn from rows."""
 
     name: str
     heading: str
@@ -95,13 +67,7 @@ class FigureSpec(ABC):
     source: Callable[[Result], Sequence[Row]] = lambda result: result.rows
 
     def displays(self, result: Result) -> Iterator[Display]:
-        """The figures that a result has numbers for, one for each value of the fields in `split`.
-
-        Parameters
-        ----------
-        result
-            The result. Rows that are not values, such as differences, are left out.
-        """
+        """The figures that a result has numbers for, one for each value of the fields in `split`."""
         # In the declared order, so that panels and figures do not depend on the order in which a run happened to measure.
         order = {metric: i for i, metric in enumerate(self.metrics)}
         values = (row for row in self.source(result) if row.metric in order and is_value(row))
@@ -137,15 +103,7 @@ class RowsDisplay(Display):
 
 
 def titles_of(kind: str, heading: str, values: Sequence[str]) -> dict[str, str]:
-    """Name, kind, heading and title of a display.
-
-    Parameters
-    ----------
-    kind, heading
-        As those of `Display`.
-    values
-        What the display is about, such as a model and a task; empty ones are left out.
-    """
+    """Name, kind, heading and title of a display."""
     # The file name has the metric's name, which is shorter and has no spaces; the title has its label.
     about = ", ".join(clean(label_of(value) if value in METRICS else value, 60) for value in values if value)
     title = f"{heading}: {about}" if about else heading
@@ -153,18 +111,7 @@ def titles_of(kind: str, heading: str, values: Sequence[str]) -> dict[str, str]:
 
 
 def frame_of(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
-    """Columns as a pandas DataFrame.
-
-    Parameters
-    ----------
-    columns
-        Values by the name of their column.
-
-    Raises
-    ------
-    ImportError
-        pandas, which the package does not depend on, is not installed.
-    """
+    """Columns as a pandas DataFrame."""
     try:
         import pandas as pd
     except ImportError as error:
@@ -173,22 +120,7 @@ def frame_of(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
 
 
 def records_of(result: Result, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """The lines of one of a result's item-level tables; none if it has no such table.
-
-    Parameters
-    ----------
-    result
-        The result.
-    name
-        Name of the table among `result.records`.
-    columns
-        Columns that it must have; others are returned as well.
-
-    Raises
-    ------
-    ValueError
-        The table lacks one of the columns.
-    """
+    """The lines of one of a result's item-level tables; none if it has no such table."""
     table = result.records.get(name)
     if table is None:
         return []
@@ -200,15 +132,7 @@ def records_of(result: Result, name: str, columns: Sequence[str]) -> list[dict[s
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
-    """Items by key; keys and items in the order they came.
-
-    Parameters
-    ----------
-    items
-        The items.
-    key
-        The key of an item.
-    """
+    """Items by key; keys and items in the order they came."""
     groups: dict[Key, list[Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
@@ -222,15 +146,7 @@ def of_last_layer(rows: Sequence[Row]) -> list[Row]:
 
 
 def error_bars(rows: Sequence[Row], colour: str) -> dict[str, Any] | None:
-    """The rows' intervals as Plotly's error bars; None if no row has one.
-
-    Parameters
-    ----------
-    rows
-        The rows, in the order of the points.
-    colour
-        The colour of the line, from the palette.
-    """
+    """The rows' intervals as Plotly's error bars; None if no row has one."""
     intervals = [_interval(row) for row in rows]
     if not any(intervals):
         return None
@@ -269,19 +185,7 @@ def name_once(figure: Figure) -> Figure:
 def add_slider(
     figure: Figure, frames: Mapping[int, Sequence[Mapping[str, Any]]], *, prefix: str, traces: Sequence[int]
 ) -> Figure:
-    """Give a figure a slider and buttons that play it; it opens at the last position.
-
-    Parameters
-    ----------
-    figure
-        The figure as it is at the last position.
-    frames
-        For each position in order, what changes of each of the traces, as arguments of the trace.
-    prefix
-        What a position is, such as `step`.
-    traces
-        Numbers of the traces that the frames change.
-    """
+    """Give a figure a slider and buttons that play it; it opens at the last position."""
     from plotly.graph_objects import Frame
 
     names = [str(position) for position in frames]

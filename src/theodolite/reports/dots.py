@@ -25,37 +25,7 @@ FRAME_HEIGHT = 120
 
 @dataclass(frozen=True, kw_only=True)
 class DotSpec(FigureSpec):
-    """The declaration of dots: categories on one axis, values on the other, a panel for each metric.
-
-    Parameters
-    ----------
-    category, category_title
-        The field of a row that is its category, and the title of that axis.
-    facet
-        A field of a row: each of its values has a column of panels of its own.
-    one_panel
-        Metrics that are drawn in the panel of another one.
-    vertical
-        Whether values go upwards; otherwise they go to the right, with one line per category.
-    dodge
-        How far apart the states are within a category, whose lines are 1 apart.
-    row_height, least_height
-        Pixels of a category's line, and those that a panel has at least.
-    join
-        What the dots that are joined by a line have in common; None joins none.
-    hover
-        What a hover text says before the value: the category by default.
-    medians
-        Whether a bar marks the median of the dots of each category.
-    zero
-        A metric whose panel has a line at 0.
-    reference
-        A metric that is drawn as a grey mark, not as dots.
-    by_layer
-        Whether dots are of the last layer, and further panels show the layers of each category that has several.
-    options
-        Further options of the panels.
-    """
+    """The declaration of dots: categories on one axis, values on the other, a panel for each metric."""
 
     category: str
     category_title: str

@@ -31,44 +31,17 @@ CHROME = "install one, such as Debian's package chromium, or run kaleido_get_chr
 
 
 def text_of(result: Result, *, width: int = 100) -> str:
-    """The result as plain text.
-
-    Parameters
-    ----------
-    result
-        The result of any verb.
-    width
-        Letters of a line, at least 40.
-    """
+    """The result as plain text."""
     return text_of_blocks(blocks_of(result), width=width)
 
 
 def html_of(result: Result) -> str:
-    """The result as escaped HTML, for a notebook.
-
-    Parameters
-    ----------
-    result
-        The result of any verb.
-    """
+    """The result as escaped HTML, for a notebook."""
     return html_of_blocks(blocks_of(result))
 
 
 def figure_of(result: Result, name: str | None = None) -> Figure:
-    """One of the result's figures.
-
-    Parameters
-    ----------
-    result
-        The result of any verb.
-    name
-        The name of the figure; the first one by default.
-
-    Raises
-    ------
-    ValueError
-        The result has no such figure; the message lists those that it has.
-    """
+    """One of the result's figures."""
     displays = {display.name: display for display in displays_of(result)}
     if not displays:
         raise ValueError("this result has nothing to draw; a figure needs rows of several layers, steps or states, or a cloud")
@@ -134,25 +107,6 @@ def write_figures(displays: Iterable[Display], folder: str | os.PathLike[str]) -
     """Write every display as a PNG and an SVG file, dark on white.
 
     One browser draws all of them before the first gets its name: if drawing fails, no file is new or changed.
-
-    Parameters
-    ----------
-    displays
-        What to draw; a name that comes twice is numbered.
-    folder
-        Where to write; it is made if it does not exist.
-
-    Returns
-    -------
-    list[Path]
-        The files, display by display.
-
-    Raises
-    ------
-    ImportError
-        kaleido is not installed; the message has the command that installs it.
-    RuntimeError
-        There is no Chrome or Chromium to draw with, or it could not draw.
     """
     displays = list(displays)
     require_figures()

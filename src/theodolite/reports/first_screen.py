@@ -36,15 +36,7 @@ NAMED = ("mean_cosine", "iso_score", "effective_rank")
 
 
 def opening(results: Sequence[Result], context: Mapping[str, Any]) -> dict[str, Any]:
-    """What the template shows first, and the sections of figures that are left for later.
-
-    Parameters
-    ----------
-    results
-        The results of the page.
-    context
-        What the template shows otherwise; its `figures` are the sections to choose from.
-    """
+    """What the template shows first, and the sections of figures that are left for later."""
     sections = {section["id"]: section for section in context["figures"]}
     result = results[0]
     carrying: list[dict[str, Any]] = []
@@ -81,13 +73,7 @@ def _conclusions(results: Sequence[Result], context: Mapping[str, Any]) -> Itera
 
 
 def conclusion_of(result: Result) -> str:
-    """One sentence that says what a result came to; empty if nothing was concluded.
-
-    Parameters
-    ----------
-    result
-        The result of any verb.
-    """
+    """One sentence that says what a result came to; empty if nothing was concluded."""
     if result.verdicts:
         return _of_claims(result)
     if result.verb == "survey":

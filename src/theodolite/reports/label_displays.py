@@ -78,13 +78,7 @@ class HeatMapSpec(FigureSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class MovementSpec(FigureSpec):
-    """The declaration of labels on the first two directions of their centroids' movement: one panel per layer, on one scale.
-
-    Parameters
-    ----------
-    named
-        Labels that are named in every layer; in each, the `OUTERMOST` ones are named too.
-    """
+    """The declaration of labels on the first two directions of their centroids' movement: one panel per layer, on one scale."""
 
     named: tuple[str, ...] = ()
 
@@ -136,13 +130,7 @@ class Stop(NamedTuple):
 
 
 def path_displays(result: Result) -> Iterator[Display]:
-    """The paths of the labels' centroids, one display for each model and task.
-
-    Parameters
-    ----------
-    result
-        The result. Its record `paths` has the columns task, layer, label, step, x, y, z, and model if there are several.
-    """
+    """The paths of the labels' centroids, one display for each model and task."""
     stops = []
     for line in records_of(result, "paths", PATH_COLUMNS):
         fields: dict[str, Any] = {name: str(line.get(name) or "") for name in ("model", "task", "label")}

@@ -23,13 +23,7 @@ _SPECIAL = {
 
 
 def latex_of(result: Result) -> str:
-    r"""Every table of a result as a `table` with a caption, for `\input` in a document that loads booktabs.
-
-    Parameters
-    ----------
-    result
-        The result of any verb.
-    """
+    r"""Every table of a result as a `table` with a caption, for `\input` in a document that loads booktabs."""
     name = name_of(result)
     lines = [r"% needs \usepackage{booktabs}", f"% {clean(command_of(result) or name)}"]
     for table in tables_of([(name, result)]):

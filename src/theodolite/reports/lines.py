@@ -21,21 +21,7 @@ HEIGHT = 360
 
 @dataclass(frozen=True, kw_only=True)
 class XAxis:
-    """What lines are drawn over.
-
-    Parameters
-    ----------
-    title
-        Title of the axis.
-    place
-        The position of a row on it.
-    hover
-        What comes before the position in a hover text.
-    whole
-        Whether only whole numbers get ticks, every one of them if there are not too many.
-    column
-        Column of the frame that holds the position, if it is not a field of a row.
-    """
+    """What lines are drawn over."""
 
     title: str
     place: Callable[[Row], float | None]
@@ -46,37 +32,7 @@ class XAxis:
 
 @dataclass(frozen=True, kw_only=True)
 class LineSpec(FigureSpec):
-    """The declaration of lines. Rows share a panel if they agree in the fields of `panel` and in their vertical axis.
-
-    Parameters
-    ----------
-    x
-        The horizontal axis.
-    line
-        The name of the line that a row is on.
-    y
-        The title of the vertical axis that a row belongs to: its metric's by default.
-    panel
-        Fields of a row: each of their values has a panel.
-    pens
-        The pens of the lines, given the rows of each. Lines without one are drawn together as thin grey ones.
-    merge
-        Whether panels of one line each become one panel.
-    panels_across
-        Panels side by side at most.
-    mode
-        Plotly's mode of the lines.
-    hover
-        What a hover text says of y, as Plotly's template.
-    median_of_seeds
-        Whether several seeds are drawn as thin lines with their median as a thick one.
-    boxes
-        A metric that is drawn as a box of points per position instead.
-    slider
-        `layer`: one layer is shown at a time. `step`: dots mark the lines at one training step.
-    axes, y_axis
-        Further options of both axes, and of the vertical one, for Plotly.
-    """
+    """The declaration of lines. Rows share a panel if they agree in the fields of `panel` and in their vertical axis."""
 
     x: XAxis
     line: Callable[[Row], str]

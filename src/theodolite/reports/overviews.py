@@ -45,13 +45,7 @@ INK = "#1d2025"
 
 
 def overview_displays(result: Result) -> Iterator[Display]:
-    """The figures that carry a survey, a study or a comparison by layer, if the result is one.
-
-    Parameters
-    ----------
-    result
-        The result of any verb.
-    """
+    """The figures that carry a survey, a study or a comparison by layer, if the result is one."""
     for about, findings in grouped(result.findings, lambda finding: finding.model).items():
         if result.verb == "survey":
             note = "Left of the first line is healthy, right of the second is bad. The ranges come from a few real spaces."

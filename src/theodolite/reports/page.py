@@ -44,20 +44,7 @@ _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u202
 
 
 def check_target(path: str | os.PathLike[str], overwrite: bool = False) -> Path:
-    """The path, if a report could be written there; called before long work rather than after it.
-
-    Parameters
-    ----------
-    path
-        The `.html`, `.md` or `.tex` file that is going to be written.
-    overwrite
-        Whether a file that is not an HTML report may be replaced; an HTML report always may.
-
-    Raises
-    ------
-    FileExistsError, IsADirectoryError, FileNotFoundError, ValueError
-        The file is not ours to replace, is a folder, is in a folder that does not exist, or has the wrong ending.
-    """
+    """The path, if a report could be written there; called before long work rather than after it."""
     path = Path(path)
     if path.suffix.lower() not in (*PAGES, MARKDOWN, LATEX):
         raise ValueError(f"{path.name!r} does not end in .html, .md or .tex; name the report report.html, for example")
@@ -72,15 +59,7 @@ def check_target(path: str | os.PathLike[str], overwrite: bool = False) -> Path:
 
 
 def report_html(results: Sequence[Result], *, text: bool = True) -> str:
-    """The report of some results as one HTML page.
-
-    Parameters
-    ----------
-    results
-        What to show; several results are put side by side.
-    text
-        Whether sentences and tokens of the data may be on the page.
-    """
+    """The report of some results as one HTML page."""
     import jinja2
 
     if not results:
@@ -116,27 +95,13 @@ def _in_one_frame(results: Sequence[Result]) -> bool:
 
 
 def json_for_page(value: Any) -> str:
-    """A value as JSON that is safe inside a `<script>` element.
-
-    Parameters
-    ----------
-    value
-        Plain values without nan or infinity. Lone surrogates, which UTF-8 does not have, become question marks.
-    """
+    """A value as JSON that is safe inside a `<script>` element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.translate(_ESCAPES).encode("utf-8", "replace").decode("utf-8")
 
 
 def content_policy(scripts: Sequence[str], styles: Sequence[str], nonce: str) -> str:
-    """A Content-Security-Policy: nothing is loaded, nothing is sent, and only these scripts and styles are used.
-
-    Parameters
-    ----------
-    scripts, styles
-        The texts that may run and apply.
-    nonce
-        For the style elements that Plotly makes while it draws.
-    """
+    """A Content-Security-Policy: nothing is loaded, nothing is sent, and only these scripts and styles are used."""
     return "; ".join(
         [
             "default-src 'none'",
@@ -161,14 +126,7 @@ def plotly_script() -> str:
 
 
 def markdown_of(result: Result) -> str:
-    """The Markdown of one result: verdicts and findings, tables, printed numbers next to measured ones, and the command.
-
-    Parameters
-    ----------
-    result
-        The result. Its `provenance["tables"]` declares the tables, and its record `printed` has the cells of a paper's tables
-        with what was measured in them.
-    """
+    """The Markdown of one result: verdicts and findings, tables, printed numbers next to measured ones, and the command."""
     name = name_of(result)
     is_gate = result.verb == "gate"
     findings = _bounds(result.findings) if is_gate else _findings(result.findings)
@@ -213,13 +171,7 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 
 def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """A Markdown table of claims down and models across; for a single model with the effects that decide each outcome.
-
-    Parameters
-    ----------
-    verdicts
-        The verdicts of one run, or of several with models of their own.
-    """
+    """A Markdown table of claims down and models across; for a single model with the effects that decide each outcome."""
     table = verdict_table([("", verdicts)])
     columns = [Column("claim", [f"{line['claim']}: {line['title']}" for line in table["lines"]])]
     for i, head in enumerate(table["heads"]):

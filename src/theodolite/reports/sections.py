@@ -63,15 +63,7 @@ class PageContent:
 
 
 def page_content(results: Sequence[Result], *, text: bool) -> PageContent:
-    """Everything that the page of these results shows.
-
-    Parameters
-    ----------
-    results
-        The results, side by side if there are several.
-    text
-        Whether sentences and tokens may be on the page.
-    """
+    """Everything that the page of these results shows."""
     runs = list(zip(unique_names(map(name_of, results), "{} ({})"), results, strict=True))
     page = PageContent()
     several = len(runs) > 1

@@ -42,13 +42,7 @@ class Bin:
 
 
 def similarity_displays(result: Result) -> Iterator[Display]:
-    """The histogram of a result's last layer, if it has the record `similarities`.
-
-    Parameters
-    ----------
-    result
-        The result.
-    """
+    """The histogram of a result's last layer, if it has the record `similarities`."""
     bins = [Bin(**{name: line[name] for name in COLUMNS}) for line in records_of(result, "similarities", COLUMNS)]
     # Several files that were surveyed together have a histogram each; the two sides of a comparison share one.
     groups = grouped(bins, lambda each: "" if each.state else each.model)

@@ -49,26 +49,14 @@ MOST_EFFECTS = 3
 
 
 def blocks_of(result: Result) -> list[Block]:
-    """The paragraphs and tables that show a result, in reading order.
-
-    Parameters
-    ----------
-    result
-        The result of any verb.
-    """
+    """The paragraphs and tables that show a result, in reading order."""
     content = {"survey": _survey, "compare": _compare, "probe": _probe, "tune": _tune, "study": _study, "repair": _repair}
     content |= {"advise": _advise, "calibrate": _calibrate, "gate": _gate, "repairs": _repairs, "dry run": _dry_run}
     return list(content.get(result.verb, _any)(result))
 
 
 def verdict_blocks(verdicts: Sequence[Verdict]) -> Iterator[Block]:
-    """Each claim with its verdict and why, and what the printed rows say.
-
-    Parameters
-    ----------
-    verdicts
-        The verdicts of a study.
-    """
+    """Each claim with its verdict and why, and what the printed rows say."""
     several = len({verdict.model for verdict in verdicts}) > 1
     for verdict in verdicts:
         model = f" [{verdict.model}]" if several and verdict.model else ""
@@ -86,13 +74,7 @@ def verdict_blocks(verdicts: Sequence[Verdict]) -> Iterator[Block]:
 
 
 def comparison_blocks(comparisons: Sequence[Comparison]) -> Iterator[Block]:
-    """Printed and measured, side by side: one table for each source and pair of models.
-
-    Parameters
-    ----------
-    comparisons
-        Every printed number of a study, next to what was measured in its cell.
-    """
+    """Printed and measured, side by side: one table for each source and pair of models."""
     measured = [comparison for comparison in comparisons if comparison.measured is not None]
     tables = grouped(measured, lambda comparison: (comparison.printed.source, comparison.printed.row.model, comparison.model))
     for (source, printed, model), cells in tables.items():

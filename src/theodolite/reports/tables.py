@@ -36,21 +36,7 @@ Steps: TypeAlias = Literal["none", "only", "final"]
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table.
-
-    Parameters
-    ----------
-    name, group
-        Its head, and a head above several columns.
-    values
-        One value per line; None is an empty cell.
-    low, high, sd
-        Bounds of an interval, and standard deviations, that are shown next to the values; empty if there are none.
-    is_difference
-        Whether the values are differences, which get a mark if their interval excludes 0.
-    optional
-        Whether a narrow terminal may leave the column out.
-    """
+    """One column of a table."""
 
     name: str
     values: Sequence[Any]
@@ -152,34 +138,6 @@ class TableSpec:
 
     A study's TOML file has these as plain values, and a result carries them in `provenance["tables"]`.
 
-    Parameters
-    ----------
-    title
-        Heading of the table.
-    metrics
-        Metrics that it shows, in order.
-    rows
-        Fields of a row that make up a line; `run` tells several runs apart. A field that has one value everywhere gets no column.
-    columns
-        Fields of a row that make up the heads above the values.
-    note
-        A sentence on how to read it.
-    settings
-        The settings of rows that it shows, in order; None shows all of them.
-    setting_starts_with
-        What a row's setting must begin with.
-    states, tasks
-        The states and the tasks that it shows; None shows all of them.
-    leave_out
-        Pairs of a field and its value: rows that have all of these are left out.
-    last_layer
-        Whether only the last layer of each model is shown.
-    labels
-        Whether it shows rows of single labels, rather than rows of the whole.
-    steps
-        `none`: rows of a state. `only`: rows of a training step. `final`: rows of no single layer, whatever their step, which
-        is what whole training runs end with.
-
     Examples
     --------
     >>> spec = TableSpec.from_dict({"title": "Isotropy by layer", "metrics": ["iso_score"], "rows": ["model", "layer"]})
@@ -203,18 +161,7 @@ class TableSpec:
 
     @classmethod
     def from_dict(cls, values: Any) -> TableSpec:
-        """The declaration that plain values, as TOML and JSON have them, describe.
-
-        Parameters
-        ----------
-        values
-            A mapping of the parameters by name; all but `title`, `metrics` and `rows` may be left out.
-
-        Raises
-        ------
-        ValueError
-            A key is missing or unknown, or its value is of the wrong kind; the message names it.
-        """
+        """The declaration that plain values, as TOML and JSON have them, describe."""
         title = values.get("title", "") if isinstance(values, Mapping) else ""
         where = f"the declared table {str(title)[:60]!r}"
         if not isinstance(values, Mapping):
@@ -235,13 +182,7 @@ class TableSpec:
         return spec
 
     def table(self, entries: Sequence[Entry]) -> Table | None:
-        """The table of these rows; None if it would be empty.
-
-        Parameters
-        ----------
-        entries
-            The rows to choose from.
-        """
+        """The table of these rows; None if it would be empty."""
         # The last layer is that of each model of each run: models differ in depth.
         last: dict[tuple[str, str], int] = {}
         for entry in entries:
@@ -283,19 +224,6 @@ def pivot(
 
     Fields that have one value everywhere are named in the note instead. If several rows meet in a cell (several seeds, for
     example), it has their median and standard deviation.
-
-    Parameters
-    ----------
-    entries
-        The rows; lines and columns come in their order.
-    rows, columns
-        Fields of a row, or `run`, that make up a line and a column.
-    title, note
-        Heading and note of the table.
-    metrics
-        The order of the metrics under each head, if it is not that of the entries.
-    cell
-        What a cell says of the rows that meet in it, if it is not their number.
     """
     entries = list(entries)
     if not entries:
@@ -325,15 +253,7 @@ def pivot(
 
 
 def frame_table(columns: Mapping[str, Sequence[Any]], *, title: str) -> Table:
-    """Values by the name of their column as a table; columns that no line fills are left out.
-
-    Parameters
-    ----------
-    columns
-        The values; nan is an empty cell.
-    title
-        Heading of the table.
-    """
+    """Values by the name of their column as a table; columns that no line fills are left out."""
     total = max((len(values) for values in columns.values()), default=0)
     # nan is the one value that is not equal to itself.
     short = {name: [None if value != value else value for value in values[:LONGEST]] for name, values in columns.items()}
@@ -342,13 +262,7 @@ def frame_table(columns: Mapping[str, Sequence[Any]], *, title: str) -> Table:
 
 
 def all_rows(entries: Sequence[Entry]) -> Table | None:
-    """Every row, for whoever looks for one; columns that no row fills are left out.
-
-    Parameters
-    ----------
-    entries
-        The rows; if all are of one run, it has no column.
-    """
+    """Every row, for whoever looks for one; columns that no row fills are left out."""
     if not entries:
         return None
     first = entries[:LONGEST]
@@ -360,27 +274,13 @@ def all_rows(entries: Sequence[Entry]) -> Table | None:
 
 
 def row_values(name: str, rows: Sequence[Row | None], group: str = "") -> Column:
-    """The values of rows with their intervals as a column; None is an empty cell.
-
-    Parameters
-    ----------
-    name, group
-        Its heads.
-    rows
-        One row per line.
-    """
+    """The values of rows with their intervals as a column; None is an empty cell."""
     values, low, high = ([None if row is None else getattr(row, field) for row in rows] for field in ("value", "low", "high"))
     return Column(name, values, group, low=low, high=high)
 
 
 def tables_of(results: Iterable[tuple[str, Result]]) -> list[Table]:
-    """The tables of one result or of several; a table that several of them declare has the rows of all.
-
-    Parameters
-    ----------
-    results
-        The name of each run, and its result.
-    """
+    """The tables of one result or of several; a table that several of them declare has the rows of all."""
     declared: dict[TableSpec, list[Entry]] = {}
     others: dict[str, list[Entry]] = {}
     runs = list(results)

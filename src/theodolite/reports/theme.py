@@ -51,13 +51,7 @@ NAMED_LABELS = 3
 
 
 def colours_of(names: Iterable[str]) -> dict[str, str]:
-    """A colour for each name: the first name of a known state has the state's colour, the others share what is left.
-
-    Parameters
-    ----------
-    names
-        Names of series; one that begins with a state, such as `fine-tuned, tokens`, is of that state.
-    """
+    """A colour for each name: the first name of a known state has the state's colour, the others share what is left."""
     unique = list(dict.fromkeys(names))
     colours: dict[str, str] = {}
     for name in unique:
@@ -112,21 +106,7 @@ def template(theme: Theme = "any") -> Any:
 
 
 def panel_grid(titles: Sequence[str], *, columns: int = 3, height: int = 340, shared_y: bool = False, **options: Any) -> Figure:
-    """A figure of panels in the shared layout, its legend below everything else.
-
-    Parameters
-    ----------
-    titles
-        One title per panel, shown above it; they may be strings from the data.
-    columns
-        Panels side by side at most.
-    height
-        Height of one panel in pixels.
-    shared_y
-        Whether all panels have one vertical axis.
-    options
-        Further options of Plotly's `make_subplots`.
-    """
+    """A figure of panels in the shared layout, its legend below everything else."""
     from plotly.subplots import make_subplots
 
     wide = min(columns, max(1, len(titles)))
@@ -155,17 +135,7 @@ class Pen:
     width: float = 2.0
 
     def draw(self, points: Sequence[Point], *, hover: str = "%{x}: %{text}", **options: Any) -> Scatter:
-        """Points joined by a line.
-
-        Parameters
-        ----------
-        points
-            x, y and hover text of each point; None as y leaves a gap.
-        hover
-            Plotly's template of a hover text.
-        options
-            Further arguments of the trace; they win over those of the pen.
-        """
+        """Points joined by a line."""
         from plotly.graph_objects import Scatter
 
         x, y, text = zip(*points, strict=True) if points else ((), (), ())
@@ -176,25 +146,11 @@ class Pen:
         return Scatter(**{**data, "name": name, "legendgroup": name, "line": line, "marker": marker, **options})
 
     def draw_together(self, lines: Iterable[Sequence[Point]], **options: Any) -> Scatter:
-        """Several lines as one trace with gaps between them, which draws much faster than one trace each.
-
-        Parameters
-        ----------
-        lines
-            The points of each line.
-        options
-            As for `draw`.
-        """
+        """Several lines as one trace with gaps between them, which draws much faster than one trace each."""
         return self.draw([point for line in lines for point in (*line, (None, None, ""))], **{"mode": "lines", **options})
 
     def draw_boxes(self, points: Sequence[Point], *, hover: str) -> Box:
-        """Points with a box around those at each x.
-
-        Parameters
-        ----------
-        points, hover
-            As for `draw`.
-        """
+        """Points with a box around those at each x."""
         from plotly.graph_objects import Box
 
         x, y, text = zip(*points, strict=True)
@@ -204,13 +160,7 @@ class Pen:
 
 
 def state_pens(names: Iterable[str]) -> dict[str, Pen]:
-    """A pen for each name, states first and in their order; colour, symbol and dash all tell it apart.
-
-    Parameters
-    ----------
-    names
-        Names of series. One that begins with a state has the state's colour and title.
-    """
+    """A pen for each name, states first and in their order; colour, symbol and dash all tell it apart."""
     # A stable sort: names that are not states stay in the order they came.
     ordered = sorted(dict.fromkeys(names), key=state_order)
     colours = colours_of(ordered)

@@ -57,15 +57,7 @@ _MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "$": "&#36;"})
 
 
 def clean(text: object, limit: int = LIMIT) -> str:
-    """The text on one line, without control characters and direction marks; not escaped.
-
-    Parameters
-    ----------
-    text
-        Any value; None is the empty string.
-    limit
-        Characters to keep, at least 1; a longer text ends in an ellipsis.
-    """
+    """The text on one line, without control characters and direction marks; not escaped."""
     if limit < 1:
         raise ValueError(f"limit={limit} must be at least 1, to leave room for the mark {CUT!r}")
     whole = "" if text is None else str(text)
@@ -78,30 +70,12 @@ def clean(text: object, limit: int = LIMIT) -> str:
 
 
 def plain(text: object, limit: int = LIMIT) -> str:
-    """The text as Plotly shows it letter for letter: cleaned, escaped, and isolated if it runs from right to left.
-
-    Parameters
-    ----------
-    text
-        Any value; None is the empty string.
-    limit
-        Visible characters to keep, at least 1; the length of escapes and isolates is not counted.
-    """
+    """The text as Plotly shows it letter for letter: cleaned, escaped, and isolated if it runs from right to left."""
     return _escape(clean(text, limit))
 
 
 def plain_lines(text: object, *, width: int = 60, limit: int = LIMIT) -> str:
-    """As `plain`, in lines of at most `width` characters with `<br>` between them, for hover texts.
-
-    Parameters
-    ----------
-    text
-        Any value; None is the empty string.
-    width
-        Characters of a line.
-    limit
-        Visible characters to keep in all.
-    """
+    """As `plain`, in lines of at most `width` characters with `<br>` between them, for hover texts."""
     return "<br>".join(map(_escape, textwrap.wrap(clean(text, limit), width)))
 
 
@@ -109,11 +83,6 @@ def file_name(*parts: str) -> str:
     """A file name without ending, made of any strings: lower-case letters, digits, `-`, `_` and `.`; never a path.
 
     A part that had to be changed gets a checksum, so that two different strings do not share a name.
-
-    Parameters
-    ----------
-    parts
-        Strings to join with `-`; empty ones are left out.
 
     Examples
     --------
@@ -128,13 +97,6 @@ def file_name(*parts: str) -> str:
 def unique_names(names: Iterable[str], pattern: str = "{}-{}") -> list[str]:
     """The names in order, numbered from 2 on if one was there before.
 
-    Parameters
-    ----------
-    names
-        The names.
-    pattern
-        How a name and its number are written.
-
     Examples
     --------
     >>> unique_names(["a", "b", "a"], "{} ({})")
@@ -148,24 +110,12 @@ def unique_names(names: Iterable[str], pattern: str = "{}-{}") -> list[str]:
 
 
 def is_value(row: Row) -> bool:
-    """Whether the number of a row is a value: not the difference of two states, and not pooled over seeds.
-
-    Parameters
-    ----------
-    row
-        The row. Differences and standard deviations are not on the axis of the values they are taken of.
-    """
+    """Whether the number of a row is a value: not the difference of two states, and not pooled over seeds."""
     return row.state != DIFFERENCE and _POOLED.search(row.setting) is None
 
 
 def outcome_look(outcome: str) -> tuple[str, str]:
-    """The sign of an outcome, and its style: holds, fails or open.
-
-    Parameters
-    ----------
-    outcome
-        The outcome of a verdict.
-    """
+    """The sign of an outcome, and its style: holds, fails or open."""
     return OUTCOME_LOOKS.get(outcome, UNDECIDED)
 
 
@@ -182,35 +132,17 @@ def standing(judged: Judged) -> str:
 
 
 def change_mark(low: float | None, high: float | None) -> str:
-    """A star if there is an interval and it excludes 0.
-
-    Parameters
-    ----------
-    low, high
-        The interval of a difference.
-    """
+    """A star if there is an interval and it excludes 0."""
     return "*" if low is not None and high is not None and not low <= 0 <= high else ""
 
 
 def with_labels(text: str) -> str:
-    """A sentence in which metrics have their labels rather than the names that rows have: IsoScore, not iso_score.
-
-    Parameters
-    ----------
-    text
-        The sentence.
-    """
+    """A sentence in which metrics have their labels rather than the names that rows have: IsoScore, not iso_score."""
     return _metric_names().sub(lambda match: label_of(match[1]), text)
 
 
 def finding_numbers(finding: Finding) -> str:
-    """The judged number and its healthy range.
-
-    Parameters
-    ----------
-    finding
-        A finding of a survey.
-    """
+    """The judged number and its healthy range."""
     value = number_text(finding.value)
     # A value just outside its range that rounds to the bound is shown with all its digits.
     if finding.severity and value in finding.healthy.split():
@@ -219,13 +151,7 @@ def finding_numbers(finding: Finding) -> str:
 
 
 def judged_number(finding: Finding) -> str:
-    """The judged number alone; a share of the possible maximum says so, since a table has another number for the metric.
-
-    Parameters
-    ----------
-    finding
-        A finding of a survey.
-    """
+    """The judged number alone; a share of the possible maximum says so, since a table has another number for the metric."""
     return f"{100 * finding.value:.3g} % of the maximum" if _judged_share(finding) else number_text(finding.value)
 
 
@@ -235,49 +161,25 @@ def _judged_share(finding: Finding) -> str:
 
 
 def sentence_and_command(action: str) -> tuple[str, str]:
-    """What a finding asks for, and the command that does it; the command is empty if there is none.
-
-    Parameters
-    ----------
-    action
-        The action of a finding.
-    """
+    """What a finding asks for, and the command that does it; the command is empty if there is none."""
     sentence, *commands = re.split(r"(?<=:) (?=theodolite |th\.)", action, maxsplit=1)
     return sentence, "".join(commands)
 
 
 def name_of(result: Result) -> str:
-    """What a result is called among others: its name, or else its title or verb; cleaned, not escaped.
-
-    Parameters
-    ----------
-    result
-        The result.
-    """
+    """What a result is called among others: its name, or else its title or verb; cleaned, not escaped."""
     return clean(result.provenance.get("name") or result.title or result.verb, 60) or "unnamed"
 
 
 def command_of(result: Result) -> str:
-    """The commands that make the result again, each in one line; a list of arguments is quoted for a shell.
-
-    Parameters
-    ----------
-    result
-        The result.
-    """
+    """The commands that make the result again, each in one line; a list of arguments is quoted for a shell."""
     command = result.provenance.get("command") or ""
     lines = [shlex.join(map(str, command))] if isinstance(command, (list, tuple)) else str(command).splitlines()
     return "\n".join(clean(line, COMMAND) for line in lines if line.strip())
 
 
 def facts_of(result: Result) -> list[tuple[str, list[tuple[str, str]] | str]]:
-    """Name and value of everything else in the provenance; a value with parts is a list of names and values.
-
-    Parameters
-    ----------
-    result
-        The result.
-    """
+    """Name and value of everything else in the provenance; a value with parts is a list of names and values."""
     provenance = result.provenance
     versions = provenance.get("versions") or next((row.versions for row in result.rows if row.versions), "")
     facts = [("verb", result.verb), *((key, value) for key, value in provenance.items() if key not in SHOWN_ELSEWHERE)]

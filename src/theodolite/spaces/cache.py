@@ -71,17 +71,7 @@ def clean() -> int:
 
 @dataclass(frozen=True)
 class FileState:
-    """What the files of an input held when they were looked at.
-
-    Parameters
-    ----------
-    digest
-        A hash of names, sizes and content; with `is_sampled` of blocks of the content and of what the file system knows.
-    is_sampled
-        Whether the files were too large to hash all of their content.
-    is_settled
-        Whether none of such files changed in the last minute.
-    """
+    """What the files of an input held when they were looked at."""
 
     digest: str
     is_sampled: bool
@@ -135,17 +125,6 @@ def cached_moments(
 
     An entry that cannot be read is ignored and written again. Files behind a URL, files that are smaller than their own moments,
     and large files that changed in the last minute are not cached.
-
-    Parameters
-    ----------
-    path, key, columns, delimiter, header, decimal
-        What to read, as in `read`.
-    data
-        The file, if it is open already.
-    state
-        The state of the file when it was opened, if it is known.
-    compute
-        Whether to read the file if they are not in the cache; otherwise the result is None.
     """
     state = FileState.of(path) if state is None else state
     reading: dict[str, Any] = {"key": key, "columns": columns, "delimiter": delimiter, "header": header, "decimal": decimal}

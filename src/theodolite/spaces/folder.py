@@ -76,20 +76,7 @@ def layer_name(layer: int) -> str:
 
 
 def open_folder(folder: Path, *, verify: bool) -> tuple[About, dict[int, Floats], Rows]:
-    """What a folder says of its space, its layers as read-only memory-mapped arrays, and its table of rows.
-
-    Parameters
-    ----------
-    folder
-        The folder of the space.
-    verify
-        Whether to check the SHA-256 of all files, which reads all their bytes. Lengths and shapes are always checked.
-
-    Raises
-    ------
-    StoredSpaceError
-        The folder is not as it was written.
-    """
+    """What a folder says of its space, its layers as read-only memory-mapped arrays, and its table of rows."""
     recover_folder(folder)
     about = read_about(folder, verify=verify)
     _check_files(folder, about, list(about.files), verify=verify)
@@ -97,21 +84,7 @@ def open_folder(folder: Path, *, verify: bool) -> tuple[About, dict[int, Floats]
 
 
 def write_folder(folder: Path, vectors: Mapping[int, Floats], rows: Rows, origin: Mapping[str, Any], *, overwrite: bool) -> None:
-    """Write a space that is in memory, whole or not at all.
-
-    Parameters
-    ----------
-    folder
-        The folder to write; folders above it are made.
-    vectors
-        One (n, d) array per layer, all of one shape and type.
-    rows
-        The table of rows.
-    origin
-        Where the vectors come from, as plain values.
-    overwrite
-        Whether a space that is there may be replaced; anything else never is.
-    """
+    """Write a space that is in memory, whole or not at all."""
     first = next(iter(vectors.values()))
     (n, d), dtype = first.shape, require_float_type(first.dtype)
     step = max(1, BLOCK_BYTES // (d * dtype.itemsize))
@@ -126,22 +99,7 @@ def write_folder(folder: Path, vectors: Mapping[int, Floats], rows: Rows, origin
 
 
 def read_about(folder: Path, *, verify: bool) -> About:
-    """The content of a folder's `space.json`.
-
-    Parameters
-    ----------
-    folder
-        The folder of the space.
-    verify
-        Whether to check the file against its own hash.
-
-    Raises
-    ------
-    FileNotFoundError
-        There is no `space.json`.
-    StoredSpaceError
-        It is not as it was written, or its format is newer than this version reads.
-    """
+    """The content of a folder's `space.json`."""
     path = folder / ABOUT
     try:
         content = parse_json(path.read_bytes())
@@ -170,17 +128,7 @@ def read_about(folder: Path, *, verify: bool) -> About:
 
 
 def write_about(folder: Path, *, layers: Sequence[int], n: int, d: int, dtype: np.dtype[Any], origin: Mapping[str, Any]) -> None:
-    """Write `space.json` for the files that are in the folder.
-
-    Parameters
-    ----------
-    folder
-        The folder, with the files of all layers in it.
-    layers, n, d, dtype
-        Numbers of the layers, and shape and type of each.
-    origin
-        Where the vectors come from, as plain values.
-    """
+    """Write `space.json` for the files that are in the folder."""
     names = [layer_name(layer) for layer in layers] + ([ROWS] if (folder / ROWS).exists() else [])
     # Hashing releases the interpreter lock, so threads use all cores.
     digests = in_threads(lambda name: sha256_of(folder / name), names)
@@ -199,15 +147,7 @@ def write_about(folder: Path, *, layers: Sequence[int], n: int, d: int, dtype: n
 
 
 def read_layer(folder: Path, *, key: str | None) -> Source:
-    """One layer of a stored space, memory-mapped, after checking its hash.
-
-    Parameters
-    ----------
-    folder
-        The folder of the space.
-    key
-        Number of the layer; None for the only one.
-    """
+    """One layer of a stored space, memory-mapped, after checking its hash."""
     about = read_about(folder, verify=True)
     layers = {str(layer): layer for layer in about.layers}
     layer = about.layers[0] if key is None and len(layers) == 1 else layers.get(key or "")

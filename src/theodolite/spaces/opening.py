@@ -101,13 +101,7 @@ def read(
 
 
 def files_of(file: File) -> list[File]:
-    """The files that `read` would open, in order: the file itself, the shards of a folder, or the layers of a space.
-
-    Parameters
-    ----------
-    file
-        A file or folder that exists.
-    """
+    """The files that `read` would open, in order: the file itself, the shards of a folder, or the layers of a space."""
     if not file.is_folder:
         return [file]
     if file.local is not None and is_space(file.local):
@@ -125,13 +119,7 @@ def files_of(file: File) -> list[File]:
 
 
 def demo_vectors() -> Floats:
-    """Real vectors: 32,000 tokens in 256 dimensions as float32 (l2_supercat, MIT), from the optional package wordllama.
-
-    Raises
-    ------
-    ImportError, FileNotFoundError, ValueError
-        The package is not installed, or holds other vectors; the message says what to install.
-    """
+    """Real vectors: 32,000 tokens in 256 dimensions as float32 (l2_supercat, MIT), from the optional package wordllama."""
     # wordllama itself is not imported: its dependencies are heavy.
     spec = importlib.util.find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:

@@ -16,21 +16,7 @@ from theodolite.spaces.writers import TABLES
 
 
 class OtherColumns:
-    """The columns of a table that are not its vectors, read again batch by batch as the vectors are written.
-
-    Parameters
-    ----------
-    names
-        All columns, in order.
-    vector
-        Those that hold the vectors: one of lists, or one per dimension.
-    batches
-        Parts of the table in order: tables of Arrow, or lists of records.
-    is_list
-        Whether the vectors are lists in one column.
-    has_names
-        Whether the names are the table's own, and not only counted.
-    """
+    """The columns of a table that are not its vectors, read again batch by batch as the vectors are written."""
 
     def __init__(
         self,
@@ -60,15 +46,7 @@ class OtherColumns:
         header: bool | None = None,
         decimal: str | None = None,
     ) -> Self | None:
-        """The other columns of a table or of a folder of tables; None if the vectors are in a file without columns.
-
-        Parameters
-        ----------
-        path
-            A file or folder that `read` opens.
-        columns, delimiter, header, decimal
-            Which columns hold the vectors, and how a table of text is read, as in `read`.
-        """
+        """The other columns of a table or of a folder of tables; None if the vectors are in a file without columns."""
         files = files_of(locate(path))
         if files[0].ending not in (*TABLES, ".tab", ".txt"):
             return None
@@ -89,26 +67,14 @@ class OtherColumns:
 
     @classmethod
     def of_rows(cls, rows: Mapping[str, Sequence[Any]]) -> Self:
-        """What a space knows of its rows, with the vectors as a last column.
-
-        Parameters
-        ----------
-        rows
-            Columns of one length by name.
-        """
+        """What a space knows of its rows, with the vectors as a last column."""
         import pyarrow as pa
 
         table = pa.table({name: list(values) for name, values in rows.items()})
         return cls([*rows, "vector"], ["vector"], [table], is_list=True)
 
     def take(self, count: int) -> Any:
-        """The next rows, as a table of Arrow or a list of records.
-
-        Parameters
-        ----------
-        count
-            How many; there must be as many left.
-        """
+        """The next rows, as a table of Arrow or a list of records."""
         parts = []
         while count > 0:
             part = self._rest if self._rest is not None else next(self._batches, None)

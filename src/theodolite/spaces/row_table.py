@@ -99,20 +99,7 @@ class StoredRows(Mapping[str, Sequence[Any]]):
 
 
 def checked_rows(rows: Rows | None, n: int) -> Rows:
-    """The columns in their working form: numbers without a gap as a read-only array, everything else as a list.
-
-    Parameters
-    ----------
-    rows
-        Columns by name. Numbers become int64 or float64; True is 1.
-    n
-        Length that every column must have.
-
-    Raises
-    ------
-    ValueError
-        A column has another length or mixes types; the message names column and row.
-    """
+    """The columns in their working form: numbers without a gap as a read-only array, everything else as a list."""
     if isinstance(rows, StoredRows) and rows.n == n:
         return rows
     columns: dict[str, Sequence[Any]] = {}
@@ -129,17 +116,7 @@ def checked_rows(rows: Rows | None, n: int) -> Rows:
 
 
 def write_row_table(rows: Rows, n: int, path: Path) -> None:
-    """Write columns to a Parquet file; the same columns give the same bytes.
-
-    Parameters
-    ----------
-    rows
-        Columns as `checked_rows` gives them.
-    n
-        Their length.
-    path
-        The file to write.
-    """
+    """Write columns to a Parquet file; the same columns give the same bytes."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

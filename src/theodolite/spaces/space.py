@@ -273,18 +273,6 @@ def _mapped(path: Path, dtype: np.dtype[Any], offset: int, shape: tuple[int, int
 def choose_layers(choice: str | int | Iterable[int], layers: Sequence[int]) -> tuple[int, ...]:
     """The layers that a user chooses, ascending, each once.
 
-    Parameters
-    ----------
-    choice
-        `"all"`, `"last"`, a number, several numbers, or text such as `"0,6,12"`. Negative numbers count from the last layer.
-    layers
-        Numbers of the layers there are, ascending.
-
-    Raises
-    ------
-    ValueError
-        The choice is empty or names a layer that is not there.
-
     Examples
     --------
     >>> choose_layers("0, -1", range(13)), choose_layers("last", [0, 6]), choose_layers(range(2), [0, 1, 2])
@@ -310,21 +298,7 @@ def choose_layers(choice: str | int | Iterable[int], layers: Sequence[int]) -> t
 
 
 def picture_columns(space: Space, texts: Any = None) -> dict[str, Sequence[Any]]:
-    """What a picture keeps of each row: `token`, `text`, `label` and `frequency`, as far as they are known.
-
-    Parameters
-    ----------
-    space
-        The space whose vectors are drawn.
-    texts
-        The texts or `Examples` that were encoded. Rows of tokens hold the number of their text, and get the text itself from
-        here; without it they have none.
-
-    Returns
-    -------
-    dict
-        One value per row under each name. `frequency` is on the Zipf scale, None for a word that is not known.
-    """
+    """What a picture keeps of each row: `token`, `text`, `label` and `frequency`, as far as they are known."""
     rows = space.rows
     columns = {name: rows[column] for name, column in _PICTURE_COLUMNS if column in rows}
     if "text" not in columns and "text" in rows and texts is not None:
@@ -339,13 +313,7 @@ def picture_columns(space: Space, texts: Any = None) -> dict[str, Sequence[Any]]
 
 
 def checked_layers(layers: Iterable[Any]) -> tuple[int, ...]:
-    """Layer numbers as plain ints: at least one, from 0 up, each once.
-
-    Parameters
-    ----------
-    layers
-        The numbers, in any order, which is kept.
-    """
+    """Layer numbers as plain ints: at least one, from 0 up, each once."""
     numbers = tuple(layers)
     bad = next((number for number in numbers if not isinstance(number, (int, np.integer)) or number < 0), None)
     if bad is not None:

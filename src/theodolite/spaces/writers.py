@@ -86,15 +86,7 @@ def write_vectors(
 
 
 def require_vectors_file(path: AnyPath, *, overwrite: bool) -> Path:
-    """The path, if vectors could be written there; called before long work rather than after it.
-
-    Parameters
-    ----------
-    path
-        The file that is going to be written.
-    overwrite
-        Whether a file of that name may be replaced.
-    """
+    """The path, if vectors could be written there; called before long work rather than after it."""
     path = Path(path)
     endings = (*_HEADERS, *TABLES)
     if path.suffix.lower() not in endings:

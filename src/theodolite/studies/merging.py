@@ -23,16 +23,6 @@ def merge_slices(earlier: Result, later: Result) -> Result:
     """The later result with what only the earlier one has; the caller judges the claims again.
 
     A number that both have is the later one's, with its item-level records.
-
-    Parameters
-    ----------
-    earlier, later
-        Results of runs of one study that differ in nothing but seeds, tasks and layers.
-
-    Raises
-    ------
-    ValueError
-        They differ in more than that; the message says in what.
     """
     for what, of in (("study", _study), ("encoders", _encoders), ("settings", _settings)):
         if of(earlier.provenance) != of(later.provenance):

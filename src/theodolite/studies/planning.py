@@ -40,25 +40,7 @@ FREE_TABLES = frozenset({"tuning", "task_tuning", "method_tuning"})
 
 @dataclass(frozen=True)
 class StudyModel:
-    """An encoder of a run.
-
-    Parameters
-    ----------
-    name
-        What rows call it.
-    location
-        The folder or Hub id that it is loaded from.
-    weights
-        The hash of its files, or the revision on the Hub.
-    last_layer
-        The number of its last layer; the embeddings are layer 0.
-    id
-        What the run was given: a Hub id, a folder, or "demo".
-    origin
-        What its last training was, and how that is known.
-    revision
-        The commit of a Hub id; empty for a folder.
-    """
+    """An encoder of a run."""
 
     name: str
     location: str
@@ -87,25 +69,7 @@ class StudyModel:
 def identify_models(
     models: ModelNames, spec: StudySpec | None = None, *, origin: str | None = None, trust_remote_code: bool = False
 ) -> tuple[StudyModel, ...]:
-    """The encoders of a run, each once.
-
-    Parameters
-    ----------
-    models
-        Hub ids, folders, or "demo" for the one that comes with the extra of that name. `ID@REVISION` is a Hub id at a branch, tag
-        or commit.
-    spec
-        The study, which may know the revision of a Hub id, and what an encoder is.
-    origin
-        "pre-trained" if the last training of the encoders that the study does not know was language modelling, "tuned" if not.
-    trust_remote_code
-        Whether the models' own code may run.
-
-    Raises
-    ------
-    ValueError
-        There is none, two have the same name, or `origin` is not what is known of one.
-    """
+    """The encoders of a run, each once."""
     if origin is not None and origin not in ORIGINS:
         raise ValueError(f"origin={origin!r} must be {' or '.join(ORIGINS)}")
     ids = [models] if isinstance(models, (str, os.PathLike)) else models
@@ -171,31 +135,7 @@ def examples_hash(examples: Examples) -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """What a run asks for, and what follows from it for a plan.
-
-    Parameters
-    ----------
-    spec
-        The study.
-    models
-        The encoders to run with.
-    data
-        The folder with the releases of the tasks; None reads them from the Hub.
-    tasks
-        Tasks of the study by name, or tasks of the user's own; all of the study's if there is none.
-    seeds
-        The seeds to run; the study's own if there is none.
-    layers
-        The layers to run: "all", "last", a number or several, or text such as "0,6,12"; None for those that the study uses.
-    quick
-        Whether to use the study's small sizes.
-    changes
-        Settings to change, by dotted name, such as {"tuning.epochs": 1}.
-    own_files
-        Files of the user's own, as one more task.
-    trust_remote_code
-        Whether the models' own code may run.
-    """
+    """What a run asks for, and what follows from it for a plan."""
 
     spec: StudySpec
     models: tuple[StudyModel, ...]
@@ -253,17 +193,7 @@ class Request:
         return settings
 
     def choose_tasks(self, tasks: Sequence[str], *, kinds: Sequence[str], collections: Sequence[str] = ()) -> list[str]:
-        """The tasks to run: those of the study that were asked for, in its order, then the user's own.
-
-        Parameters
-        ----------
-        tasks
-            The tasks of the study.
-        kinds
-            The kinds of task that the study can measure.
-        collections
-            Collections of judged documents that the study has next to its tasks.
-        """
+        """The tasks to run: those of the study that were asked for, in its order, then the user's own."""
         names = [*tasks, *collections]
         requested = [task.name if isinstance(task, Task) else task for task in self.requested_tasks]
         unknown = next((task for task in requested if task not in names and task not in self.sources.tasks), None)
@@ -292,18 +222,7 @@ class Request:
         return preferred if preferred in declared.splits else declared.scored_split
 
     def tuning_step(self, model: StudyModel, task: str, seed: int, *, method: str = "plain", keep_vectors: bool = False) -> Step:
-        """A fine-tuning, as the settings `tuning`, `task_tuning` and `method_tuning` say: a preset, and what differs from it.
-
-        Parameters
-        ----------
-        model, task, seed
-            What is fine-tuned, on what, with which seed.
-        method
-            A method of `tuning`, such as "isolayer", which is put into the plain fine-tuning. What follows a comma tells forms of
-            one method apart, such as "isolayer, deeper".
-        keep_vectors
-            Whether to keep the tracked vectors of every measured training step.
-        """
+        """A fine-tuning, as the settings `tuning`, `task_tuning` and `method_tuning` say: a preset, and what differs from it."""
         tuning = {**self.settings["tuning"], **self._paper_tuning(model)}
         for table, name in (("task_tuning", task), ("method_tuning", method)):
             tuning |= self.settings.get(table, {}).get(name, {})
@@ -333,21 +252,7 @@ class Request:
         layers: Sequence[int] | None = None,
         examples: int | None = None,
     ) -> Step:
-        """The vectors of a split, from the model as it came or as a fine-tuning left it.
-
-        Parameters
-        ----------
-        model, task, split
-            What encodes which texts.
-        tuned
-            The fine-tuning whose encoder is used.
-        unit
-            What gets a vector: "tokens", "cls", ...; by default what fits the task.
-        layers
-            Which layers; all by default.
-        examples
-            How many examples at most; all by default.
-        """
+        """The vectors of a split, from the model as it came or as a fine-tuning left it."""
         settings = {
             "model": model.identity,
             **self.identity(task, split),

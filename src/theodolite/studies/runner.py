@@ -33,13 +33,7 @@ class Watcher(Protocol):
 
 
 class StepReport(AbstractContextManager["StepReport"]):
-    """Reports on stderr: a line for every finished or failed step and, in a terminal, bars of all steps and of the running one.
-
-    Parameters
-    ----------
-    total, done
-        Number of steps, and how many of them are there already.
-    """
+    """Reports on stderr: a line for every finished or failed step and, in a terminal, bars of all steps and of the running one."""
 
     def __init__(self, total: int, done: int) -> None:
         from rich.console import Console
@@ -109,19 +103,7 @@ class Outcome:
 
 
 def run_steps(steps: Sequence[Step], store: Store, sources: Sources, *, watcher: Watcher | None = None) -> Outcome:
-    """Do every step of a plan that the store lacks, one after the other, or on the workers that joblib is configured for.
-
-    Parameters
-    ----------
-    steps
-        The plan; the steps that these need are done too.
-    store
-        Where finished steps are kept.
-    sources
-        Where models and data are.
-    watcher
-        Called when steps begin, end and fail.
-    """
+    """Do every step of a plan that the store lacks, one after the other, or on the workers that joblib is configured for."""
     outcome = Outcome()
     missing: list[Step] = []
     needed: set[str] = set()

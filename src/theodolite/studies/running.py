@@ -86,15 +86,7 @@ class PlannedStep:
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """The steps of a run in the order they are done; prints as one line per step, and what would be downloaded.
-
-    Parameters
-    ----------
-    steps
-        The steps.
-    downloads
-        What the Hub would send for each model; empty if it was not asked for.
-    """
+    """The steps of a run in the order they are done; prints as one line per step, and what would be downloaded."""
 
     steps: tuple[PlannedStep, ...]
     downloads: tuple[Download, ...] = ()
@@ -462,15 +454,7 @@ def _options(request: Request) -> str:
 
 
 class Slices:
-    """The steps of earlier runs into the same folder that differ in nothing but seeds, tasks and layers.
-
-    Parameters
-    ----------
-    path
-        The file that lists them.
-    request
-        The run.
-    """
+    """The steps of earlier runs into the same folder that differ in nothing but seeds, tasks and layers."""
 
     def __init__(self, path: Path, request: Request) -> None:
         settings = {name: value for name, value in request.settings.items() if name != "seeds"}

@@ -67,17 +67,7 @@ def tuned_rows(work: Work, tuning: TuneSettings, run: Tuned) -> list[Row]:
 
 
 def tuning_settings(settings: Mapping[str, Any], sources: Sources, output: Path) -> TuneSettings:
-    """The settings of a fine-tuning, from those of its step.
-
-    Parameters
-    ----------
-    settings
-        Settings of a step of the kind `tune`.
-    sources
-        Where models and data are.
-    output
-        The folder of the run.
-    """
+    """The settings of a fine-tuning, from those of its step."""
     from theodolite.tuning import LayerSettings, preset
 
     name, task = settings["model"]["name"], settings["task"]
@@ -174,15 +164,7 @@ def read_examples(work: Work) -> Examples:
 
 
 def limited_examples(settings: Mapping[str, Any], sources: Sources) -> Examples:
-    """The same, of a step that is not being done.
-
-    Parameters
-    ----------
-    settings
-        Settings with `task`, `split` and `examples`.
-    sources
-        Where data are.
-    """
+    """The same, of a step that is not being done."""
     examples, most = sources.examples(settings["task"], settings["split"]), settings["examples"]
     return examples if most is None or most >= len(examples) else examples.take(range(most))
 

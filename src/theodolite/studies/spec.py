@@ -33,19 +33,7 @@ TASK_OPTIONS = ("columns", "score", "labels", "score_range", "format", "delimite
 
 @dataclass(frozen=True, kw_only=True)
 class PaperModel:
-    """A model that a paper names.
-
-    Parameters
-    ----------
-    name, hub
-        What the paper calls it, and the Hub ids that are this same model.
-    family, d
-        Its family, and its dimension (0 if not known).
-    tuning
-        Settings of a fine-tuning that the paper has for this model alone.
-    revisions
-        The commit of a Hub id that a run takes unless it names another, by id.
-    """
+    """A model that a paper names."""
 
     name: str
     hub: tuple[str, ...] = ()
@@ -57,17 +45,7 @@ class PaperModel:
 
 @dataclass(frozen=True, kw_only=True)
 class KnownEncoder:
-    """An encoder that the study knows besides the paper's.
-
-    Parameters
-    ----------
-    name, about
-        What it is called, and what it is in half a sentence.
-    origin
-        "pre-trained" if its last training was language modelling, otherwise "tuned".
-    hub, sha256
-        The Hub ids and the hashes of the files that it is known by.
-    """
+    """An encoder that the study knows besides the paper's."""
 
     name: str
     about: str
@@ -78,36 +56,7 @@ class KnownEncoder:
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedTable:
-    """How a table or figure of a paper is laid out.
-
-    Parameters
-    ----------
-    name, title
-        What `[[printed]]` blocks and readers call it.
-    keys
-        The row fields that begin a line.
-    metrics
-        The numbers of a line, or of a cell if the table goes `across` a field.
-    across, columns
-        A further row field and its values, one column each; both or neither.
-    where
-        Row fields that all its numbers share.
-    pool
-        How several seeds become one number in a comparison; "none" leaves the table out of comparisons.
-    pool_by
-        Metrics that are taken from the seed whose other metric is the median.
-    measured_setting
-        The setting of the measured rows, if it is not that of the printed ones.
-    lines, heads
-        The row fields, or `source`, that head the lines and the columns of the table as the paper prints it; `keys` and `across`
-        by default.
-    cells
-        The columns below these heads, and how their numbers are written in the paper's unit: `"{spearman:.2f} · {ev_1:.2f}"`.
-    places
-        Other words for a state among the lines and, after ` | `, for the column that the paper has it in.
-    part_of
-        The table whose lines and columns this one belongs to.
-    """
+    """How a table or figure of a paper is laid out."""
 
     name: str
     title: str
@@ -145,31 +94,7 @@ class PrintedValue:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a source claims, and the effects that decide it.
-
-    Parameters
-    ----------
-    id, title
-        Its short name and the claim in a few words.
-    criterion
-        What decides it, in words.
-    primary, secondary
-        The effects that decide it, one to three, declared before any data is seen; and those that are only shown.
-    tasks
-        The tasks that its effects are over, if there are several.
-    premises
-        What it takes for granted.
-    note
-        What a reader of any verdict on it must know.
-    scope
-        "model" if every model has a verdict of its own, "models" if the claim compares them.
-    printed
-        Groups of sources whose printed rows the claim is also held against.
-    stated
-        What the paper's text says.
-    decide
-        The command that would decide the claim; {study} and {model} stand for the study and the model.
-    """
+    """What a source claims, and the effects that decide it."""
 
     id: str
     title: str
@@ -187,39 +112,7 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class StudySpec:
-    """A paper's experiment, as its TOML file has it.
-
-    Parameters
-    ----------
-    name, title, source, citation, link
-        Its plain name, the paper's title, the short name of the paper in tables, authors, year and venue, and where to read it.
-    plan
-        What turns the settings into steps: the name of a study whose plan is used, or a Python file next to the TOML file.
-    path
-        The TOML file.
-    conditions
-        What the paper did, for readers.
-    settings
-        What a run does, by the names that the plan reads; `settings["quick"]` holds the small sizes.
-    score
-        The metric of each task.
-    scale
-        What turns a printed number into its metric's own unit, by metric.
-    models
-        The models that the printed tables name; all of them are pre-trained.
-    encoders
-        Other encoders that the study knows.
-    printed_tables, printed
-        The paper's tables and all their numbers.
-    claims
-        What the paper claims.
-    notes
-        Sentences for the reader of a run.
-    tables
-        The tables that a report shows of a run, as plain values.
-    tasks
-        Tasks of the user's own by name, from `[task]`.
-    """
+    """A paper's experiment, as its TOML file has it."""
 
     name: str
     title: str
@@ -261,18 +154,7 @@ def study_names() -> list[str]:
 
 
 def load_spec(name: str | os.PathLike[str]) -> StudySpec:
-    """Read a study by its name, or from a TOML file of the user's own.
-
-    Parameters
-    ----------
-    name
-        One of `study_names()`, or the path of a `.toml` file.
-
-    Raises
-    ------
-    DataError
-        There is no such study or file, or something in the file is wrong; the message names the key, the rule and the way out.
-    """
+    """Read a study by its name, or from a TOML file of the user's own."""
     path, names = Path(name), study_names()
     if path.suffix == ".toml":
         if not path.is_file():

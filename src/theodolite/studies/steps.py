@@ -52,21 +52,7 @@ _SOUND: set[tuple[object, ...]] = set()
 
 @dataclass(frozen=True)
 class Sources:
-    """Where a run finds what its steps read; it decides no result, because steps know models and data by their hashes.
-
-    Parameters
-    ----------
-    models
-        The folder or Hub id of each model, by its name.
-    data
-        The folder with the releases of the tasks; None reads them from the Hub.
-    tasks
-        Tasks by name that the run was given: the user's own, or declared ones that the study does not have.
-    revisions
-        The commit of each model of the Hub, by the model's name: what was planned is what is loaded, even if the Hub moves on.
-    trust_remote_code
-        Whether the models' own code may run.
-    """
+    """Where a run finds what its steps read; it decides no result, because steps know models and data by their hashes."""
 
     models: Mapping[str, str] = field(default_factory=dict)
     data: str | None = None
@@ -95,21 +81,7 @@ class Sources:
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """What an action is given to do one step.
-
-    Parameters
-    ----------
-    settings
-        The settings of the step.
-    inputs
-        The folder of each step that it needs, by the role that this plays.
-    folder
-        Where to write.
-    sources
-        Where models and data are.
-    progress
-        Called with how much is done; None if nothing shows it.
-    """
+    """What an action is given to do one step."""
 
     settings: Mapping[str, Any]
     inputs: Mapping[str, Path]
@@ -143,19 +115,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Action:
-    """How a kind of step is done.
-
-    Parameters
-    ----------
-    kind
-        Its name, which begins the names of the steps' folders.
-    run
-        Does the work in `Work.folder` and returns the rows it measured.
-    version
-        To be raised when the results change, so that old ones are not used again.
-    resumable
-        Whether `run` can continue from what a killed process left in the folder.
-    """
+    """How a kind of step is done."""
 
     kind: str
     run: Callable[[Work], list[Row]]
@@ -166,19 +126,7 @@ class Action:
 # Not compared by fields: mappings have no hash. The key says which steps are the same.
 @dataclass(frozen=True, eq=False)
 class Step:
-    """An action with its settings, on what other steps made. Steps with equal keys have equal results.
-
-    Parameters
-    ----------
-    action
-        What is done.
-    settings
-        Plain values that say everything that decides the result: weights and data by their hashes, never by their place.
-    needs
-        The steps whose results it reads, by the role that they play.
-    title
-        What people read; it decides nothing.
-    """
+    """An action with its settings, on what other steps made. Steps with equal keys have equal results."""
 
     action: Action
     settings: Mapping[str, Any]
@@ -218,13 +166,7 @@ def in_order(steps: Iterable[Step]) -> list[Step]:
 
 
 class Store:
-    """The finished steps in a folder, by their keys: one folder each, whole or absent, which a killed process cannot spoil.
-
-    Parameters
-    ----------
-    folder
-        Holds one folder per step; made when the first step is done.
-    """
+    """The finished steps in a folder, by their keys: one folder each, whole or absent, which a killed process cannot spoil."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
@@ -238,15 +180,7 @@ class Store:
         return (self.path(step) / ABOUT).is_file()
 
     def damaged(self, step: Step | str, *, measured: bool = False) -> Path | None:
-        """The first file of a finished step that is not as the step wrote it; None if all are.
-
-        Parameters
-        ----------
-        step
-            A finished step, or the name of its folder.
-        measured
-            Whether to check only what goes into a result, rows, picture and records, but not what other steps read.
-        """
+        """The first file of a finished step that is not as the step wrote it; None if all are."""
         path = self.path(step)
         try:
             about = parse_json((path / ABOUT).read_bytes())
@@ -306,25 +240,6 @@ class Store:
         """Do a step whose needs are done, unless it is done already.
 
         What a killed process left is thrown away, unless the action can continue from it.
-
-        Parameters
-        ----------
-        step
-            The step.
-        sources
-            Where models and data are.
-        progress
-            Called inside the step with how much is done.
-
-        Returns
-        -------
-        float
-            The seconds that it took; 0 if it was done already.
-
-        Raises
-        ------
-        ValueError
-            What the step needs is not as it was written.
         """
         start, action, path = time.perf_counter(), step.action, self.path(step)
         folder = path.with_name(f"{path.name}.partial")

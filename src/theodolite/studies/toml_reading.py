@@ -57,17 +57,7 @@ def read_toml(path: Path) -> TomlTable:
 
 @dataclass
 class TomlTable:
-    """A table of the file that checks every value it hands out, and knows which keys nothing has read.
-
-    Parameters
-    ----------
-    values
-        The content of the table.
-    file
-        The file, for messages.
-    prefix
-        What comes before a key of this table in messages, such as `claims[0].`.
-    """
+    """A table of the file that checks every value it hands out, and knows which keys nothing has read."""
 
     values: Mapping[str, Any]
     file: Path
@@ -84,19 +74,7 @@ class TomlTable:
         return self.error(key, f"there is no {what} {value!r}{hint}; choose from {name_list(choices, most=20)}")
 
     def get(self, key: str, kind: type | tuple[type, ...], rule: str, default: Any = None) -> Any:
-        """The value of a key, which must be of a type.
-
-        Parameters
-        ----------
-        key
-            The key.
-        kind
-            The type or types that are allowed.
-        rule
-            What the value must be, in words, for the message.
-        default
-            The value of a missing key; None if the key must be there.
-        """
+        """The value of a key, which must be of a type."""
         self.read_keys.add(key)
         if key not in self.values:
             if default is not None:
@@ -146,15 +124,7 @@ class TomlTable:
             table.finish()
 
     def record(self, kind: Callable[..., Record], **values: Any) -> Record:
-        """A dataclass made of the keys of this table that are called like its fields, read as the fields' types say.
-
-        Parameters
-        ----------
-        kind
-            The dataclass. A field without a default must be in the table if it is a text or a number.
-        values
-            The fields that are not to be read.
-        """
+        """A dataclass made of the keys of this table that are called like its fields, read as the fields' types say."""
         # By the text of the type, which is what annotations are in a module that postpones their evaluation.
         readers: dict[str, Callable[..., Any]] = {
             "str": self.text,

@@ -152,26 +152,14 @@ class Examples:
 
 
 def labels_of(train: Examples) -> tuple[str, ...]:
-    """The labels of a task in order: those it declares, otherwise those of the training split, sorted.
-
-    Parameters
-    ----------
-    train
-        The training split.
-    """
+    """The labels of a task in order: those it declares, otherwise those of the training split, sorted."""
     if train.labels is None:
         raise ValueError(f"task {train.task.name!r} has scores, not labels")
     return train.task.labels or tuple(sorted(set(train.labels)))
 
 
 def check_labels(train: Examples, test: Examples) -> None:
-    """Raise an error if `test` has a label that `train` never shows: it cannot be learnt, so no score could reach 1.
-
-    Parameters
-    ----------
-    train, test
-        The split to learn from and the split to score on.
-    """
+    """Raise an error if `test` has a label that `train` never shows: it cannot be learnt, so no score could reach 1."""
     unseen = _unseen_labels(train, test)
     if not unseen:
         return
@@ -186,13 +174,7 @@ def check_labels(train: Examples, test: Examples) -> None:
 
 
 def drop_unseen_labels(train: Examples, test: Examples) -> Examples:
-    """The examples of `test` whose labels `train` shows.
-
-    Parameters
-    ----------
-    train, test
-        The split to learn from and the split to score on.
-    """
+    """The examples of `test` whose labels `train` shows."""
     unseen = _unseen_labels(train, test)
     return test.take(np.array([label not in unseen for label in test.labels or ()], dtype=bool)) if unseen else test
 

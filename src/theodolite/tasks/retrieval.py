@@ -117,32 +117,12 @@ def read_beir(folder: AnyPath, split: str | None = None) -> Collection:
 
 
 def read_corpus(folder: AnyPath) -> list[str]:
-    """The documents of a collection in BEIR's layout, as `read_beir` has them: title and text, those without text left out.
-
-    Parameters
-    ----------
-    folder
-        A folder with `corpus.jsonl`.
-    """
+    """The documents of a collection in BEIR's layout, as `read_beir` has them: title and text, those without text left out."""
     return [text for _, text in _texts(locate(Path(folder).expanduser() / CORPUS)) if text]
 
 
 def judgements_of(table: Any, *, queries: int, documents: int) -> Judgements:
-    """Judgements from a table whose rows are query, document and, if there is a third column, grade.
-
-    Parameters
-    ----------
-    table
-        A `.tsv`, `.csv`, `.jsonl` or `.parquet` file, a frame, an array, or a sequence of rows. Queries and documents are named
-        by the numbers of their vectors, from 0; without a grade it is 1.
-    queries, documents
-        How many vectors there are of each.
-
-    Raises
-    ------
-    ValueError
-        A number is not one of theirs, a grade is not a number, or a query has no relevant document.
-    """
+    """Judgements from a table whose rows are query, document and, if there is a third column, grade."""
     grades: dict[tuple[int, int], float] = {}
     for where, cells in _table_rows(table):
         if len(cells) not in (2, 3):

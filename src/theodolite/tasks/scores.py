@@ -12,49 +12,21 @@ from theodolite.metrics.cloud import Undefined
 
 
 def spearman(truth: ArrayLike, predicted: ArrayLike) -> float:
-    """Spearman's rank correlation, in [-1, 1]; 1 is the same order. Ties share their mean rank.
-
-    Parameters
-    ----------
-    truth, predicted
-        Numbers of one length, at least two.
-
-    Raises
-    ------
-    Undefined
-        Too few examples, or all values of one side are equal or not finite.
-    """
+    """Spearman's rank correlation, in [-1, 1]; 1 is the same order. Ties share their mean rank."""
     from scipy.stats import spearmanr
 
     return float(spearmanr(*_varying(truth, predicted)).statistic)
 
 
 def pearson(truth: ArrayLike, predicted: ArrayLike) -> float:
-    """Pearson's correlation, in [-1, 1]; 1 is a rising straight line.
-
-    Parameters
-    ----------
-    truth, predicted
-        As in `spearman`.
-    """
+    """Pearson's correlation, in [-1, 1]; 1 is a rising straight line."""
     from scipy.stats import pearsonr
 
     return float(pearsonr(*_varying(truth, predicted)).statistic)
 
 
 def matthews(truth: ArrayLike, predicted: ArrayLike) -> float:
-    """Matthews' correlation of labels, in [-1, 1]; 1 is all right, 0 is chance or only one label predicted.
-
-    Parameters
-    ----------
-    truth, predicted
-        Labels of one length: names in both, or numbers in both.
-
-    Raises
-    ------
-    Undefined
-        There is no example, or all true labels are equal.
-    """
+    """Matthews' correlation of labels, in [-1, 1]; 1 is all right, 0 is chance or only one label predicted."""
     from sklearn.metrics import matthews_corrcoef
 
     true, guesses = _labels(truth, predicted)
@@ -65,25 +37,13 @@ def matthews(truth: ArrayLike, predicted: ArrayLike) -> float:
 
 
 def accuracy(truth: ArrayLike, predicted: ArrayLike) -> float:
-    """Share of examples with the right label, in [0, 1]; 1 is all right.
-
-    Parameters
-    ----------
-    truth, predicted
-        As in `matthews`.
-    """
+    """Share of examples with the right label, in [0, 1]; 1 is all right."""
     true, guesses = _labels(truth, predicted)
     return float(np.mean(true == guesses))
 
 
 def macro_f1(truth: ArrayLike, predicted: ArrayLike) -> float:
-    """Mean over labels of F1, in [0, 1]; 1 is all right. A label that is never predicted rightly counts 0.
-
-    Parameters
-    ----------
-    truth, predicted
-        As in `matthews`.
-    """
+    """Mean over labels of F1, in [0, 1]; 1 is all right. A label that is never predicted rightly counts 0."""
     from sklearn.metrics import f1_score
 
     return float(f1_score(*_labels(truth, predicted), average="macro", zero_division=0.0))

@@ -38,19 +38,7 @@ _DEFAULT_UNITS: Mapping[Kind, Unit] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Hub:
-    """A copy of a task on the Hugging Face Hub.
-
-    Parameters
-    ----------
-    id, config
-        The data set, and which of its configurations.
-    columns
-        Its name for each of our columns.
-    splits
-        Its name for each of our splits.
-    revision
-        A commit of the data set, if it was verified; otherwise None, the newest.
-    """
+    """A copy of a task on the Hugging Face Hub."""
 
     id: str
     config: str | None = None
@@ -61,26 +49,7 @@ class Hub:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """How the files of a task are written.
-
-    Parameters
-    ----------
-    format
-        Which reader reads them.
-    folders
-        Names under which the folder of a release is looked for; none if the files are paths of their own.
-    columns
-        Name of the column for each of text, text_b, label and score.
-    encoding
-        Encoding of the files.
-    delimiter, quoting, header
-        What separates the cells of a table (None finds it), whether quotes around a cell are marks, and whether the first line
-        names the columns.
-    sentences
-        The sentences of each split, if a treebank has one file for all.
-    empty_nodes
-        Whether empty nodes of a treebank count as words.
-    """
+    """How the files of a task are written."""
 
     format: Format
     folders: tuple[str, ...] = ()
@@ -162,13 +131,5 @@ class Task:
 
 
 def column_option(role: str, name: str) -> str:
-    """The choice of a column of one's own files, as the caller would type it: `--column text=NAME`, or `column={'text': NAME}`.
-
-    Parameters
-    ----------
-    role
-        What the column holds, one of `ROLES`.
-    name
-        Name of the column, or what stands for it.
-    """
+    """The choice of a column of one's own files, as the caller would type it: `--column text=NAME`, or `column={'text': NAME}`."""
     return option("column", f"{role}={name}" if ON_COMMAND_LINE.get() else f"{{{role!r}: {name}}}")

@@ -51,15 +51,7 @@ class HeadTrainer(PlainCheckpoints, FiniteLoss, Trainer):
 
 
 def drop_cut_words(splits: Splits, encoder: Encoder) -> Splits:
-    """The splits of a task on words without the words that have no vector, with one warning that counts them over all splits.
-
-    Parameters
-    ----------
-    splits
-        The examples.
-    encoder
-        Its tokenizer and `max_length` decide which words have tokens.
-    """
+    """The splits of a task on words without the words that have no vector, with one warning that counts them over all splits."""
     # Dropped here, once, so that losses, scores, labels and the tracker all have the same words.
     parts = {name: part for name in ("train", "dev", "validation") if (part := getattr(splits, name)) is not None}
     plans = {name: plan_rows(encoder, text_inputs(part, part.task.unit), part.task.unit) for name, part in parts.items()}
@@ -68,17 +60,7 @@ def drop_cut_words(splits: Splits, encoder: Encoder) -> Splits:
 
 
 class ClassifierJob:
-    """An encoder with a linear head and its trainer, for any task with labels, and for similarity in one sequence.
-
-    Parameters
-    ----------
-    settings
-        The run's settings.
-    splits
-        The examples; words that are cut off are dropped from them with a warning.
-    folder
-        Where checkpoints go.
-    """
+    """An encoder with a linear head and its trainer, for any task with labels, and for similarity in one sequence."""
 
     def __init__(self, settings: TuneSettings, splits: Splits, folder: Path) -> None:
         self.settings = settings
@@ -125,38 +107,20 @@ class ClassifierJob:
         return trainer
 
     def score(self, examples: Examples) -> tuple[float, str]:
-        """The task's main score of the head's answers, or nan and the reason.
-
-        Parameters
-        ----------
-        examples
-            Examples of the run's task.
-        """
+        """The task's main score of the head's answers, or nan and the reason."""
         return self._score(self.trainer.predict(self.classifier.dataset(examples)))
 
     def _score(self, output: Any) -> tuple[float, str]:
         return score(self.settings.declared.score, *truth_and_answers(output.label_ids, output.predictions))
 
     def vectors(self, examples: Examples) -> NDArray[Any] | None:
-        """What the head takes of each text now, (n, d), method included; None for tasks on words.
-
-        Parameters
-        ----------
-        examples
-            Examples of the run's task.
-        """
+        """What the head takes of each text now, (n, d), method included; None for tasks on words."""
         if examples.task.on_words:
             return None
         X, _ = self.classifier.through(embed(self.model, self.classifier.dataset(examples)).vectors)
         return X.float().cpu().numpy()
 
     def save(self, folder: Path) -> None:
-        """Write a `TunedClassifier`: the encoder for AutoModel, the tokenizer, the head, and IsoBN if that is the method.
-
-        Parameters
-        ----------
-        folder
-            The folder to write into.
-        """
+        """Write a `TunedClassifier`: the encoder for AutoModel, the tokenizer, the head, and IsoBN if that is the method."""
         self._make_plain()
         self.classifier.save_pretrained(folder)

@@ -67,22 +67,7 @@ class GeometryEvaluator(BaseEvaluator):
         self._first: dict[str, Row] = {}
 
     def __call__(self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1) -> dict[str, float]:
-        """Measure the model now.
-
-        Parameters
-        ----------
-        model
-            A SentenceTransformer.
-        output_path
-            A folder that gets `NAME_results.jsonl`, one line per evaluation.
-        epoch, steps
-            Where the training is; -1 if it is not training.
-
-        Returns
-        -------
-        dict
-            The metrics, and the number of broken bounds if there are bounds, by name.
-        """
+        """Measure the model now."""
         with undisturbed(model):
             X = model.encode(self.texts, batch_size=self.batch_size, show_progress_bar=False, convert_to_numpy=True)
         rows = {row.metric: row for row in metric_rows(Cloud(np.asarray(X, np.float32)), self.metrics)}

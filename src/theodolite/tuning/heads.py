@@ -32,21 +32,7 @@ BATCH_TEXTS = 64
 
 @dataclass(frozen=True, eq=False)
 class TextDataset:
-    """Tokenized texts with the vectors to make of them: a dataset for trainers that gives whole batches.
-
-    Parameters
-    ----------
-    plan
-        The tokens of all texts, and the vectors to make of them.
-    pad
-        The token that fills up short texts.
-    examples
-        For each vector the number of its example.
-    targets
-        For each vector what the head should answer: the number of a label (int64), or a score (float32).
-    texts
-        The numbers of the texts in the dataset, all of which have vectors.
-    """
+    """Tokenized texts with the vectors to make of them: a dataset for trainers that gives whole batches."""
 
     plan: RowPlan
     pad: int
@@ -56,19 +42,7 @@ class TextDataset:
 
     @classmethod
     def of(cls, encoder: Encoder, inputs: TextInputs, unit: Unit, *, targets: NDArray[Any] | None = None) -> TextDataset:
-        """Tokenize texts, cut to the encoder's `max_length`; texts without vectors are left out, dropped words warned of.
-
-        Parameters
-        ----------
-        encoder
-            Its tokenizer is used.
-        inputs
-            The texts, made by `text_inputs` for the same unit.
-        unit
-            What gets a vector.
-        targets
-            One for each example: integers for labels, floating-point numbers for scores; 0 by default.
-        """
+        """Tokenize texts, cut to the encoder's `max_length`; texts without vectors are left out, dropped words warned of."""
         plan = plan_rows(encoder, inputs, unit)
         warn_dropped([plan], encoder.max_length)
         examples = inputs.number[plan.text] if plan.example is None else plan.example
@@ -80,18 +54,7 @@ class TextDataset:
         return len(self.texts)
 
     def __getitems__(self, indices: Sequence[int] | Ints) -> Batch:
-        """The tensors of some texts at once, as torch's data loaders ask for them; there is nothing left to collate.
-
-        Parameters
-        ----------
-        indices
-            Positions in the dataset.
-
-        Returns
-        -------
-        dict
-            input_ids, attention_mask, spots, labels and perhaps token_type_ids, padded to the longest text.
-        """
+        """The tensors of some texts at once, as torch's data loaders ask for them; there is nothing left to collate."""
         texts = self.texts[np.asarray(indices)]
         ids, mask, types = padded(self.plan.tokens, texts, pad=self.pad)
         rows, owner = self.plan.rows_of(texts)
@@ -127,17 +90,6 @@ class LinearHead(nn.Module):
 
     If there is a `layer`, it maps the vectors (rows, d) on their way from the encoder to the head. If there is a `penalty`, its
     value for the vectors that the head takes of a batch is added to the loss in training.
-
-    Parameters
-    ----------
-    encoder
-        A model of transformers without a head.
-    outputs
-        Number of labels; 1 for a score.
-    slots
-        Number of vectors that are concatenated: 2 for pairs of words.
-    regression
-        Whether the output is a score, trained with squared error.
     """
 
     # Read by trainers: the loss is a plain mean, so it takes no number of items.
@@ -198,15 +150,7 @@ class LinearHead(nn.Module):
         return vectors if self.pooler is None else self.pooler(vectors)
 
     def answer(self, vectors: torch.Tensor, labels: torch.Tensor | None = None) -> Batch:
-        """The logits, and with labels the loss, of the head alone.
-
-        Parameters
-        ----------
-        vectors
-            (texts, vectors, slots · d), after the layer.
-        labels
-            (texts, vectors); padding is `IGNORED`.
-        """
+        """The logits, and with labels the loss, of the head alone."""
         logits = self.head(self.dropout(vectors))
         if labels is None:
             return {"logits": logits}
@@ -218,15 +162,7 @@ class LinearHead(nn.Module):
 
 
 def pooled_vectors(hidden: torch.Tensor, spots: torch.Tensor) -> torch.Tensor:
-    """Means over token positions, (texts, vectors, slots · d), the slots of a vector concatenated.
-
-    Parameters
-    ----------
-    hidden
-        Token vectors (texts, tokens, d).
-    spots
-        Weights (texts, slots, vectors, tokens), as a `TextDataset` makes them.
-    """
+    """Means over token positions, (texts, vectors, slots · d), the slots of a vector concatenated."""
     vectors = spots.to(hidden.dtype) @ hidden.unsqueeze(1)
     return vectors.transpose(1, 2).flatten(2)
 
@@ -241,17 +177,7 @@ class Features:
 
 @torch.no_grad()
 def embed(model: LinearHead, dataset: TextDataset, *, progress: Progress | None = None) -> Features:
-    """The encoder's vectors of all texts in their order, before any layer and without dropout, in one pass over them.
-
-    Parameters
-    ----------
-    model
-        The encoder with its head.
-    dataset
-        The tokenized texts, one vector each.
-    progress
-        Called with the number of texts that are done, and of all.
-    """
+    """The encoder's vectors of all texts in their order, before any layer and without dropout, in one pass over them."""
     order, batches = dataset.batches_by_length()
     device = next(model.parameters()).device
     vectors, labels = [], []
@@ -268,15 +194,7 @@ def embed(model: LinearHead, dataset: TextDataset, *, progress: Progress | None 
 
 
 def truth_and_answers(labels: NDArray[Any], logits: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """What is true and what the head answers, for everything but padding: label numbers, or scores if there is one output.
-
-    Parameters
-    ----------
-    labels
-        (texts, vectors); padding is `IGNORED`.
-    logits
-        (texts, vectors, outputs).
-    """
+    """What is true and what the head answers, for everything but padding: label numbers, or scores if there is one output."""
     if logits.shape[-1] == 1:
         return labels.ravel(), logits.ravel()
     real = labels != IGNORED
@@ -284,13 +202,7 @@ def truth_and_answers(labels: NDArray[Any], logits: NDArray[Any]) -> tuple[NDArr
 
 
 def encoder_of(model: Any) -> nn.Module:
-    """The transformer inside a `LinearHead`, a SentenceTransformer or a model of transformers with a head; or the model itself.
-
-    Parameters
-    ----------
-    model
-        The model, perhaps wrapped for parallel training.
-    """
+    """The transformer inside a `LinearHead`, a SentenceTransformer or a model of transformers with a head; or the model itself."""
     inner = getattr(model, "module", model)
     if hasattr(inner, "encode") and hasattr(inner, "tokenize"):  # a SentenceTransformer
         encoder = inner[0].auto_model

@@ -70,15 +70,7 @@ def preset(
 
 
 def preset_for(kind: Kind, method: Method = "plain") -> str:
-    """The name of the paper whose protocol fits.
-
-    Parameters
-    ----------
-    kind
-        The kind of task.
-    method
-        All methods but "plain" are compared under IL23's protocol.
-    """
+    """The name of the paper whose protocol fits."""
     if method != "plain":
         return "il23"
     return {"similarity": "rp21", "classification": "il23", "pair_classification": "il23"}.get(kind, "zs22")
@@ -92,21 +84,7 @@ def settings_of_run(
     trust_remote_code: bool = False,
     **changes: Any,
 ) -> TuneSettings:
-    """The settings of the run in a folder, for another run.
-
-    Parameters
-    ----------
-    folder
-        The folder of the earlier run.
-    output
-        The folder of the new one.
-    task
-        The task, if it is one's own: only its name is in the folder.
-    trust_remote_code
-        Whether the model's own code may run; the file in the folder cannot allow it.
-    changes
-        Settings that differ.
-    """
+    """The settings of the run in a folder, for another run."""
     values = read_settings(folder)
     if not trust_remote_code:
         refuse_trust(values, Path(folder) / MARKER.file)

@@ -30,18 +30,6 @@ class IsoBN(nn.Module):
 
     The averages are buffers with bias correction, as if they had not started from zero. A single row has no spread and leaves
     them as they are; before the first batch nothing is scaled.
-
-    Parameters
-    ----------
-    d
-        Dimension of the vectors.
-    momentum
-        Weight of a new batch in the averages, above 0 and at most 1.
-    beta, eps
-        β and ε.
-    published
-        Behave as the authors' program: averages that start from zero without correction, so that for about the first hundred
-        steps correlations are too large, and clamped.
     """
 
     covariance: torch.Tensor
@@ -98,11 +86,6 @@ class CosineRegulariser(nn.Module):
 
     The mean is in [-1/(B - 1), 1], and 0 is isotropic. It is exact without the B × B cosines: (‖Σ uᵢ‖² - B)/(B(B - 1)) of the
     unit vectors uᵢ.
-
-    Parameters
-    ----------
-    gamma
-        γ.
     """
 
     def __init__(self, gamma: float = 1.0) -> None:
@@ -125,15 +108,6 @@ class IStar(nn.Module):
     """λ(1 - IsoScore*) of the batch (I-STAR, Rudman & Eickhoff 2023), to be added to the task's loss.
 
     C0 is a buffer: `refresh` it before training and then once per epoch from a large sample of vectors, without padding.
-
-    Parameters
-    ----------
-    d
-        Dimension of the vectors.
-    strength
-        λ; below 0 it rewards anisotropy, which the paper found to help.
-    zeta
-        Share of C0, in [0, 1].
     """
 
     reference: torch.Tensor
@@ -148,13 +122,7 @@ class IStar(nn.Module):
         self.register_buffer("refreshed", torch.zeros((), dtype=torch.long))
 
     def refresh(self, sample: torch.Tensor | Vectors) -> None:
-        """Take C0 from a sample.
-
-        Parameters
-        ----------
-        sample
-            Many vectors (n, d): a tensor, or anything that has vectors.
-        """
+        """Take C0 from a sample."""
         if isinstance(sample, torch.Tensor):
             # NumPy has no bfloat16.
             sample = (sample if sample.dtype in (torch.float32, torch.float64) else sample.float()).detach().cpu().numpy()
@@ -172,15 +140,7 @@ class IStar(nn.Module):
 
 
 def method_modules(settings: TuneSettings, d: int) -> tuple[nn.Module | None, nn.Module | None]:
-    """The layer and the penalty that a run's method gives the head while the whole network trains; None for what it lacks.
-
-    Parameters
-    ----------
-    settings
-        The run's settings.
-    d
-        Dimension of the vectors.
-    """
+    """The layer and the penalty that a run's method gives the head while the whole network trains; None for what it lacks."""
     strength = 1.0 if settings.strength is None else settings.strength
     if settings.method == "isobn":
         return IsoBN(d, published=settings.published), None
@@ -190,17 +150,7 @@ def method_modules(settings: TuneSettings, d: int) -> tuple[nn.Module | None, nn
 
 
 class RefreshCallback(TrainerCallback):
-    """Takes I-STAR's C0 from a fixed sample of the training texts at the start of every epoch.
-
-    Parameters
-    ----------
-    model
-        The model with I-STAR as its penalty.
-    dataset
-        The training texts.
-    seed
-        Seed of the sample.
-    """
+    """Takes I-STAR's C0 from a fixed sample of the training texts at the start of every epoch."""
 
     def __init__(self, model: LinearHead, dataset: TextDataset, *, seed: int) -> None:
         assert isinstance(model.penalty, IStar)

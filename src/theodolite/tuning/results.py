@@ -35,17 +35,7 @@ DIVERGED = "the vectors are not finite: the training has diverged"
 
 
 def row_fields(settings: TuneSettings, state: str, step: int) -> dict[str, Any]:
-    """What every row of a run says about where it comes from.
-
-    Parameters
-    ----------
-    settings
-        The run's settings.
-    state
-        One of `core.states`.
-    step
-        Steps of training so far.
-    """
+    """What every row of a run says about where it comes from."""
     origin = {"model": model_name(settings.model), "revision": settings.revision or "", "task": settings.declared.name}
     return {**origin, "state": state, "step": step, "seed": settings.seed, "versions": run_versions()}
 
@@ -58,21 +48,7 @@ def run_versions() -> str:
 def run_result(
     settings: TuneSettings, rows: Sequence[Row], *, best_epoch: float, steps: int, notes: Sequence[str] = ()
 ) -> Result:
-    """What a finished run saves in its folder.
-
-    Parameters
-    ----------
-    settings
-        The run's settings.
-    rows
-        All rows of the run.
-    best_epoch
-        The epoch whose weights were kept.
-    steps
-        Steps that were trained.
-    notes
-        Sentences that belong next to the numbers.
-    """
+    """What a finished run saves in its folder."""
     before, after = _main_scores(settings, rows)
     name = model_name(settings.model)
     method = "" if settings.method == "plain" else f", {settings.method_summary()}"
@@ -99,17 +75,7 @@ def _main_scores(settings: TuneSettings, rows: Sequence[Row]) -> tuple[Row, Row]
 
 
 def loss_rows(settings: TuneSettings, splits: Splits, history: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
-    """Losses and validation scores of a training.
-
-    Parameters
-    ----------
-    settings
-        The run's settings.
-    splits
-        The examples that were trained and validated on.
-    history
-        The trainer's log.
-    """
+    """Losses and validation scores of a training."""
     name = splits.dev.task.score
     for entry in history:
         fields = row_fields(settings, FINE_TUNING, entry["step"])
@@ -121,29 +87,13 @@ def loss_rows(settings: TuneSettings, splits: Splits, history: Sequence[Mapping[
 
 
 def validation_row(metric: str, value: float, n: int, fields: Mapping[str, Any]) -> Row:
-    """A score on the validation rows, with a reason if it is nan.
-
-    Parameters
-    ----------
-    metric, value, n
-        The score, and the number of examples it was taken on.
-    fields
-        What `row_fields` returned.
-    """
+    """A score on the validation rows, with a reason if it is nan."""
     reason = f"{metric} is not defined on the validation rows" if math.isnan(value) else ""
     return Row(metric=metric, value=value, reason=reason, split="validation", n=n, **fields)
 
 
 def shape_rows(X: NDArray[Any], fields: Mapping[str, Any]) -> list[Row]:
-    """IsoScore, plain and corrected, and EV 1 to 20, uncentred (IL23 eq. 1) and centred, of the vectors that a head takes.
-
-    Parameters
-    ----------
-    X
-        The vectors (n, d).
-    fields
-        Further fields of every row; `seed` is also that of the metrics.
-    """
+    """IsoScore, plain and corrected, and EV 1 to 20, uncentred (IL23 eq. 1) and centred, of the vectors that a head takes."""
     n, d = X.shape
     if not np.isfinite(X).all():
         names = (*SHAPE_METRICS, *(f"ev_{k}{ending}" for ending in ("", CENTRED) for k in range(1, min(CURVE, d) + 1)))
@@ -166,11 +116,6 @@ def over_seeds(rows: Sequence[Row]) -> list[Row]:
 
     `setting` says which of the two a row is, and of how many seeds. If the number is not defined for some seed, neither are
     they. `step` is left out: runs may stop at different steps.
-
-    Parameters
-    ----------
-    rows
-        The rows of the same run with several seeds.
     """
     groups: dict[Row, list[Row]] = {}
     for row in rows:
@@ -193,17 +138,7 @@ def over_seeds(rows: Sequence[Row]) -> list[Row]:
 
 
 def write_card(folder: Path, rows: Sequence[Row], settings: TuneSettings) -> None:
-    """Write `README.md` of a model folder, with the front matter that the Hub reads.
-
-    Parameters
-    ----------
-    folder
-        The model's folder.
-    rows
-        The run's rows; the table has the first and the last state of the scored split.
-    settings
-        The run's settings.
-    """
+    """Write `README.md` of a model folder, with the front matter that the Hub reads."""
     task, name = settings.declared, model_name(settings.model)
     before, after = _main_scores(settings, rows)
     values = {(row.metric, row.state): row.value for row in reversed(rows) if row.split == after.split}

@@ -42,19 +42,7 @@ MARKER = Marker("settings.json", "tune")
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """The examples of a run.
-
-    Parameters
-    ----------
-    train
-        To train on, without those held out.
-    validation
-        Held out to choose the best epoch by; None if the run has none.
-    dev
-        Scored before and after.
-    labels
-        In the order of the head's outputs; empty if the task has scores.
-    """
+    """The examples of a run."""
 
     train: Examples
     validation: Examples | None
@@ -63,20 +51,7 @@ class Splits:
 
 
 def load_splits(settings: TuneSettings, data: str | os.PathLike[str] | None) -> Splits:
-    """Read, check, cap and divide the examples of a run.
-
-    Parameters
-    ----------
-    settings
-        The run's settings.
-    data
-        The folder of the task's own files; None for the Hub.
-
-    Raises
-    ------
-    DataError
-        There are too few examples or labels, or the scored split has a label that training does not have.
-    """
+    """Read, check, cap and divide the examples of a run."""
     task = settings.declared
     train = load_task(task, task.train_split, data)
     held_out = settings.eval_split == HELD_OUT
@@ -155,11 +130,6 @@ class Run:
 
     A run that replaces another is made in a hidden folder next to it, and takes its place when it is finished. From `begin` on,
     the run is locked: as a context manager it lets others write at the end.
-
-    Parameters
-    ----------
-    folder
-        The folder; it need not exist yet.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -186,22 +156,7 @@ class Run:
 
     @classmethod
     def open(cls, settings: TuneSettings, *, resume: bool, overwrite: bool) -> Run:
-        """A new run, or one to continue, which must have the same settings; nothing is written yet.
-
-        Parameters
-        ----------
-        settings
-            The run's settings; `output` is its folder.
-        resume
-            Whether a run in the folder may be continued.
-        overwrite
-            Whether a run in the folder is replaced, once this one is finished.
-
-        Raises
-        ------
-        FileExistsError
-            The folder has another run, or files of something else.
-        """
+        """A new run, or one to continue, which must have the same settings; nothing is written yet."""
         run = cls(settings.output)
         run._resume, run._overwrite = resume, overwrite
         run._choose_folder(_as_json(settings))
@@ -237,18 +192,7 @@ class Run:
             raise FileExistsError(f"{self.folder} has this run already; use {option('resume')} or {option('overwrite')}")
 
     def begin(self, settings: TuneSettings) -> None:
-        """Take the folder for this run; called when the data has been read and checked.
-
-        Parameters
-        ----------
-        settings
-            The run's settings.
-
-        Raises
-        ------
-        BusyError
-            Another process is making this run.
-        """
+        """Take the folder for this run; called when the data has been read and checked."""
         # Of several processes that train together, the first writes; one that begins twice has the lock already.
         if not is_first_process() or (self._unlock is not None and self._unlock.alive):
             return
@@ -276,24 +220,12 @@ class Run:
         return (self.folder / ABOUT).exists()
 
     def save_model(self, save: Callable[[Path], None]) -> None:
-        """Write the fine-tuned encoder, complete or not at all.
-
-        Parameters
-        ----------
-        save
-            Writes the model into an empty folder.
-        """
+        """Write the fine-tuned encoder, complete or not at all."""
         with whole_folder(self.model, overwrite=True) as partial, quiet_loading():
             save(partial)
 
     def finish(self, result: Result) -> None:
-        """Save the result, which marks the run as finished, and remove the checkpoints.
-
-        Parameters
-        ----------
-        result
-            What the run measured.
-        """
+        """Save the result, which marks the run as finished, and remove the checkpoints."""
         result.save(self.folder)
         UNFINISHED.discard(self.folder)
         self._take_place()
@@ -316,32 +248,13 @@ def is_first_process() -> bool:
 
 
 def require_replaceable(settings: TuneSettings, *sources: str | os.PathLike[str] | None) -> None:
-    """Raise an error if a run that replaces another would delete what it is made from.
-
-    Parameters
-    ----------
-    settings
-        The run's settings.
-    sources
-        Folders that the run reads, besides its model.
-    """
+    """Raise an error if a run that replaces another would delete what it is made from."""
     for source in (settings.model, *sources):
         require_outside(Path(settings.output), source)
 
 
 def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """The settings of the run in a folder, as plain values.
-
-    Parameters
-    ----------
-    folder
-        The folder of a run.
-
-    Raises
-    ------
-    FileNotFoundError
-        The folder has no run.
-    """
+    """The settings of the run in a folder, as plain values."""
     if not MARKER.is_in(Path(folder)):
         raise FileNotFoundError(f"{folder} is not the folder of a run: it has no {MARKER.file} of the verb {MARKER.verb}")
     values: dict[str, Any] = json.loads((Path(folder) / MARKER.file).read_bytes())

@@ -371,11 +371,6 @@ def check_hyper_parameters(values: Mapping[str, Any]) -> None:
 def steps_to_track(track: When | str | Sequence[int] | None) -> When | None:
     """When the geometry is measured, from any of its spellings; None for never.
 
-    Parameters
-    ----------
-    track
-        "epoch", "never" or None, a number (every N steps), several numbers (these steps), or such numbers as text with commas.
-
     Examples
     --------
     >>> steps_to_track("never"), steps_to_track("50"), steps_to_track("0,10,50"), steps_to_track([3])

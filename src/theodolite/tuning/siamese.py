@@ -38,17 +38,7 @@ class SiameseTrainer(PlainCheckpoints, FiniteLoss, SentenceTransformerTrainer):
 
 
 class SiameseJob:
-    """The two tied towers, a SentenceTransformer of encoder and pooling, and their trainer.
-
-    Parameters
-    ----------
-    settings
-        The run's settings.
-    splits
-        The examples.
-    folder
-        Where checkpoints go.
-    """
+    """The two tied towers, a SentenceTransformer of encoder and pooling, and their trainer."""
 
     def __init__(self, settings: TuneSettings, splits: Splits, folder: Path) -> None:
         from datasets import Dataset
@@ -76,40 +66,20 @@ class SiameseJob:
         )
 
     def score(self, examples: Examples) -> tuple[float, str]:
-        """Rank (or other) correlation of the cosines with the scores, or nan and the reason.
-
-        Parameters
-        ----------
-        examples
-            Examples of the run's task.
-        """
+        """Rank (or other) correlation of the cosines with the scores, or nan and the reason."""
         return score(examples.task.score, examples.unit_scores(), cosines(self.model, examples, 2 * self.settings.batch_size))
 
     def vectors(self, examples: Examples) -> None:
         """There is no head that would take any."""
 
     def save(self, folder: Path) -> None:
-        """Write a folder that both SentenceTransformer and AutoModel load.
-
-        Parameters
-        ----------
-        folder
-            The folder to write into.
-        """
+        """Write a folder that both SentenceTransformer and AutoModel load."""
         self._make_plain()
         self.model.save_pretrained(str(folder), create_model_card=False)
 
 
 def sentence_model(settings: TuneSettings, encoder: Encoder) -> SentenceTransformer:
-    """A SentenceTransformer of an encoder and a pooling alone; whatever else a sentence model's folder has is left out.
-
-    Parameters
-    ----------
-    settings
-        The run's settings.
-    encoder
-        The encoder they name. Its module is not copied: what trains is the encoder itself.
-    """
+    """A SentenceTransformer of an encoder and a pooling alone; whatever else a sentence model's folder has is left out."""
     from sentence_transformers.sentence_transformer.modules import Pooling
 
     module, tokenizer = encoder.saveable, encoder.tokenizer
@@ -153,15 +123,7 @@ def _without_specials(encoder: Encoder) -> nn.Module:
 
 
 def pooling_mode(pooling: str, encoder: Encoder) -> Any:
-    """The name that sentence-transformers has for a pooling; [CLS] is the last token in some families.
-
-    Parameters
-    ----------
-    pooling
-        "mean", "cls" or "last".
-    encoder
-        Its tokenizer decides where [CLS] is.
-    """
+    """The name that sentence-transformers has for a pooling; [CLS] is the last token in some families."""
     if pooling == "cls":
         plan = plan_rows(encoder, text_inputs(["a"], "cls"), "cls")
         pooling = "cls" if plan.runs[0, 0, 0] == 0 else "last"
@@ -169,17 +131,7 @@ def pooling_mode(pooling: str, encoder: Encoder) -> Any:
 
 
 def cosines(model: SentenceTransformer, examples: Examples, batch_size: int) -> NDArray[np.float64]:
-    """The cosine of each pair, with the model as it is.
-
-    Parameters
-    ----------
-    model
-        The model.
-    examples
-        Pairs of texts.
-    batch_size
-        Texts per batch.
-    """
+    """The cosine of each pair, with the model as it is."""
     assert examples.second is not None
     first, second = (
         model.encode(list(side), batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True).astype(np.float64)

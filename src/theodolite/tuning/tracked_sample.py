@@ -46,21 +46,7 @@ class Sample:
 
     @classmethod
     def of(cls, texts: Examples | Sequence[str], encoder: Encoder, *, unit: Unit, size: int, seed: int) -> Sample:
-        """A seeded sample.
-
-        Parameters
-        ----------
-        texts
-            Texts, or the examples of a task.
-        encoder
-            Its tokenizer and `max_length` are used.
-        unit
-            What gets a vector. Tasks on words give vectors of their words, or pairs of words, whatever the unit.
-        size
-            Number of texts at most; a pair of texts that are read apart counts as two.
-        seed
-            Seed of the choice.
-        """
+        """A seeded sample."""
         sample, unit = _sampled(texts, unit, size, seed)
         inputs = text_inputs(sample, unit)
         dataset = TextDataset.of(encoder, inputs, unit)
@@ -70,15 +56,7 @@ class Sample:
         return cls(tuple(batches), () if labels is None else tuple(labels[example] for example in dataset.examples[rows]))
 
     def vectors(self, encoder: nn.Module, layers: str | int | Sequence[int] = "all") -> dict[int, Floats]:
-        """The vectors of each layer, in one forward pass over the sample.
-
-        Parameters
-        ----------
-        encoder
-            The encoder's module, as it is now.
-        layers
-            "all", "last", a number or several; 0 is the embeddings.
-        """
+        """The vectors of each layer, in one forward pass over the sample."""
         parts: dict[int, list[Floats]] = {}
         device = next(encoder.parameters()).device
         for batch in self.batches:
@@ -114,23 +92,7 @@ class StepVectors:
 def save_step(
     folder: Path, step: int, vectors: Mapping[int, NDArray[Any]], labels: Sequence[str], *, seed: int, most: int = MOST_ROWS
 ) -> None:
-    """Write the vectors of a step: of labelled rows a stratified sample, of others the first ones.
-
-    Parameters
-    ----------
-    folder
-        The folder of all steps.
-    step
-        The step; one that was written before is replaced.
-    vectors
-        (n, d) of each layer.
-    labels
-        The label of each row; empty if there are none.
-    seed
-        Seed of the sample.
-    most
-        Rows that are written at most, or the number of labels if that is larger.
-    """
+    """Write the vectors of a step: of labelled rows a stratified sample, of others the first ones."""
     names = np.array(labels, dtype=str)
     # Labels, size and seed alone decide, so the rows are the same at every step.
     rows: Any = sample_by_label(names, max(most, len(np.unique(names))), seed=seed) if len(names) else slice(most)
@@ -142,13 +104,7 @@ def save_step(
 
 
 def read_steps(folder: str | os.PathLike[str]) -> list[StepVectors]:
-    """All steps that `save_step` wrote, in order.
-
-    Parameters
-    ----------
-    folder
-        The folder of all steps.
-    """
+    """All steps that `save_step` wrote, in order."""
     steps = []
     for path in sorted(Path(folder).glob("step-*.npz")):
         with np.load(path) as file:
@@ -162,15 +118,6 @@ def centroid_rows(X: NDArray[np.floating], labels: Sequence[str], *, about: Mapp
 
     `label_min_distance` is that of each label to its nearest other centroid, `centroid_distance` that of each pair if there are
     few.
-
-    Parameters
-    ----------
-    X
-        The vectors (n, d).
-    labels
-        The label of each row.
-    about
-        Further fields of every row.
     """
     names, codes = np.unique(np.array(labels, dtype=str), return_inverse=True)
     if len(names) < 2:
@@ -197,19 +144,6 @@ def hull_rows(
     `minimum_distance` is that of each label to the nearest other hull, `mean_minimum_distance` their mean. Hulls that overlap are
     0 apart, within 1e-7 of the cloud's size. If there are no labels, only one, or no spread, or if
     the vectors are not finite: one nan with its reason.
-
-    Parameters
-    ----------
-    X
-        The vectors (n, d).
-    labels
-        The label of each row.
-    seed
-        Seed of the sample that is measured, if there are many rows.
-    about
-        Further fields of every row.
-    most
-        Rows that are measured at most, or the number of labels if that is larger.
     """
     from theodolite.probes.direct_probe import NoSpread
     from theodolite.probes.layer_probe import probe_layer
@@ -249,12 +183,6 @@ def preserved_random_state() -> Iterator[None]:
 
 @contextmanager
 def undisturbed(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; afterwards modes and random states are as they were.
-
-    Parameters
-    ----------
-    module
-        A model in training.
-    """
+    """Evaluation mode without gradients; afterwards modes and random states are as they were."""
     with preserved_random_state(), torch.no_grad(), evaluating(module):
         yield

@@ -248,13 +248,7 @@ class GeometryTracker:
 
 
 def read_complete_lines(path: Path) -> list[Row]:
-    """The rows of a file that is appended to; a last line that a kill cut off is left out.
-
-    Parameters
-    ----------
-    path
-        A `.jsonl` file; it need not exist.
-    """
+    """The rows of a file that is appended to; a last line that a kill cut off is left out."""
     if not path.exists():
         return []
     lines = path.read_bytes().split(b"\n")[:-1]
@@ -325,13 +319,7 @@ class GeometryCallback(TrainerCallback):
 
 
 def log_values(rows: Sequence[Row]) -> dict[str, float]:
-    """What a dashboard shows: each layer's metrics, and the smallest distances between two of its labels.
-
-    Parameters
-    ----------
-    rows
-        What a tracker measured at one step.
-    """
+    """What a dashboard shows: each layer's metrics, and the smallest distances between two of its labels."""
     logs: dict[str, float] = {}
     for row in rows:
         name = f"geometry/layer_{row.layer:02d}/{row.metric}"

@@ -91,30 +91,14 @@ class PlainCheckpoints:
 
 
 def check_tokens(settings: TuneSettings, encoder: Encoder, splits: Splits) -> None:
-    """Warn if the tokenizer does not fit the training texts, or raise if it does not at all.
-
-    Parameters
-    ----------
-    settings
-        The run's settings.
-    encoder
-        Its tokenizer is judged.
-    splits
-        The examples.
-    """
+    """Warn if the tokenizer does not fit the training texts, or raise if it does not at all."""
     unit: Unit = "mean"  # tokens are the same for every unit but words, whose texts are the same
     inputs = text_inputs(splits.train, unit, together=not settings.is_siamese)
     count_tokens(encoder, [(inputs, tokenize(encoder, inputs))]).check(allow_unknown=settings.allow_unknown)
 
 
 def load_encoder(settings: TuneSettings) -> Encoder:
-    """The encoder that a run starts from, in full precision and on the CPU: trainers move it to their device.
-
-    Parameters
-    ----------
-    settings
-        The run's settings.
-    """
+    """The encoder that a run starts from, in full precision and on the CPU: trainers move it to their device."""
     encoder = Encoder.load(
         settings.model,
         revision=settings.revision,
@@ -128,20 +112,7 @@ def load_encoder(settings: TuneSettings) -> Encoder:
 
 
 def apply_strategy(encoder: nn.Module, strategy: str) -> Callable[[], Any]:
-    """Choose which parameters of an encoder train: all, those above the first N layers, none, or low-rank additions.
-
-    Parameters
-    ----------
-    encoder
-        The encoder's module; it is changed in place.
-    strategy
-        "full", "frozen:N", "head" or "lora".
-
-    Returns
-    -------
-    Callable
-        Makes it a plain encoder again; to be called before it is saved.
-    """
+    """Choose which parameters of an encoder train: all, those above the first N layers, none, or low-rank additions."""
     if strategy == "lora":
         try:
             from peft import LoraConfig, get_peft_model
@@ -179,19 +150,7 @@ def _freeze_layers(encoder: nn.Module, count: int) -> None:
 
 
 def trainer_arguments(settings: TuneSettings, folder: Path, *, rows: int, metric: str | None) -> dict[str, Any]:
-    """The arguments of either library's trainer.
-
-    Parameters
-    ----------
-    settings
-        The run's settings.
-    folder
-        Where checkpoints go.
-    rows
-        Number of training examples.
-    metric
-        What the best epoch is chosen by; None without validation rows.
-    """
+    """The arguments of either library's trainer."""
     # The trainer takes warm-up in steps, and does not say how many there are before it starts.
     per_epoch = math.ceil(rows / (settings.batch_size * world_size()))
     # With early stopping, a share of the largest number of epochs could be all that is trained.
@@ -235,17 +194,7 @@ def steps_per_epoch(args: Any, state: Any) -> int:
 
 
 def prepare_trainer(trainer: Any, settings: TuneSettings, progress: Progress | None) -> None:
-    """Add what every run has (sealed checkpoints, early stopping, progress) and remove what prints.
-
-    Parameters
-    ----------
-    trainer
-        A trainer of either library.
-    settings
-        The run's settings.
-    progress
-        Called with the number of steps that are done, and of all.
-    """
+    """Add what every run has (sealed checkpoints, early stopping, progress) and remove what prints."""
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(RunCallback(save_steps=settings.save_steps, progress=progress))
     if settings.patience is not None:
@@ -262,17 +211,7 @@ class EarlyStopping(EarlyStoppingCallback):
 
 
 class LengthSampler(Sampler[int]):
-    """Texts in random order, such that those of one batch have similar lengths; the order depends on seed and epoch alone.
-
-    Parameters
-    ----------
-    lengths
-        Tokens of each text.
-    batch_size
-        Texts per batch.
-    seed
-        Seed of the order.
-    """
+    """Texts in random order, such that those of one batch have similar lengths; the order depends on seed and epoch alone."""
 
     def __init__(self, lengths: NDArray[Any], batch_size: int, *, seed: int) -> None:
         self.lengths, self.batch_size, self.seed, self.epoch = lengths, batch_size, seed, 0
@@ -297,15 +236,7 @@ class LengthSampler(Sampler[int]):
 
 
 def train_or_resume(trainer: Any, folder: Path) -> None:
-    """Train from the newest complete checkpoint, or from the start; the weights are then the best epoch's, or the last.
-
-    Parameters
-    ----------
-    trainer
-        A trainer of either library.
-    folder
-        The folder of its checkpoints.
-    """
+    """Train from the newest complete checkpoint, or from the start; the weights are then the best epoch's, or the last."""
     checkpoint = last_checkpoint(folder)
     if checkpoint is not None and json.loads((checkpoint / MARKER).read_bytes())["stopped"]:
         # The training had ended, perhaps early; the trainer would continue it.
@@ -320,15 +251,7 @@ def train_or_resume(trainer: Any, folder: Path) -> None:
 
 
 class RunCallback(TrainerCallback):
-    """Reports progress, seals each checkpoint, and only then removes older ones, but never the one with the best score.
-
-    Parameters
-    ----------
-    save_steps
-        Write a checkpoint every N steps, besides those at the ends of epochs.
-    progress
-        Called with the number of steps that are done, and of all.
-    """
+    """Reports progress, seals each checkpoint, and only then removes older ones, but never the one with the best score."""
 
     def __init__(self, *, save_steps: int | None = None, progress: Progress | None = None) -> None:
         self.save_steps, self.progress = save_steps, progress
@@ -367,33 +290,14 @@ class RunCallback(TrainerCallback):
 
 
 def seal(checkpoint: Path, **facts: Any) -> None:
-    """Write every file of a checkpoint through to the disk, then the marker.
-
-    Parameters
-    ----------
-    checkpoint
-        The checkpoint's folder.
-    facts
-        What `sealed_facts` returns besides the hashes of the `files`.
-    """
+    """Write every file of a checkpoint through to the disk, then the marker."""
     sync_all(checkpoint)
     write_json(checkpoint / MARKER, {"files": hashes_in(checkpoint), **facts})
     sync(checkpoint.parent)
 
 
 def sealed_facts(checkpoint: Path) -> dict[str, Any] | None:
-    """What the marker says, or None if the checkpoint is not complete, or not as it was written.
-
-    Parameters
-    ----------
-    checkpoint
-        The checkpoint's folder.
-
-    Warns
-    -----
-    UserWarning
-        The checkpoint was complete, but one of its files has changed since.
-    """
+    """What the marker says, or None if the checkpoint is not complete, or not as it was written."""
     try:
         facts: dict[str, Any] = json.loads((checkpoint / MARKER).read_bytes())
         changed = changed_file(checkpoint, facts["files"])
@@ -406,13 +310,7 @@ def sealed_facts(checkpoint: Path) -> dict[str, Any] | None:
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """The newest complete checkpoint of a run, or None; those that are not complete, or lack their best epoch's, are removed.
-
-    Parameters
-    ----------
-    folder
-        The folder of all checkpoints.
-    """
+    """The newest complete checkpoint of a run, or None; those that are not complete, or lack their best epoch's, are removed."""
     newest = None
     whole: set[str] = set()
     for checkpoint in _checkpoints(folder):

@@ -191,17 +191,7 @@ def _train(
 
 
 def make_job(settings: TuneSettings, splits: Splits, run: Run) -> Job:
-    """The model and trainer for the kind of task.
-
-    Parameters
-    ----------
-    settings
-        The run's settings.
-    splits
-        The examples.
-    run
-        Its checkpoints go into this run's folder.
-    """
+    """The model and trainer for the kind of task."""
     if settings.is_siamese:
         from theodolite.tuning.siamese import SiameseJob  # sentence-transformers takes seconds to import
 
@@ -210,19 +200,7 @@ def make_job(settings: TuneSettings, splits: Splits, run: Run) -> Job:
 
 
 def make_tracker(settings: TuneSettings, job: Job, run: Run, vectors: str | os.PathLike[str] | None = None) -> GeometryTracker:
-    """The tracker of a run: with the pooling that trains, on examples of the scored split.
-
-    Parameters
-    ----------
-    settings
-        The run's settings.
-    job
-        The model that trains, and its examples.
-    run
-        Its folder gets the rows.
-    vectors
-        A folder for the measured vectors.
-    """
+    """The tracker of a run: with the pooling that trains, on examples of the scored split."""
     assert settings.track is not None
     dev = job.splits.dev
     about = {"model": model_name(settings.model), "revision": settings.revision or "", "task": dev.task.name, "split": dev.split}

@@ -27,20 +27,7 @@ STATIC_METRICS = ("iso_score", "mean_cosine", "effective_rank", "hubness")
 
 
 def demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: bool | Progress | None = None) -> Iterator[Result]:
-    """Fine-tune a small English encoder on sentences that come with the package, and see what that does to its space.
-
-    Parameters
-    ----------
-    to
-        Folder for all results; what an earlier demo wrote there is replaced.
-    progress
-        Whether to show progress bars; by default in a terminal and in a notebook.
-
-    Yields
-    ------
-    Result
-        For each of two tasks the training and the comparison before and after, then what repairs do to the score.
-    """
+    """Fine-tune a small English encoder on sentences that come with the package, and see what that does to its space."""
     from theodolite.core.rows import write_rows
     from theodolite.tasks.declarations import find_task
     from theodolite.verbs.comparing import compare
@@ -73,20 +60,7 @@ def demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: bool | Pro
 
 
 def static_demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: bool | Progress | None = None) -> Iterator[Result]:
-    """Survey, repair and compare 32,000 real word vectors, without torch.
-
-    Parameters
-    ----------
-    to
-        Folder for all results; what an earlier demo wrote there is replaced.
-    progress
-        Whether to show progress bars; by default in a terminal and in a notebook.
-
-    Yields
-    ------
-    Result
-        The survey, the repairs, and a comparison of the vectors before and after the last of them.
-    """
+    """Survey, repair and compare 32,000 real word vectors, without torch."""
     from theodolite.core.rows import write_rows
     from theodolite.spaces import write_vectors
     from theodolite.spaces.opening import demo_vectors

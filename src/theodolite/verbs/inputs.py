@@ -68,64 +68,7 @@ class ReadingOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How an input is read: where in a file the vectors are, which texts an encoder reads, and what gets a vector.
-
-    Parameters
-    ----------
-    key
-        Array to read from an `.npz` or `.safetensors` file that holds several.
-    columns
-        Vector columns of a table or frame: names, `first:last`, patterns such as `dim_*`, or one list column. By default the only
-        list column, or the columns of numbers.
-    delimiter
-        What separates the cells of a `.csv`, `.tsv` or `.txt` table of vectors or of the own files; detected by default.
-    header
-        Whether the first line of such a table names the columns; decided by its cells by default. Without one they are called
-        0, 1, 2, …
-    decimal
-        `","` if the numbers of a table have decimal commas; decimal points by default.
-    texts
-        Texts for the encoder: a sequence, a file with one text per line, or a BEIR folder, whose documents are read.
-    task
-        A task whose texts the encoder reads, by name (`stsb`, `cola`, `pos`, ...) or as a `Task`.
-    split
-        Split of the task; the scored one by default.
-    data
-        Folder with the task's own release files; the Hugging Face Hub without it.
-    own
-        The user's own files by split, such as `{"train": "train.csv", "dev": "dev.csv"}`, instead of a task.
-    kind
-        Kind of the own files: similarity, classification, pair_classification, tagging or word_pairs.
-    column
-        Column of the own files for text, text_b, label or score, where it has another name.
-    score_range
-        Lowest and highest score of the own pairs.
-    encoding
-        Encoding of the task's or own files; that of the task's release, or UTF-8, by default.
-    unit
-        What gets a vector: text, tokens, cls, mean, max, last, words or pairs. By default text (what its own `encode` returns)
-        for a sentence model, otherwise the task's own, mean for plain texts.
-    layers
-        "all", "last", or numbers; 0 is the embeddings, negative numbers count from the last.
-    specials
-        Whether special tokens count among the tokens.
-    batch_size
-        Texts per batch; chosen by length by default.
-    device
-        "auto" (a GPU if there is one), "cpu", "cuda:1", "mps", ...
-    dtype
-        Precision of the encoder: float32, bfloat16 or float16.
-    max_length
-        Number of tokens that a text is cut to; the encoder's own limit by default.
-    revision
-        Revision of the model on the Hub.
-    trust_remote_code
-        Whether to run code that comes with the model.
-    tokenizer
-        The tokenizer of a model that is already in memory.
-    allow_unknown
-        Whether any share of tokens may be unknown to the tokenizer; a fifth is an error otherwise.
-    """
+    """How an input is read: where in a file the vectors are, which texts an encoder reads, and what gets a vector."""
 
     key: str | None = None
     columns: Sequence[str] | None = None
@@ -158,15 +101,7 @@ class Reading:
         return self.texts is not None or self.task is not None or self.own is not None
 
     def refuse(self, what: str, *, but: Sequence[str] = ()) -> None:
-        """Raise if an option was given that does not apply to this kind of input.
-
-        Parameters
-        ----------
-        what
-            What the input is, for the message: "a space", "vectors", "an encoder".
-        but
-            The options that do apply.
-        """
+        """Raise if an option was given that does not apply to this kind of input."""
         for each in fields(self):
             if each.name not in but and getattr(self, each.name) != each.default:
                 value = getattr(self, each.name)
@@ -224,13 +159,7 @@ class Reading:
         return task
 
     def unit_for(self, *models: Any) -> str:
-        """What gets a vector: the unit that was chosen, or the default for these models, one for all of them.
-
-        Parameters
-        ----------
-        models
-            Encoders as `Encoder.load` takes them; none for the task's own unit.
-        """
+        """What gets a vector: the unit that was chosen, or the default for these models, one for all of them."""
         from theodolite.tasks.task import TEXT_UNIT
 
         if self.unit is not None:
@@ -297,11 +226,6 @@ def reads_input(*without: str) -> Callable[[Callable[Arguments, Returned]], Call
     """Show a verb's reading options in its signature, and answer a misspelt option with the one that was meant.
 
     A file that changed while the verb read it, often in several passes, is an error.
-
-    Parameters
-    ----------
-    without
-        Reading options that the verb has no use for.
     """
 
     def decorate(verb: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
@@ -499,15 +423,7 @@ Input: TypeAlias = "VectorsInput | Space | EncoderInput"
 
 
 def typed_input(source: Any, opened: Input) -> TypedInput:
-    """How a command would name an input again: by its path, or after the command that writes its vectors.
-
-    Parameters
-    ----------
-    source
-        What the user gave.
-    opened
-        What `open_input` made of it.
-    """
+    """How a command would name an input again: by its path, or after the command that writes its vectors."""
     if isinstance(opened, EncoderInput):
         return opened.typed()
     if not isinstance(source, (str, os.PathLike)):
@@ -517,16 +433,7 @@ def typed_input(source: Any, opened: Input) -> TypedInput:
 
 
 def open_input(source: Any, reading: Reading) -> Input:
-    """Find out what the user gave, refuse options that do not apply to it, and open it as far as that is cheap.
-
-    Parameters
-    ----------
-    source
-        Vectors (array, frame, tensor, file, folder of shards, `Cloud`), a `Space` or its folder, or an encoder (id, folder,
-        `demo`, `SentenceTransformer`, `PreTrainedModel`).
-    reading
-        The options that say how to read it.
-    """
+    """Find out what the user gave, refuse options that do not apply to it, and open it as far as that is cheap."""
     from theodolite.core.frames import frame_vectors, is_frame
     from theodolite.core.vectors import source as open_vectors
     from theodolite.metrics.cloud import Cloud

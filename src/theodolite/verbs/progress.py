@@ -65,14 +65,7 @@ class Progress:
 
 @contextmanager
 def progress_bars(progress: bool | Progress | None = None) -> Iterator[Progress]:
-    """Progress bars that vanish when the work is done.
-
-    Parameters
-    ----------
-    progress
-        True or False to show them or not; None shows them in a terminal, in a notebook and on the command line; a `Progress` is
-        used as it is. If stderr is not a terminal, a line every half minute takes the place of the bars.
-    """
+    """Progress bars that vanish when the work is done."""
     if isinstance(progress, Progress):
         yield progress
         return

@@ -41,22 +41,7 @@ class Folds(NamedTuple):
 
 
 def stratified_folds(data: Labelled, folds: int, *, seed: int = 0) -> Folds:
-    """Shuffled folds with the same share of each class, as far as its rows allow.
-
-    Parameters
-    ----------
-    data
-        Labelled rows.
-    folds
-        How many, at least 2; fewer if there are fewer rows.
-    seed
-        Of the shuffle.
-
-    Raises
-    ------
-    ValueError
-        There are too few folds, or too few rows to hold some out.
-    """
+    """Shuffled folds with the same share of each class, as far as its rows allow."""
     if folds < 2:
         raise ValueError(f"folds={folds} must be at least 2: one to score on, the others to train on")
     counts = np.bincount(data.codes)
@@ -87,19 +72,7 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """Results of cells on held-out folds, each (cells, folds) and nan if a cell did not run.
-
-    Parameters
-    ----------
-    cells
-        The grid.
-    scores
-        Accuracies.
-    epochs
-        Passes over the rows.
-    note
-        What a race loses, if it was one.
-    """
+    """Results of cells on held-out folds, each (cells, folds) and nan if a cell did not run."""
 
     cells: tuple[Cell, ...]
     scores: NDArray[np.float64]
@@ -113,15 +86,7 @@ class Search:
 
 
 def grid(hidden: Sequence[Sequence[int]], alphas: Sequence[float]) -> tuple[Cell, ...]:
-    """All pairs, in the order in which scikit-learn's ParameterGrid has them: its first of equals is ours.
-
-    Parameters
-    ----------
-    hidden
-        Units of the hidden layers, such as (32, 64), of each architecture.
-    alphas
-        L2 weights, at least 0.
-    """
+    """All pairs, in the order in which scikit-learn's ParameterGrid has them: its first of equals is ours."""
     cells = tuple(Cell(tuple(int(h) for h in layers), float(alpha)) for alpha in alphas for layers in hidden)
     for cell in cells:
         if min(cell.hidden, default=1) < 1:
@@ -140,17 +105,6 @@ def search_grid(data: Labelled, folds: Folds, cells: tuple[Cell, ...], train: Tr
     meet about equally often. The effects of sizes, weight and fold, added up, predict the score of every cell; the best four run
     on two folds, and the better two of these on all. The best of 128 cells on one fold would mostly be the luckiest one: an
     effect is the mean of many networks on all rows.
-
-    Parameters
-    ----------
-    data, folds, cells
-        Labelled rows, their folds, and the grid.
-    train
-        Trains networks on the data.
-    seed
-        Of every network.
-    kind
-        "full" or "race"; a grid too small for a race is searched in full.
     """
     n_folds = len(folds.parts)
     is_race = search_size(cells, n_folds, kind) < len(cells) * n_folds

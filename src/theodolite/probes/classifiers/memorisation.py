@@ -88,17 +88,7 @@ class ControlTask:
 
 @dataclass(frozen=True)
 class Selectivity:
-    """Accuracy minus control accuracy in [-1, 1]; near 0 the probe could have memorised what it finds (Hewitt & Liang 2019).
-
-    Parameters
-    ----------
-    value
-        The selectivity.
-    task, control
-        Scores on the task and on its control.
-    seen_share
-        Share of the scored words whose type was trained on: for the others a control label can only be guessed.
-    """
+    """Accuracy minus control accuracy in [-1, 1]; near 0 the probe could have memorised what it finds (Hewitt & Liang 2019)."""
 
     value: float
     task: ProbeScore
@@ -143,25 +133,7 @@ def selectivity(probe: BaseClassifierProbe, train: Words, test: Words, *, seed: 
 
 @dataclass(frozen=True, eq=False)
 class CodeLength:
-    """Bits that send the labels to somebody who has the vectors; fewer means easier to predict (Voita & Titov 2020).
-
-    Parameters
-    ----------
-    bits
-        Length of the code.
-    uniform_bits
-        Length without the vectors: n log2(classes).
-    alpha
-        L2 weight of the shortest code; nan if the uniform code is the shortest.
-    ends
-        Rows sent after each timestep.
-    block_bits
-        Bits of each timestep.
-    choice_bits
-        Bits that name the L2 weight; with `block_bits` they sum to `bits`.
-    hidden
-        Units of the hidden layers.
-    """
+    """Bits that send the labels to somebody who has the vectors; fewer means easier to predict (Voita & Titov 2020)."""
 
     bits: float
     uniform_bits: float
@@ -179,19 +151,7 @@ class CodeLength:
 
 @dataclass(frozen=True, kw_only=True)
 class CodeSettings:
-    """How the labels are coded.
-
-    Parameters
-    ----------
-    hidden
-        Units of the hidden layers.
-    alphas
-        L2 weights whose codes compete.
-    timesteps
-        Shares of the rows after which the probe is trained again, rising to 1.
-    max_iter, backend, device
-        As in `ClassifierProbe`.
-    """
+    """How the labels are coded."""
 
     hidden: tuple[int, ...] = (128, 128)
     alphas: tuple[float, ...] = ALPHAS

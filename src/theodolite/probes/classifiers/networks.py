@@ -46,19 +46,7 @@ _MAX_WEIGHTS = 2**24  # of the first layers of one model; with gradients and Ada
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One network to train.
-
-    Parameters
-    ----------
-    hidden
-        Units of the hidden layers.
-    alpha
-        L2 weight.
-    seed
-        Of the first weights and of the shuffles.
-    rows
-        Numbers of the rows to train on.
-    """
+    """One network to train."""
 
     hidden: tuple[int, ...]
     alpha: float
@@ -68,17 +56,7 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A trained network with ReLU between its layers; the last layer gives the logits of all classes.
-
-    Parameters
-    ----------
-    weights, biases
-        (out, in) and (out,) of each layer.
-    epochs
-        Passes over the rows that its training took.
-    converged
-        Whether the loss had stopped falling before the last epoch that was allowed.
-    """
+    """A trained network with ReLU between its layers; the last layer gives the logits of all classes."""
 
     weights: tuple[Floats, ...]
     biases: tuple[Floats, ...]
@@ -86,13 +64,7 @@ class Network:
     converged: bool
 
     def logits(self, X: Floats) -> Floats:
-        """(n, classes) scores: the logarithms of the probabilities, up to a constant of each row.
-
-        Parameters
-        ----------
-        X
-            (n, d) vectors.
-        """
+        """(n, classes) scores: the logarithms of the probabilities, up to a constant of each row."""
         out = np.asarray(X, dtype=self.weights[0].dtype)
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             out = np.maximum(out, 0, out=out) if layer else out
@@ -101,42 +73,20 @@ class Network:
         return np.hstack([np.zeros_like(out), out]) if out.shape[1] == 1 else out
 
     def log_probabilities(self, X: Floats) -> NDArray[np.float64]:
-        """(n, classes) natural logarithms of the probabilities.
-
-        Parameters
-        ----------
-        X
-            (n, d) vectors.
-        """
+        """(n, classes) natural logarithms of the probabilities."""
         logits = self.logits(X).astype(np.float64)
         logits -= logits.max(axis=1, keepdims=True)
         return np.asarray(logits - np.log(np.exp(logits).sum(axis=1, keepdims=True)))
 
     def predict(self, X: Floats) -> Indices:
-        """The number of the most probable class of each row.
-
-        Parameters
-        ----------
-        X
-            (n, d) vectors.
-        """
+        """The number of the most probable class of each row."""
         return np.asarray(self.logits(X).argmax(axis=1))
 
 
 def trainer(
     data: Labelled, *, backend: Backend, max_iter: int, device: str = "cpu", progress: Count | None = None
 ) -> Callable[[Sequence[Job]], list[Network]]:
-    """A function that trains networks on rows of the data, all with the same backend.
-
-    Parameters
-    ----------
-    data
-        Labelled rows.
-    backend, max_iter, device
-        As in `ClassifierProbe`.
-    progress
-        Called with the number of networks that have just finished.
-    """
+    """A function that trains networks on rows of the data, all with the same backend."""
     if max_iter < 1:
         raise ValueError(f"max_iter={max_iter} must be at least 1; the published number is 1000")
     if installed_backend(backend) == "torch":
@@ -145,13 +95,7 @@ def trainer(
 
 
 def installed_backend(backend: Backend) -> Literal["torch", "sklearn"]:
-    """The backend to use: torch if it is installed, unless scikit-learn is requested.
-
-    Parameters
-    ----------
-    backend
-        As in `ClassifierProbe`.
-    """
+    """The backend to use: torch if it is installed, unless scikit-learn is requested."""
     if backend not in get_args(Backend):
         raise ValueError(f"backend={backend!r} must be one of 'auto', 'torch' and 'sklearn'")
     if backend == "auto":
@@ -160,19 +104,7 @@ def installed_backend(backend: Backend) -> Literal["torch", "sklearn"]:
 
 
 def train_one_by_one(data: Labelled, jobs: Sequence[Job], *, max_iter: int, progress: Count | None = None) -> list[Network]:
-    """Networks trained one after the other by scikit-learn's MLPClassifier.
-
-    Parameters
-    ----------
-    data
-        Labelled rows; some classes may have no row.
-    jobs
-        The networks to train.
-    max_iter
-        Epochs at most.
-    progress
-        Called with 1 whenever a network is finished.
-    """
+    """Networks trained one after the other by scikit-learn's MLPClassifier."""
     networks = []
     for job in jobs:
         model = _train_with_scikit_learn(data.X[job.rows], data.codes[job.rows], job, len(data.classes), max_iter)
@@ -213,20 +145,7 @@ def _train_with_scikit_learn(X: Floats, y: Indices, job: Job, n_classes: int, ma
 def train_batched(
     data: Labelled, jobs: Sequence[Job], *, max_iter: int, device: str = "cpu", progress: Count | None = None
 ) -> list[Network]:
-    """Networks trained together in torch, in the order of the jobs.
-
-    Parameters
-    ----------
-    data, jobs, max_iter, progress
-        As in `train_one_by_one`.
-    device
-        Of torch.
-
-    Raises
-    ------
-    ImportError
-        torch cannot be imported.
-    """
+    """Networks trained together in torch, in the order of the jobs."""
     try:
         import torch
     except ImportError as error:

@@ -32,21 +32,7 @@ _JITTER = 1e-12
 
 
 def jit(kernel: Kernel, **callees: Callable[..., Any]) -> Kernel:
-    """Compile a kernel to machine code that releases the interpreter's lock and is cached on disk.
-
-    Parameters
-    ----------
-    kernel
-        A function in the subset of NumPy that numba compiles.
-    callees
-        What names in its body refer to in the compiled code, if not to what they do in Python: one source then serves twice, as
-        plain Python that calls plain functions, and compiled, calling compiled ones.
-
-    Returns
-    -------
-    Kernel
-        The compiled function; `kernel` itself if numba is not installed.
-    """
+    """Compile a kernel to machine code that releases the interpreter's lock and is cached on disk."""
     try:
         from numba import njit
     except ImportError:
@@ -61,13 +47,7 @@ def jit(kernel: Kernel, **callees: Callable[..., Any]) -> Kernel:
 
 
 def jit_or(plain: Kernel) -> Callable[[Kernel], Kernel]:
-    """Decorate loops: compiled with numba, or replaced by `plain` without it.
-
-    Parameters
-    ----------
-    plain
-        A function that computes the same with whole arrays, because the loops would be slow in Python.
-    """
+    """Decorate loops: compiled with numba, or replaced by `plain` without it."""
 
     def choose(loops: Kernel) -> Kernel:
         machine_code = jit(loops)
@@ -77,13 +57,7 @@ def jit_or(plain: Kernel) -> Callable[[Kernel], Kernel]:
 
 
 def needs_compiling(kernel: Callable[..., Any]) -> bool:
-    """Whether calling a kernel compiles it first: it is neither in memory nor cached on disk.
-
-    Parameters
-    ----------
-    kernel
-        What `jit` returned.
-    """
+    """Whether calling a kernel compiles it first: it is neither in memory nor cached on disk."""
     stats = getattr(kernel, "stats", None)  # numba's own; a plain function has none
     if stats is None or getattr(kernel, "signatures", None):
         return False
@@ -93,13 +67,7 @@ def needs_compiling(kernel: Callable[..., Any]) -> bool:
 def solve_by_points_in_arrays(
     K: Floats, first: Floats, second: Floats, weights: Floats, H: Floats, tolerance: float, max_steps: int
 ) -> int:
-    """`solve_by_points` with whole arrays, for machines without numba.
-
-    Parameters
-    ----------
-    K, first, second, weights, H, tolerance, max_steps
-        As in `solve_by_points`.
-    """
+    """`solve_by_points` with whole arrays, for machines without numba."""
     for step in range(max_steps):
         gradient = K @ weights
         level_first, level_second = (gradient * first) @ weights, (gradient * second) @ weights
@@ -148,29 +116,7 @@ def solve_by_points_in_arrays(
 def solve_by_points(
     K: Floats, first: Floats, second: Floats, weights: Floats, H: Floats, tolerance: float, max_steps: int
 ) -> int:
-    """Move `weights` to the nearest points of the two hulls, in place, one point in or out at a time (Wolfe 1976).
-
-    Parameters
-    ----------
-    K
-        The signed Gram matrix of the points, (m, m); see the module's docstring.
-    first, second
-        1.0 for the points of the first hull (of the second hull), else 0.0.
-    weights
-        Convex weights of each hull, changed in place.
-    H
-        The inverse of K on the points with weight and zero elsewhere, changed in place: a point that enters or leaves is a
-        rank-one change of it.
-    tolerance
-        How far points may be beyond the plane, in units of the squared distance.
-    max_steps
-        After how many entering points to give up.
-
-    Returns
-    -------
-    int
-        The number of steps; negative if rounding ended it early.
-    """
+    """Move `weights` to the nearest points of the two hulls, in place, one point in or out at a time (Wolfe 1976)."""
     m = len(weights)
     gradient, change, target, row_first, row_second = np.empty(m), np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m)
     # `places[:k]` are the points with weight, in no order: all loops run over them and not over all m points.
@@ -275,20 +221,6 @@ def solve_by_blocks(K: Floats, first: Floats, second: Floats, weights: Floats, f
 
     Block principal pivoting (Portugal, Júdice & Vicente 1994): solve on the free points, then drop every negative weight and take
     in every point beyond the plane at once. It need not come to an end: after three rounds without fewer wrong points it stops.
-
-    Parameters
-    ----------
-    K, first, second
-        As in `solve_by_points`.
-    weights
-        Changed in place if a solution is found, and left as they are if not.
-    free
-        The points that may have weight at the start.
-
-    Returns
-    -------
-    bool
-        Whether it found the solution.
     """
     fewest, patience = len(K) + 1, 3
     for _ in range(60):
@@ -323,13 +255,7 @@ def solve_by_blocks(K: Floats, first: Floats, second: Floats, weights: Floats, f
 
 
 def solve_positive(system: Floats, right: Floats) -> Floats | None:
-    """The solution of a symmetric positive definite system; None if rounding has made it indefinite.
-
-    Parameters
-    ----------
-    system, right
-        The matrix, (m, m), and the right-hand side, (m,) or (m, k).
-    """
+    """The solution of a symmetric positive definite system; None if rounding has made it indefinite."""
     from scipy.linalg.lapack import dposv
 
     # LAPACK stores columns, and the transpose of a symmetric matrix is a view that needs no rearranging.
@@ -338,13 +264,7 @@ def solve_positive(system: Floats, right: Floats) -> Floats | None:
 
 
 def inverse_on_support(K: Floats, weights: Floats) -> Floats:
-    """The inverse of the Gram matrix on the points with weight, zero elsewhere.
-
-    Parameters
-    ----------
-    K, weights
-        As in `solve_by_points`.
-    """
+    """The inverse of the Gram matrix on the points with weight, zero elsewhere."""
     places = np.flatnonzero(weights > 0)
     H = np.zeros(K.shape)
     H[np.ix_(places, places)] = np.linalg.inv(_block(K, places))

@@ -33,17 +33,7 @@ _MAX_ENTERING, _FEW_ENTERING = 400, 8
 
 
 class Proof(NamedTuple):
-    """Bounds of the distance between two hulls, with what proves them.
-
-    Parameters
-    ----------
-    lower, upper
-        The bounds; -inf and inf if nothing is known.
-    normal
-        The normal of the plane that proves `lower`, of any length.
-    weights_a, weights_b
-        The convex weights of the rows of A and of B; the two points they give prove `upper`.
-    """
+    """Bounds of the distance between two hulls, with what proves them."""
 
     lower: float
     upper: float
@@ -52,29 +42,13 @@ class Proof(NamedTuple):
     weights_b: Floats
 
     def improved_by(self, other: Proof) -> Proof:
-        """The better lower bound and the better upper bound of two proofs.
-
-        Parameters
-        ----------
-        other
-            A proof about the same two hulls.
-        """
+        """The better lower bound and the better upper bound of two proofs."""
         plane, points = (other if other.lower > self.lower else self), (other if other.upper < self.upper else self)
         return Proof(plane.lower, points.upper, plane.normal, points.weights_a, points.weights_b)
 
 
 def is_decided(lower: float, upper: float, touching: float, tolerance: float) -> bool:
-    """Whether bounds prove that hulls overlap, or that they are disjoint with the distance known well enough.
-
-    Parameters
-    ----------
-    lower, upper
-        Bounds of the distance.
-    touching
-        The distance up to which hulls count as overlapping.
-    tolerance
-        How far the bounds may differ, as a share of the distance; infinity if any separating plane will do.
-    """
+    """Whether bounds prove that hulls overlap, or that they are disjoint with the distance known well enough."""
     return upper <= touching or (lower > touching and upper - lower <= tolerance * upper)
 
 
@@ -91,17 +65,6 @@ def solve_by_least_squares(
     """Better nearest points of two hulls than those that are known.
 
     A least-squares problem in the points loses half as many digits to rounding as one in their products does.
-
-    Parameters
-    ----------
-    A, B
-        The two sets, (n, d) and (m, d).
-    weights_a, weights_b
-        Convex weights of nearly nearest points.
-    touching, tolerance
-        As in `is_decided`, which ends the search.
-    max_entering
-        After how many points to give up.
     """
     signed = np.concatenate([A, -B])
     in_a = np.arange(len(signed)) < len(A)
@@ -177,19 +140,7 @@ def _flat_minimum(points: Floats, in_a: Flags, weights: Floats) -> Floats:
 def solve_by_newton(
     A: Floats, B: Floats, *, touching: float, start: Floats, tolerance: float = np.inf, is_close: bool = False
 ) -> Proof:
-    """Bounds of the distance between two hulls by a separator of all points.
-
-    Parameters
-    ----------
-    A, B
-        The two sets, (n, d) and (m, d).
-    touching, tolerance
-        As in `is_decided`, which ends the search.
-    start
-        The normal of a plane that nearly separates them: the closer, the fewer steps.
-    is_close
-        Whether `start` separates nearly the same points.
-    """
+    """Bounds of the distance between two hulls by a separator of all points."""
     origin = 0.5 * (A.mean(axis=0) + B.mean(axis=0))
     rows = np.empty((len(A) + len(B), A.shape[1] + 1))
     X = rows[:, :-1]
@@ -242,13 +193,6 @@ def mend_plane(A: Floats, B: Floats, *, touching: float, start: Floats) -> Float
     The smallest change that puts the points on the wrong side of the plane on the right one is a least-norm problem in these
     points alone. They are few, so a round costs much less than a Newton step over all points and dimensions. Each round takes in
     the points that the change has moved to the wrong side, and drops those that need not be held.
-
-    Parameters
-    ----------
-    A, B, touching
-        As in `solve_by_newton`.
-    start
-        The normal of a plane that nearly separates them.
     """
     length = float(np.linalg.norm(start))
     if length == 0:

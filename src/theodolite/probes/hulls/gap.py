@@ -123,19 +123,6 @@ def solve_gap(
     Three solvers, each slower and surer than the one before. Active sets on the few points that matter solve nearly all cases.
     If their products run out of digits, which happens in thin gaps, least squares on the points themselves goes on from there.
     If there is still neither a plane nor a common point, Newton steps on all points decide.
-
-    Parameters
-    ----------
-    A, B
-        The two sets, (n, d) and (m, d).
-    touching
-        The distance up to which hulls count as overlapping.
-    tolerance
-        How far the bounds may differ, as a share of the distance.
-    decide
-        Whether any separating plane is enough, so that the bounds need not be close.
-    start
-        A direction from B to A that nearly separates them; by default from mean to mean.
     """
     direction = A.mean(axis=0) - B.mean(axis=0) if start is None else start
     nearest = nearest_points(A, B, direction, touching, tolerance, enough=0.0 if decide else np.inf)
@@ -166,21 +153,7 @@ def pair_bounds(
     progress: Progress | None,
     deadline: float = np.inf,
 ) -> Floats:
-    """(pairs, 2): lower and upper bound of the distance of each pair of hulls; a lower bound of 0 means that they overlap.
-
-    Parameters
-    ----------
-    hulls
-        The points of each hull, (n_i, d), near the origin.
-    pairs
-        (pairs, 2) numbers of the hulls.
-    touching, tolerance
-        As in `solve_gap`.
-    n_jobs, progress
-        As in `theodolite.core.engines.in_parallel`.
-    deadline
-        The value of `time.time` from which on no pair is begun: the bounds of those that are left are nan.
-    """
+    """(pairs, 2): lower and upper bound of the distance of each pair of hulls; a lower bound of 0 means that they overlap."""
 
     def bounds(task: tuple[Floats, Floats, _Products | None]) -> tuple[float, float]:
         A, B, products = task
@@ -249,26 +222,12 @@ def _gap_by_products(A: Floats, B: Floats, products: _Products, touching: float)
 
 
 def largest_norm(rows: Floats) -> float:
-    """The largest distance of a row from the origin.
-
-    Parameters
-    ----------
-    rows
-        (n, d) points.
-    """
+    """The largest distance of a row from the origin."""
     return float(np.sqrt(np.einsum("ij,ij->i", rows, rows).max()))
 
 
 def separating_plane(A: Floats, B: Floats, touching: float, start: Floats | None) -> Floats | None:
-    """The normal of a plane that separates two sets strictly, or None if their hulls overlap.
-
-    Parameters
-    ----------
-    A, B, touching
-        As in `solve_gap`.
-    start
-        The normal of a plane that nearly separates them, if one is known.
-    """
+    """The normal of a plane that separates two sets strictly, or None if their hulls overlap."""
     # Newton steps are fastest, unless there are fewer points than dimensions; but often a small change of the plane is enough.
     if len(A) + len(B) > A.shape[1]:
         direction = A.mean(axis=0) - B.mean(axis=0) if start is None else start
@@ -283,19 +242,7 @@ def separating_plane(A: Floats, B: Floats, touching: float, start: Floats | None
 
 
 def hull_distances(points: Floats, hulls: list[Floats], touching: float, *, n_jobs: int | None = None) -> Floats:
-    """The distance of each point to each hull, (points, hulls); 0 inside or touching.
-
-    Parameters
-    ----------
-    points
-        (m, d) points in the coordinates of the hulls.
-    hulls
-        The points of each hull, (n_i, d).
-    touching
-        The distance up to which a point counts as inside.
-    n_jobs
-        Threads, as in `theodolite.core.engines.in_parallel`.
-    """
+    """The distance of each point to each hull, (points, hulls); 0 inside or touching."""
 
     def distances_of(point: Floats) -> Floats:
         return np.array([_distance(point, hull, touching) for hull in hulls])
@@ -304,13 +251,7 @@ def hull_distances(points: Floats, hulls: list[Floats], touching: float, *, n_jo
 
 
 def nearest_hulls(points: Floats, hulls: list[Floats], touching: float, *, n_jobs: int | None = None) -> Ints:
-    """The number of the nearest hull of each point; of equally near ones the first.
-
-    Parameters
-    ----------
-    points, hulls, touching, n_jobs
-        As in `hull_distances`.
-    """
+    """The number of the nearest hull of each point; of equally near ones the first."""
     centres = np.stack([hull.mean(axis=0) for hull in hulls])
     radii = np.array([largest_norm(hull - centre) for hull, centre in zip(hulls, centres, strict=True)])
 

@@ -24,19 +24,7 @@ _POINTS_PER_ROUND = 4
 
 
 class NearestPoints(NamedTuple):
-    """What is known of the nearest points of two hulls.
-
-    Parameters
-    ----------
-    verdict
-        SEPARATED, OVERLAPPING, or UNDECIDED if the digits or the rounds ran out.
-    lower, upper
-        Bounds of the distance; -inf and inf if nothing is known.
-    normal
-        The normal of the plane that proves `lower`, of any length.
-    rows, weights
-        The points of the last working set and their convex weights; rows of B are numbered after those of A.
-    """
+    """What is known of the nearest points of two hulls."""
 
     verdict: int
     lower: float
@@ -49,36 +37,14 @@ class NearestPoints(NamedTuple):
 def nearest_points(
     A: Floats, B: Floats, direction: Floats, touching: float, tolerance: float, *, enough: float = np.inf, max_rounds: int = 200
 ) -> NearestPoints:
-    """The nearest points of the hulls of A and B, computed in the way that suits the dimension.
-
-    Parameters
-    ----------
-    A, B
-        The two sets, (n, d) and (m, d).
-    direction
-        From B towards A; where to look for the first point of each hull.
-    touching
-        The distance up to which hulls count as overlapping.
-    tolerance
-        How far the bounds may differ, as a share of the distance.
-    enough
-        A lower bound above this ends the search: 0 if any separating plane will do, infinity if the distance is needed.
-    max_rounds
-        After how many rounds to give up; at most 60 in high dimensions.
-    """
+    """The nearest points of the hulls of A and B, computed in the way that suits the dimension."""
     if is_compiled(len(A) + len(B), A.shape[1]):
         return NearestPoints(*grow_working_set_compiled(A, B, direction, touching, tolerance, enough, max_rounds, None))
     return NearestPoints(*_grow_working_set(A, B, direction, touching, tolerance, enough, min(max_rounds, 60), True))
 
 
 def is_compiled(n: int, d: int) -> bool:
-    """Whether two hulls of n points together are solved in compiled code; if numba is missing, that code runs as it is.
-
-    Parameters
-    ----------
-    n, d
-        Points of both hulls, and their dimension.
-    """
+    """Whether two hulls of n points together are solved in compiled code; if numba is missing, that code runs as it is."""
     has_numba = grow_working_set_compiled is not _grow_working_set
     return d <= _MAX_COMPILED_DIMENSION or (has_numba and n * d <= _MAX_COMPILED_NUMBERS)
 

@@ -42,13 +42,7 @@ class Layout:
 
 
 def read_npy(file: File) -> Source:
-    """The vectors of a `.npy` file: memory-mapped if it is on this machine, streamed otherwise.
-
-    Parameters
-    ----------
-    file
-        The file; its array must have two axes of real numbers.
-    """
+    """The vectors of a `.npy` file: memory-mapped if it is on this machine, streamed otherwise."""
     with file.open() as stream:
         layout = read_layout(stream, file)
     _require_matrix(layout, file)
@@ -56,15 +50,7 @@ def read_npy(file: File) -> Source:
 
 
 def read_npz(file: File, *, key: str | None) -> Source:
-    """One matrix of a `.npz` file, streamed.
-
-    Parameters
-    ----------
-    file
-        The archive.
-    key
-        Name of the array; None for the only matrix.
-    """
+    """One matrix of a `.npz` file, streamed."""
     layouts: dict[str, Layout] = {}
     sizes: dict[str, int] = {}
     if file.size == 0:
@@ -91,15 +77,7 @@ def read_npz(file: File, *, key: str | None) -> Source:
 
 
 def read_safetensors(file: File, *, key: str | None) -> Source:
-    """One matrix of a `.safetensors` file, in any float format including bfloat16, without torch.
-
-    Parameters
-    ----------
-    file
-        The file.
-    key
-        Name of the tensor; None for the only matrix.
-    """
+    """One matrix of a `.safetensors` file, in any float format including bfloat16, without torch."""
     # The header is read here rather than by the safetensors package: that has no bfloat16 without torch, and no mapping.
     tensors, start = _safetensors_header(file)
     name = _choose_array(file, {name: tensor.shape for name, tensor in tensors.items()}, key)
@@ -115,15 +93,7 @@ def read_safetensors(file: File, *, key: str | None) -> Source:
 
 
 def read_layout(stream: IO[bytes], name: object) -> Layout:
-    """The header of a `.npy` stream.
-
-    Parameters
-    ----------
-    stream
-        The stream at its start; afterwards it is at the first number.
-    name
-        The file, for messages.
-    """
+    """The header of a `.npy` stream."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # headers written by Python 2, and odd escapes in damaged ones

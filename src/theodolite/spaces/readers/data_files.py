@@ -61,13 +61,7 @@ class EmptyFileError(DataError):
 
 
 def excerpt(text: str) -> str:
-    """The beginning of a text in quotes, at most forty characters, for a message.
-
-    Parameters
-    ----------
-    text
-        A value from a file.
-    """
+    """The beginning of a text in quotes, at most forty characters, for a message."""
     return repr(text if len(text) <= 40 else text[:37] + "...")
 
 
@@ -220,18 +214,7 @@ class File:
 
 
 def locate(path: AnyPath) -> File:
-    """The file or folder at a path or URL.
-
-    Parameters
-    ----------
-    path
-        A path, `~` included, or a URL such as `s3://bucket/vectors.npy`, or a pattern such as `s3://bucket/*.npy`.
-
-    Raises
-    ------
-    FileNotFoundError
-        There is no such file; the message suggests names that are close.
-    """
+    """The file or folder at a path or URL."""
     text = os.fspath(path)
     scheme = re.match(r"([a-z][a-z0-9+.-]+)://", text)
     if scheme is None or scheme[1] == "file":
@@ -249,13 +232,7 @@ def locate(path: AnyPath) -> File:
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a path or URL has characters that a pattern of file names would have.
-
-    Parameters
-    ----------
-    text
-        The path or URL.
-    """
+    """Whether a path or URL has characters that a pattern of file names would have."""
     return any(sign in text for sign in "*?[")
 
 
@@ -281,30 +258,7 @@ def _missing(path: Path) -> str:
 def file_source(
     file: File, chunks: Chunks, *, n: int | None, d: int, dtype: Any, take: Take | None = None, spool: bool = False
 ) -> Source:
-    """A source over the chunks of a file.
-
-    Parameters
-    ----------
-    file
-        The file, for messages.
-    chunks
-        Gives all rows, in order, as (m, d) arrays; called once per pass.
-    n
-        Number of rows; None if it is not known before the file was read.
-    d
-        Number of columns.
-    dtype
-        Type of the numbers as stored.
-    take
-        Gives the rows of ascending numbers without reading the others, if the file allows it.
-    spool
-        Whether the first full pass leaves a temporary copy on disk that later passes read: for chunks that are slow to get.
-
-    Raises
-    ------
-    DataError
-        The file does not hold real numbers, or holds none at all.
-    """
+    """A source over the chunks of a file."""
     kind = require_numbers(dtype, file)
     if n == 0 or d == 0:
         raise EmptyFileError(f"the file is empty (shape {(n, d)}); there must be at least one row and one column", file)
@@ -315,15 +269,7 @@ def file_source(
 
 
 def require_numbers(dtype: Any, name: object) -> np.dtype[Any]:
-    """The type of a file's values, if they are real numbers.
-
-    Parameters
-    ----------
-    dtype
-        The type.
-    name
-        The file, for the error.
-    """
+    """The type of a file's values, if they are real numbers."""
     kind: np.dtype[Any] = np.dtype(dtype)
     if kind.kind not in "fiub":
         raise DataError(f"it holds {kind} values; vectors are real numbers: convert them to float32 first", name)
@@ -331,19 +277,7 @@ def require_numbers(dtype: Any, name: object) -> np.dtype[Any]:
 
 
 def parsed_source(file: File, vectors: Callable[[], Iterator[Sequence[float]]], *, d: int, n: int | None = None) -> Source:
-    """A source of float64 vectors parsed from a text one by one.
-
-    Parameters
-    ----------
-    file
-        The file, for messages.
-    vectors
-        Parses the file from its start and gives the vectors in order, all of length `d`.
-    d
-        Number of columns.
-    n
-        Number of rows, if the file states it.
-    """
+    """A source of float64 vectors parsed from a text one by one."""
 
     def chunks() -> Iterator[NDArray[np.float64]]:
         rows = vectors()

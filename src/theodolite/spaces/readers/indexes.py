@@ -25,18 +25,6 @@ def read_faiss(file: File) -> Source:
     """The vectors of a FAISS index, in the order of their ids, which is that of adding them unless ids were given.
 
     A flat index gives the vectors themselves, a quantised one what it stores in their place, which a note says.
-
-    Parameters
-    ----------
-    file
-        The index, as `faiss.write_index` writes it.
-
-    Raises
-    ------
-    ImportError
-        FAISS is not installed.
-    DataError
-        It is not an index, or not one that can reconstruct its vectors.
     """
     faiss = _import_faiss(file)
     if file.size == 0:

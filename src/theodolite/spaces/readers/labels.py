@@ -26,24 +26,7 @@ TABLE_ENDINGS = (".csv", ".tsv", ".tab", ".parquet", ".jsonl")
 def labels_for(
     vectors: AnyPath, labels: AnyPath, *, n: int, delimiter: str | None = None, header: bool | None = None
 ) -> list[str]:
-    """The labels of the rows of a file or folder of vectors.
-
-    Parameters
-    ----------
-    vectors
-        Where the vectors are.
-    labels
-        `FILE` or `FILE:COLUMN` as in `read_labels`; if the vectors are in a table, also the name of one of its columns.
-    n
-        Number of vectors, each of which must have a label.
-    delimiter, header
-        How a `.csv` or `.tsv` table is read, see `DelimitedTable`.
-
-    Raises
-    ------
-    DataError
-        A row has no label, or there are more or fewer labels than vectors.
-    """
+    """The labels of the rows of a file or folder of vectors."""
     vectors, labels = os.fspath(vectors), os.fspath(labels)
     # A file comes first, with or without the name of a column behind it.
     is_file = Path(labels).is_file() or Path(labels.rpartition(":")[0] or labels).is_file()
@@ -55,21 +38,7 @@ def labels_for(
 
 
 def read_labels(place: AnyPath, *, delimiter: str | None = None, header: bool | None = None) -> list[str]:
-    """The labels of a file, in its order, as text.
-
-    Parameters
-    ----------
-    place
-        `FILE` or `FILE:COLUMN`. A `.csv`, `.tsv`, `.parquet` or `.jsonl` file gives its column (`label` if none is named), a
-        `.npy` file its one axis of text or whole numbers, any other file one label per line.
-    delimiter, header
-        How a `.csv` or `.tsv` table is read, see `DelimitedTable`.
-
-    Raises
-    ------
-    DataError
-        A label is missing or is not text or a whole number; the message names the line or row.
-    """
+    """The labels of a file, in its order, as text."""
     file, column = _split_place(os.fspath(place))
     if file.ending in TABLE_ENDINGS:
         values = _column_values(file, column or LABEL, delimiter, header)
@@ -84,18 +53,7 @@ def read_labels(place: AnyPath, *, delimiter: str | None = None, header: bool | 
 
 
 def read_scores(path: AnyPath) -> NDArray[np.float64]:
-    """One number per pair: from a text with one number per line, from a table with one column, or from a `.npy` array.
-
-    Parameters
-    ----------
-    path
-        The file.
-
-    Raises
-    ------
-    DataError
-        The file has more than one number per row, something other than numbers, or a line without one.
-    """
+    """One number per pair: from a text with one number per line, from a table with one column, or from a `.npy` array."""
     file = locate(path)
     if file.ending == ".txt":
         return np.array([_score(text, f"{file}, line {line}") for line, text in file.gapless_lines()])
@@ -174,20 +132,7 @@ def _line_values(file: File) -> Iterator[tuple[str, Any]]:
 
 
 def checked_label(source: str, value: Any) -> str:
-    """A label as text.
-
-    Parameters
-    ----------
-    source
-        Where the label is from, for the error.
-    value
-        What is there: text, or a whole number of any type.
-
-    Raises
-    ------
-    DataError
-        It is missing, or neither text nor a whole number.
-    """
+    """A label as text."""
     if isinstance(value, (float, np.floating)) and value.is_integer():
         value = int(value)  # a column of whole numbers with gaps is read as floats
     # Neither a list nor what libraries write for a missing value: None, nan, NaT, pandas.NA.

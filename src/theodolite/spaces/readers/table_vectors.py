@@ -44,22 +44,7 @@ def read_delimited(
     header: bool | None = None,
     decimal: str | None = None,
 ) -> Source:
-    """The vectors of a `.csv` or `.tsv` file, in file order.
-
-    Parameters
-    ----------
-    file
-        The file, with or without a header.
-    columns
-        Which columns hold the vectors: names (numbers from 0 if there is no header), ranges `first:last`, patterns `dim_*`, or
-        one column of lists such as "[0.1, 0.2]". None takes the only list column, or the columns of numbers.
-    delimiter
-        What separates cells; None finds it.
-    header
-        Whether the first line names the columns; None decides by its cells.
-    decimal
-        A comma, if that separates the digits of a fraction.
-    """
+    """The vectors of a `.csv` or `.tsv` file, in file order."""
     table = DelimitedTable(file, delimiter=delimiter, has_header=header, decimal=decimal)
     if (delimiter, table.delimiter, table.decimal) == (None, ",", "."):
         refuse_decimal_commas(file, list(islice(file.lines(), 2)))
@@ -85,16 +70,7 @@ def read_text_file(
     header: bool | None = None,
     decimal: str | None = None,
 ) -> Source:
-    """The vectors of a `.txt` file: numbers between blanks, or a table with another delimiter.
-
-    Parameters
-    ----------
-    file
-        The file.
-    columns, delimiter, header, decimal
-        How to read it as a table, see `read_delimited`; one of the first three, a delimiter in its first lines or a line of names
-        above one of numbers makes it one.
-    """
+    """The vectors of a `.txt` file: numbers between blanks, or a table with another delimiter."""
     mark = checked_decimal(decimal)
     lines = [line for line in islice(file.lines(), SAMPLED_ROWS) if line.strip()][:2]
     tokens = [[is_number(token, mark) for token in line.split()] for line in lines]
@@ -107,15 +83,7 @@ def read_text_file(
 
 
 def read_jsonl(file: File, *, columns: Sequence[str] | None = None) -> Source:
-    """The vectors of a `.jsonl` file, in file order.
-
-    Parameters
-    ----------
-    file
-        The file: a list on every line, or an object with one list or with number fields.
-    columns
-        Which fields hold the vectors; see `read_delimited`. None takes the only list of numbers, or all fields.
-    """
+    """The vectors of a `.jsonl` file, in file order."""
     table = JsonTable(file)
     sample = list(islice(table.rows(), SAMPLED_ROWS))
     line, first = sample[0]
@@ -136,16 +104,7 @@ def read_jsonl(file: File, *, columns: Sequence[str] | None = None) -> Source:
 
 
 def read_parquet(file: File, *, columns: Sequence[str] | None = None) -> Source:
-    """The vectors of a Parquet file, in row order, read in batches so that memory stays flat.
-
-    Parameters
-    ----------
-    file
-        The file.
-    columns
-        Which columns hold the vectors: names, ranges `first:last`, patterns `dim_*`, or one column of lists. None takes the
-        only list column, or the columns of numbers.
-    """
+    """The vectors of a Parquet file, in row order, read in batches so that memory stays flat."""
     with open_parquet(file) as table:
         n, fields = int(table.metadata.num_rows), list(table.schema_arrow)
     if n == 0:
@@ -179,15 +138,7 @@ def read_parquet(file: File, *, columns: Sequence[str] | None = None) -> Source:
 
 
 def read_parquet_column(file: File, column: str) -> Iterator[tuple[int, Any]]:
-    """(row number from 0, value) of one column of a Parquet file.
-
-    Parameters
-    ----------
-    file
-        The file.
-    column
-        Name of the column, or a pattern that fits one column.
-    """
+    """(row number from 0, value) of one column of a Parquet file."""
     with open_parquet(file) as table:
         name = only_column(file, list(table.schema_arrow.names), column)
         # One column is small enough to be read in the default batches.
@@ -302,13 +253,7 @@ def _are_numbers(values: list[Any]) -> bool:
 
 @contextmanager
 def open_parquet(file: File) -> Iterator[Any]:
-    """A Parquet file; damage becomes a `DataError` whenever it comes to light, also while batches are read.
-
-    Parameters
-    ----------
-    file
-        The file.
-    """
+    """A Parquet file; damage becomes a `DataError` whenever it comes to light, also while batches are read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

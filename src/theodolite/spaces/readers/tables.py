@@ -24,26 +24,7 @@ _ROWS_BELOW = 3
 
 
 class DelimitedTable:
-    """A table of cells between delimiters, one row per line unless a quoted cell has line ends in it.
-
-    Parameters
-    ----------
-    file
-        The file.
-    encoding
-        Its encoding; None is UTF-8.
-    delimiter
-        What separates cells, one character; None is a tab for `.tsv` and `.tab`, and found in the first lines of anything else;
-        a `.txt` file in which none is found has blanks between its cells.
-    quoting
-        Whether quotes around a cell are marks; otherwise they are text.
-    decimal
-        What separates the digits of a fraction: a point, or the comma.
-    has_header
-        Whether the first row names the columns; None decides by its cells. Columns without names are called 0, 1, 2, …
-    is_own
-        Whether the table is of a user's own task, so that errors may name the options of `own_task`.
-    """
+    """A table of cells between delimiters, one row per line unless a quoted cell has line ends in it."""
 
     def __init__(
         self,
@@ -93,15 +74,7 @@ class DelimitedTable:
             yield line, cells
 
     def select(self, columns: Mapping[str, str], hint: str = "") -> Iterator[tuple[int, dict[str, str]]]:
-        """(line number, cells) of every row, with the cells under names of your own.
-
-        Parameters
-        ----------
-        columns
-            What to call a cell, and the name of its column.
-        hint
-            How to choose another column: the end of the error if one is missing, with `ROLE` for your own name.
-        """
+        """(line number, cells) of every row, with the cells under names of your own."""
         _require_columns(self.file, self.line, self.names, columns, hint + self.header_hint)
         places = {role: self.names.index(name) for role, name in columns.items()}
         for line, cells in self.rows():
@@ -139,13 +112,6 @@ class DelimitedTable:
 def find_delimiter(lines: Sequence[str], decimal: str = ".") -> str | None:
     """What separates the cells of a table: a tab, semicolon, bar or comma outside of quotes; None if the first line has none.
 
-    Parameters
-    ----------
-    lines
-        The first two lines of a table, or the only one; a mark that both have equally often is preferred.
-    decimal
-        What separates the digits of a fraction.
-
     Examples
     --------
     >>> find_delimiter(["id;[0.1, 0.2]"]), find_delimiter(["a,b;c", "1,2"]), find_delimiter(["a b"])
@@ -171,18 +137,7 @@ def token_lines(file: File, encoding: str | None = None) -> Iterator[tuple[int, 
 
 
 def checked_delimiter(text: str) -> str:
-    r"""A delimiter as the user typed it: one character, or `tab` or `\t` for a tab.
-
-    Parameters
-    ----------
-    text
-        What was typed.
-
-    Raises
-    ------
-    ValueError
-        It is not one character, or one that cannot separate cells.
-    """
+    r"""A delimiter as the user typed it: one character, or `tab` or `\t` for a tab."""
     mark = "\t" if text in ("tab", "\\t") else text
     if len(mark) != 1 or mark in '"\r\n\0':
         raise ValueError(f"{option('delimiter', text or 'TEXT')} must be one character, such as ; or |, or tab")
@@ -197,15 +152,7 @@ def checked_decimal(text: str | None) -> str:
 
 
 class JsonTable:
-    """A table of JSON values, one per line: usually objects, whose keys name the columns.
-
-    Parameters
-    ----------
-    file
-        The file.
-    encoding
-        Its encoding; None is UTF-8.
-    """
+    """A table of JSON values, one per line: usually objects, whose keys name the columns."""
 
     def __init__(self, file: File, *, encoding: str | None = None) -> None:
         self.file = file
@@ -247,17 +194,7 @@ def vector_columns(
     hint: str = "",
     **about: Any,
 ) -> list[int]:
-    """The columns that hold the vectors, as `core.columns.vector_columns` finds them, with errors that name the file.
-
-    Parameters
-    ----------
-    file
-        The file, for messages.
-    names, kinds, columns, about
-        What `core.columns.vector_columns` takes.
-    hint
-        What the error ends with if there is no such column.
-    """
+    """The columns that hold the vectors, as `core.columns.vector_columns` finds them, with errors that name the file."""
     try:
         return columns_of_vectors(names, kinds, columns, **about)
     except ValueError as error:

@@ -37,18 +37,6 @@ def read_texts(path: AnyPath, encoding: str = "utf-8") -> list[str]:
 
     Lines end at a newline, with or without a carriage return; other separators such as U+2028 belong to the text. A byte-order
     mark is removed.
-
-    Parameters
-    ----------
-    path
-        The file, as a path or URL.
-    encoding
-        Its encoding.
-
-    Raises
-    ------
-    DataError
-        The file holds no text, or a byte that does not fit the encoding.
     """
     file = locate(path)
     try:
@@ -65,13 +53,6 @@ def read_text_vectors(file: File, *, decimal: str | None = None) -> Source:
 
     A first line with two whole numbers (how many vectors, how many dimensions), words before the numbers, numbers that name the
     columns and lines of comment that begin with `#` are recognised.
-
-    Parameters
-    ----------
-    file
-        The file, in UTF-8.
-    decimal
-        A comma, if that separates the digits of a fraction.
     """
     mark = checked_decimal(decimal)
     top = [tokens for _, tokens in islice(token_lines(file), SAMPLED_ROWS)]
@@ -155,22 +136,7 @@ class ClusterDistance(NamedTuple):
 
 
 def read_directprobe(embeddings: AnyPath, entities: AnyPath, label_set: AnyPath | None = None) -> LabelledVectors:
-    """Vectors with their labels.
-
-    Parameters
-    ----------
-    embeddings
-        File with one vector per line.
-    entities
-        File with `example<TAB>label` per line, in the same order.
-    label_set
-        File with all labels, one per line; every label must be in it. None skips this check.
-
-    Raises
-    ------
-    DataError
-        The files differ in length, or a line is not as described; the message names it.
-    """
+    """Vectors with their labels."""
     labels = []
     allowed = None if label_set is None else {text.strip() for _, text in locate(label_set).gapless_lines()}
     for line, text in locate(entities).gapless_lines():
@@ -190,15 +156,7 @@ def read_directprobe(embeddings: AnyPath, entities: AnyPath, label_set: AnyPath 
 
 
 def read_clusters(path: AnyPath, *, n: int | None = None) -> NDArray[np.intp]:
-    """The cluster number of each training example.
-
-    Parameters
-    ----------
-    path
-        File with one number per line; -1 is an example in no cluster.
-    n
-        How many numbers there must be.
-    """
+    """The cluster number of each training example."""
     file = locate(path)
     numbers = []
     for line, text in file.gapless_lines():
@@ -211,17 +169,7 @@ def read_clusters(path: AnyPath, *, n: int | None = None) -> NDArray[np.intp]:
 
 
 def write_clusters(clusters: ArrayLike, path: AnyPath, *, overwrite: bool = False) -> None:
-    """Write one cluster number per line.
-
-    Parameters
-    ----------
-    clusters
-        The cluster of each training example, in their order; -1 is none.
-    path
-        The file to write.
-    overwrite
-        Whether a file of that name may be replaced.
-    """
+    """Write one cluster number per line."""
     _write_lines((str(int(number)) for number in np.asarray(clusters)), path, overwrite=overwrite)
 
 
@@ -229,15 +177,6 @@ def write_distances(pairs: Iterable[ClusterDistance], path: AnyPath, *, overwrit
     """Write one `(i-A, j-B): d` per line.
 
     The published program keeps four decimals, which would make thin margins 0; ten significant digits are written here.
-
-    Parameters
-    ----------
-    pairs
-        The distances.
-    path
-        The file to write.
-    overwrite
-        Whether a file of that name may be replaced.
     """
     lines = (f"({p.i}-{_plain(p.label_i)}, {p.j}-{_plain(p.label_j)}): {p.distance:.10g}" for p in pairs)
     _write_lines(lines, path, overwrite=overwrite)
@@ -246,21 +185,7 @@ def write_distances(pairs: Iterable[ClusterDistance], path: AnyPath, *, overwrit
 def write_predictions(
     gold: Sequence[Any], distances: ArrayLike, cluster_labels: Sequence[Any], path: AnyPath, *, overwrite: bool = False
 ) -> None:
-    """Write one test example per line: its gold label, then every cluster, nearest first, ties by number.
-
-    Parameters
-    ----------
-    gold
-        The true label of each of the m examples.
-    distances
-        Distance of each example to each cluster, (m, K).
-    cluster_labels
-        The label of each of the K clusters.
-    path
-        The file to write.
-    overwrite
-        Whether a file of that name may be replaced.
-    """
+    """Write one test example per line: its gold label, then every cluster, nearest first, ties by number."""
     matrix, shape = np.asarray(distances, dtype=np.float64), (len(gold), len(cluster_labels))
     if matrix.shape != shape:
         raise ValueError(f"distances have shape {matrix.shape}; these examples and clusters need {shape}")

@@ -50,17 +50,7 @@ class Missing(LookupError):
 
 @dataclass(frozen=True)
 class Origin:
-    """What an encoder is before a study tunes it.
-
-    Parameters
-    ----------
-    kind
-        "pre-trained" if its last training was language modelling, "tuned", or "undeclared".
-    about
-        What it is, in half a sentence.
-    known_by
-        How that is known: the study's "list", "declared" by the user, or "pipeline", because it is one of sentence-transformers.
-    """
+    """What an encoder is before a study tunes it."""
 
     kind: str = UNDECLARED
     about: str = ""
@@ -91,29 +81,7 @@ BySeed: TypeAlias = Mapping[int | None, Number]
 
 @dataclass(frozen=True)
 class Estimate:
-    """An effect with its sources of chance.
-
-    Parameters
-    ----------
-    value
-        The effect.
-    components
-        The sources that its interval covers.
-    uncovered
-        Sources that were drawn once, or cannot be resampled.
-    remark
-        What else a reader must know.
-    bounds
-        The interval at a level, if it does not come from the components.
-    limits
-        The lowest and the highest value that it can have.
-    counts
-        The number of items by task.
-    seeds
-        The fine-tuning seeds behind it.
-    left_out
-        Tasks in which it is not defined, each with the reason.
-    """
+    """An effect with its sources of chance."""
 
     value: float
     components: tuple[Component, ...] = ()
@@ -227,13 +195,7 @@ def estimate_of(by_seed: BySeed, *, limits: Limits = UNLIMITED, remark: str = ""
 
 
 class Records:
-    """Item-level records by name, indexed by what they are of.
-
-    Parameters
-    ----------
-    tables
-        The tables of a result, of which `draws`, `layouts` and `predictions` are read.
-    """
+    """Item-level records by name, indexed by what they are of."""
 
     def __init__(self, tables: Mapping[str, pyarrow.Table] | None = None) -> None:
         self._tables = tables or {}
@@ -271,27 +233,7 @@ class Records:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Rows and records of one source: what was measured of a model, or what one or more tables print of it.
-
-    Parameters
-    ----------
-    source
-        What the source is called in a verdict.
-    rows
-        The rows.
-    records
-        The item-level records behind them; printed rows have none.
-    printed
-        Whether they are printed ones.
-    score
-        The metric that the word "score" stands for in each task.
-    widths
-        The dimension of each model that tables name.
-    origins
-        What each model is before it is tuned.
-    quick
-        Whether the rows are of a quick run, which decides nothing.
-    """
+    """Rows and records of one source: what was measured of a model, or what one or more tables print of it."""
 
     source: str
     rows: tuple[Row, ...]
@@ -368,13 +310,7 @@ class Evidence:
         return depths
 
     def numbers(self, metric: str, selector: Selector) -> BySeed:
-        """The number of every seed at the last layer, or at `layer`; a list in the selector is a mean over its values.
-
-        Raises
-        ------
-        Missing
-            There is no such number, or it is not defined.
-        """
+        """The number of every seed at the last layer, or at `layer`; a list in the selector is a mean over its values."""
         lists = {name: value for name, value in selector.items() if isinstance(value, (list, tuple))}
         sides = [self._one(metric, {**selector, **dict(zip(lists, values, strict=True))}) for values in product(*lists.values())]
         return combined_by_seed(lambda *values: sum(values) / len(values), *sides) if len(sides) > 1 else sides[0]

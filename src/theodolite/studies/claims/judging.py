@@ -26,19 +26,6 @@ class Comparison:
     """A printed number and what was measured in its cell.
 
     Only the paper's own model can be compared; any other is only shown next to it.
-
-    Parameters
-    ----------
-    printed
-        The printed number, with its table, its cell and its model.
-    model
-        The measured model.
-    measured
-        The measured number in the same unit, pooled over seeds as the table is; None if there is none.
-    comparable
-        Whether the measured model is the one that the paper used, on all of its data.
-    words
-        What the two numbers mean together.
     """
 
     printed: PrintedValue
@@ -63,15 +50,7 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Rerun:
-    """How the user called the run, so that a command for what is missing can be pasted.
-
-    Parameters
-    ----------
-    models
-        What the user gave for each model, by the model's name in rows.
-    options
-        Further options as text, such as `--data ./data --to runs`.
-    """
+    """How the user called the run, so that a command for what is missing can be pasted."""
 
     models: Mapping[str, str] = field(default_factory=dict)
     options: str = ""
@@ -87,26 +66,7 @@ def judge_claims(
     origins: Mapping[str, Origin] | None = None,
     quick: bool = False,
 ) -> list[Verdict]:
-    """A verdict for each claim and each model in the rows; a claim that compares models has one for all of them.
-
-    Parameters
-    ----------
-    spec
-        The study.
-    rows
-        What was measured; rows of other studies are left out.
-    records
-        The item-level records behind the rows.
-    own_tasks
-        The metric of each task that the run was given in place of the study's. Claims over several tasks are then judged over
-        the tasks that were measured.
-    rerun
-        How the user called the run.
-    origins
-        What each model is before it is tuned; one that is not there is undeclared.
-    quick
-        Whether the run used the small sizes, which decide nothing.
-    """
+    """A verdict for each claim and each model in the rows; a claim that compares models has one for all of them."""
     own = _own_rows(spec, rows)
     models = list(dict.fromkeys(row.model for row in own))
     whole = Evidence(
@@ -199,17 +159,7 @@ def _printed_evidence(spec: StudySpec, source: str, values: Iterable[PrintedValu
 
 
 def compare_printed(spec: StudySpec, rows: Sequence[Row], *, quick: bool = False) -> list[Comparison]:
-    """Every printed number next to that of every measured model.
-
-    Parameters
-    ----------
-    spec
-        The study.
-    rows
-        What was measured; rows of other studies are left out.
-    quick
-        Whether the run used the small sizes, which compare with nothing.
-    """
+    """Every printed number next to that of every measured model."""
     by_model = _rows_by_model(spec, rows) or {"": ()}  # without any row the printed numbers are listed all the same
     evidence = {model: Evidence(source="measured", rows=own) for model, own in by_model.items()}
     tables = {table.name: table for table in spec.printed_tables}

@@ -112,17 +112,7 @@ Cell = tuple[dict[int | None, float], list[Component]]
 
 
 def over_tasks(tasks: Names, cell: Callable[[str], Cell], *, limits: Limits = UNLIMITED) -> Estimate:
-    """The mean over tasks of an effect that each task has by seed, with components of its own; undefined ones are left out.
-
-    Parameters
-    ----------
-    tasks
-        The tasks; all of them must be there.
-    cell
-        The effect of a task by seed, and its components. `Undefined` leaves the task out.
-    limits
-        The lowest and the highest value that the effect can have.
-    """
+    """The mean over tasks of an effect that each task has by seed, with components of its own; undefined ones are left out."""
     by_task: list[dict[int | None, float]] = []
     components: list[Component] = []
     counts: dict[str, int] = {}
@@ -170,21 +160,7 @@ def _jackknife(labels: Labels, statistic: Callable[[Labels], float], name: str) 
 def label_distances(
     evidence: Evidence, *, of: Selector, minus: Selector, tasks: Names, unit: str = "inside", linear: bool = True
 ) -> Estimate:
-    """How the mean distance of labels to their nearest neighbour differs between two states, paired by label; mean over tasks.
-
-    Parameters
-    ----------
-    evidence
-        The records; of printed rows, `mean_change` with the setting of the first side.
-    of, minus
-        State and setting of the two sides.
-    tasks
-        The tasks.
-    unit
-        What distances are divided by: "inside", the mean distance inside the labels; "norm", the mean norm; or "none".
-    linear
-        Whether tasks whose labels are not linearly separable on both sides are left out.
-    """
+    """How the mean distance of labels to their nearest neighbour differs between two states, paired by label; mean over tasks."""
     if evidence.printed:
         values = [
             row.value for task in tasks for row in evidence.find("mean_change", task=task, **of) if minus.get("setting") == ""
@@ -213,13 +189,6 @@ def share_that_grew(evidence: Evidence, *, of: Selector, minus: Selector, tasks:
     """The share of labels whose scaled distance to the nearest other one is larger on the first side, mean over seeds.
 
     Labels are those of all tasks; Wilson's interval.
-
-    Parameters
-    ----------
-    evidence
-        The records.
-    of, minus, tasks
-        As in `label_distances`.
     """
     larger: list[Doubles] = []
     counts, seeds = {}, set()
@@ -258,13 +227,6 @@ def clusters_per_label(evidence: Evidence, *, of: Selector, minus: Selector, tas
     """How the number of clusters per label differs between two states, paired by label; the mean over tasks.
 
     A task that is linear in both states has nothing to lose, and is left out.
-
-    Parameters
-    ----------
-    evidence
-        The records.
-    of, minus, tasks
-        As in `label_distances`.
     """
 
     def cell(task: str) -> Cell:
@@ -285,15 +247,7 @@ def clusters_per_label(evidence: Evidence, *, of: Selector, minus: Selector, tas
 
 @rule("train and test similarity")
 def train_test_similarity(evidence: Evidence, *, of: Selector, minus: Selector, tasks: Names) -> Estimate:
-    """How the similarity of the labels' layout in train and test differs between two states; the mean over tasks.
-
-    Parameters
-    ----------
-    evidence
-        The records.
-    of, minus, tasks
-        As in `label_distances`.
-    """
+    """How the similarity of the labels' layout in train and test differs between two states; the mean over tasks."""
 
     def cell(task: str) -> Cell:
         sides = [_layouts(evidence, part, {**side, "task": task}) for side in (of, minus) for part in ("train", "test")]
@@ -378,13 +332,6 @@ def similarity_against_height(evidence: Evidence, *, tasks: Names) -> Estimate:
     """Spearman's correlation of a layer's height with the similarity of its labels' layout to the original; mean over tasks.
 
     Its interval is on Fisher's z, over half-samples of the labels: leaving out one label hardly ever changes a rank.
-
-    Parameters
-    ----------
-    evidence
-        The records.
-    tasks
-        The tasks.
     """
     ranks: list[float] = []
 
@@ -434,13 +381,6 @@ def lowest_similarity(evidence: Evidence, *, tasks: Names) -> Estimate:
 
     Its interval begins at the lowest lower end of all cells, and ends at the lowest upper end at a level for all of them
     together: the lowest of many is low by chance.
-
-    Parameters
-    ----------
-    evidence
-        The records; of printed rows, `similarity_to_original`.
-    tasks
-        The tasks.
     """
     if evidence.printed:
         rows = evidence.find("similarity_to_original")

@@ -54,27 +54,7 @@ def difference(
     families: Mapping[str, str] | None = None,
     printed: Selector | None = None,
 ) -> Estimate:
-    """One side minus another, paired by seed and item; the mean over tasks, and over what `over` names.
-
-    Parameters
-    ----------
-    evidence
-        The rows and records.
-    metric
-        The metric; or a table of `metric`, `of`, `minus` and `way`, for a difference of differences.
-    of, minus
-        The fields of the two sides; a list is a mean over its values, and a model "@NAME" is that of a family, or of a size.
-    tasks
-        The tasks; all of them must be there.
-    way
-        "difference", "log ratio", or "share": the difference as a share of the second side.
-    over
-        "label" (the mean over all labels but 0), or "layers", "upper layers", "lower layers", "upper minus lower layers".
-    families
-        Patterns of the models' names.
-    printed
-        Fields of both sides in printed tables, in place of what `over` goes over.
-    """
+    """One side minus another, paired by seed and item; the mean over tasks, and over what `over` names."""
     cells = []
     if evidence.printed and printed is not None:
         of, minus, over = {**of, **printed}, {**minus, **printed}, ""
@@ -209,19 +189,7 @@ def _of_one_model(evidence: Evidence, metric: str | Mapping[str, Any], side: Sel
 
 @rule("largest over layers")
 def largest_over_layers(evidence: Evidence, *, metric: str, of: Selector, settings: Names = ()) -> Estimate:
-    """The largest number over all layers; in a table without layers, the one there is.
-
-    Parameters
-    ----------
-    evidence
-        The rows and records.
-    metric
-        The metric.
-    of
-        The fields of its rows.
-    settings
-        Settings of which the first one that has rows is taken.
-    """
+    """The largest number over all layers; in a table without layers, the one there is."""
     for setting in settings or [of.get("setting", "")]:
         fields = {**of, "setting": setting}
         rows = [row for row in evidence.find(metric, **fields) if math.isfinite(row.value)]
@@ -241,13 +209,5 @@ def _largest(numbers: Sequence[Number]) -> Number:
 
 @rule("number")
 def number(evidence: Evidence, *, metric: str, of: Selector) -> Estimate:
-    """A number as it is.
-
-    Parameters
-    ----------
-    evidence
-        The rows and records.
-    metric, of
-        The metric, and the fields of its rows.
-    """
+    """A number as it is."""
     return estimate_of(evidence.numbers(metric, of), limits=limits_of(metric))

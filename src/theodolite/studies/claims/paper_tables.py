@@ -28,21 +28,7 @@ class _Cell(NamedTuple):
 
 
 def paper_table_cells(spec: StudySpec, comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
-    """The cells of the printed tables with what was measured in them; tables in which nothing was measured are left out.
-
-    Parameters
-    ----------
-    spec
-        The study.
-    comparisons
-        Its printed numbers next to the measured ones.
-
-    Returns
-    -------
-    list of dict
-        `table` is the title, `fields` and `line` name and fill the first columns, `head` is the column below all heads above
-        it, and `text` the numbers of the cell in the paper's unit.
-    """
+    """The cells of the printed tables with what was measured in them; tables in which nothing was measured are left out."""
     tables = {table.name: table for table in spec.printed_tables}
     measured = {comparison.printed.table for comparison in comparisons if comparison.measured is not None}
     values: dict[_Cell, dict[str, float]] = {}

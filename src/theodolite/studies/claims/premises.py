@@ -22,19 +22,7 @@ SIMILARITIES = ("spearman", "pearson")
 
 @dataclass(frozen=True)
 class Premises:
-    """What a claim takes for granted, as its study's file declares it.
-
-    Parameters
-    ----------
-    learned
-        `metric` of the tuned model's score, with further fields of its rows; `tasks`, all of which must be learned, if they are
-        not those of the claim. Empty if the claim does not need it.
-    origin
-        "pre-trained" if the claim is about an encoder whose last training was language modelling. Effects with a `part` of their
-        own are judged without it.
-    left_out
-        Tasks that the paper leaves out of this claim, each with the reason.
-    """
+    """What a claim takes for granted, as its study's file declares it."""
 
     learned: Mapping[str, Any] = field(default_factory=dict)
     origin: str = ""
@@ -58,11 +46,6 @@ def unlearned(evidence: Evidence, task: str, learned: Mapping[str, Any]) -> str:
 
     In the seed with the median score, the one-sided 95% lower limit over items must be above what ignores the input: the share of
     the largest class, 0 for Matthews, and for a similarity the encoder before it was tuned.
-
-    Raises
-    ------
-    Missing
-        The task was not run, or something that the test needs is absent.
     """
     fields = {"state": FINE_TUNED, **{name: value for name, value in learned.items() if name not in ("metric", "tasks")}}
     for model in evidence.models:

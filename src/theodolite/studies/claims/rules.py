@@ -69,27 +69,7 @@ def rule(name: str) -> Callable[[Callable[..., Estimate]], Callable[..., Estimat
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimedEffect:
-    """An effect that a claim declares, and where it expects it.
-
-    Parameters
-    ----------
-    name
-        What it is called in a sentence; "{tasks}" becomes the task, or "mean over 3 tasks".
-    rule, parameters
-        The registered rule that computes it, and its parameters.
-    side, boundary
-        "above" or "below" the boundary, or "inside" plus and minus the boundary.
-    scale
-        `metric` of the same effect at unit scale, which must agree with it; empty if scale does not matter.
-    over
-        "tasks" if it stands for one effect for every task of the claim.
-    part
-        What the effect is called as a claim of its own, if it can be judged where the rest of the claim cannot.
-    otherwise
-        What a reader of the verdict must know if the value is not on the claimed side; for effects that do not decide.
-    printed_range
-        What the paper prints for it: the verdict says where the interval is.
-    """
+    """An effect that a claim declares, and where it expects it."""
 
     name: str
     rule: str
@@ -121,13 +101,7 @@ class ClaimedEffect:
             yield replace(self, parameters={**self.parameters, "tasks": list(group)})
 
     def estimate(self, evidence: Evidence) -> Estimate:
-        """The effect.
-
-        Raises
-        ------
-        Missing
-            Something that it needs is absent.
-        """
+        """The effect."""
         return RULES[self.rule].function(evidence, **self.parameters)
 
     def place(self, estimate: Estimate, *, effects: int = 1) -> Place:
@@ -217,23 +191,7 @@ def judge(
     note: str = "",
     command: str = "",
 ) -> Judged:
-    """The verdict on a claim: by its primary effects alone, on what its premises let in; the secondary ones are shown.
-
-    Parameters
-    ----------
-    evidence
-        What was measured, or is printed.
-    primary, secondary
-        The effects that decide, and those that do not.
-    tasks
-        The tasks of the claim.
-    premises
-        What the claim takes for granted.
-    note
-        What a reader of any verdict on it must know.
-    command
-        What would measure what is missing.
-    """
+    """The verdict on a claim: by its primary effects alone, on what its premises let in; the secondary ones are shown."""
     if evidence.printed:
         return _judge_printed(evidence, primary, secondary, tasks)
     premises = premises or Premises()

@@ -106,17 +106,7 @@ def _keep_correct(work: Work, row: Row, correct: NDArray[np.bool_]) -> None:
 
 
 def layout_record(probe: DirectProbe, about: Mapping[str, Any], X: Floats) -> dict[str, Any]:
-    """The layout of labels as one record: for each label its clusters and the mean distance inside, for each pair the distance.
-
-    Parameters
-    ----------
-    probe
-        A fitted probe.
-    about
-        Further fields of the record.
-    X
-        The vectors, for their mean norm: the scale of the whole space.
-    """
+    """The layout of labels as one record: for each label its clusters and the mean distance inside, for each pair the distance."""
     inside = []
     for label in probe.classes_:
         wide = np.flatnonzero((probe.cluster_labels_ == label) & (probe.cluster_sizes_ > 1))

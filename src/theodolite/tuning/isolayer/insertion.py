@@ -224,17 +224,7 @@ def load_with_layer(folder: str | os.PathLike[str]) -> InsertedLayer:
 
 
 def write_layer(folder: Path, layer: nn.Module, *, at: At = "before_pooler") -> None:
-    """Write weights and settings of a layer into a folder, as `layer.safetensors` and `layer.json`.
-
-    Parameters
-    ----------
-    folder
-        The folder of the model.
-    layer
-        An `IsotropyLayer` or `IsoBN`.
-    at
-        Where the layer is in its model.
-    """
+    """Write weights and settings of a layer into a folder, as `layer.safetensors` and `layer.json`."""
     kind = type(layer).__name__
     if kind not in _LAYERS:
         raise ValueError(f"a {kind} cannot be saved with a model; only {', '.join(_LAYERS)} can")
@@ -243,13 +233,7 @@ def write_layer(folder: Path, layer: nn.Module, *, at: At = "before_pooler") -> 
 
 
 def read_layer(folder: Path) -> tuple[nn.Module | None, At]:
-    """The layer in a folder, in evaluation mode, or None if there is none; and where it belongs.
-
-    Parameters
-    ----------
-    folder
-        What `write_layer` wrote into.
-    """
+    """The layer in a folder, in evaluation mode, or None if there is none; and where it belongs."""
     from safetensors.torch import load_file
 
     if not (folder / "layer.json").is_file():
@@ -264,15 +248,7 @@ def read_layer(folder: Path) -> tuple[nn.Module | None, At]:
 
 
 def write_weights(module: nn.Module, path: Path) -> None:
-    """Write the state of a module to a `.safetensors` file, wherever its tensors are.
-
-    Parameters
-    ----------
-    module
-        Any module.
-    path
-        The file to write.
-    """
+    """Write the state of a module to a `.safetensors` file, wherever its tensors are."""
     from safetensors.torch import save_file
 
     save_file({name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}, path)

@@ -145,26 +145,6 @@ def train_layer(
     """Train a model's layer in place. Encoder and head stay as they are, to the bit, unless `settings` train the head too.
 
     The model is in evaluation mode throughout: what is frozen has no dropout.
-
-    Parameters
-    ----------
-    model
-        The encoder with its head and the layer between them.
-    train, validation
-        The encoder's vectors to train on, and to choose the best epoch by.
-    score
-        The task's score of (labels, logits); larger is better.
-    settings
-        How to train.
-    seed
-        Seed of the order of the rows.
-    progress
-        Called with the number of epochs that are done, and the largest number there can be.
-
-    Raises
-    ------
-    Diverged
-        The loss is not a finite number.
     """
     n = len(train.vectors)
     if n < settings.batch_size:
@@ -184,17 +164,7 @@ def train_layer(
 
 
 def random_batches(n: int, size: int, random: torch.Generator) -> Iterator[torch.Tensor]:
-    """Row numbers in random order, `size` at a time; a last batch of less than half that size joins the one before it.
-
-    Parameters
-    ----------
-    n
-        Number of rows.
-    size
-        Rows per batch.
-    random
-        Source of the order.
-    """
+    """Row numbers in random order, `size` at a time; a last batch of less than half that size joins the one before it."""
     order = torch.randperm(n, generator=random)
     # The IsoScore of a very small batch is mostly noise.
     count = max(1, n // size + (1 if 2 * (n % size) >= size else 0))

@@ -25,15 +25,6 @@ def iso_score(X: torch.Tensor, *, corrected: bool = False) -> torch.Tensor:
     """IsoScore of a batch (Rudman et al. 2022), in [0, 1]; 1 is isotropic; differentiable, in float64.
 
     (PR - 1) / (d - 1) with PR = (tr S)² / tr S². If all rows are one point, it is 0 with gradient 0.
-
-    Parameters
-    ----------
-    X
-        The batch (rows, d), at least 2 rows and 2 dimensions.
-    corrected
-        Whether both traces are estimated without bias for Gaussian rows, which small batches need; at least 3 rows. By
-        sampling noise these estimates can ask for more than d dimensions. That is clamped to 1, with gradient 0, because such a
-        batch cannot be told from an isotropic one.
     """
     n, d = _shape(X)
     if corrected and n < 3:
@@ -51,15 +42,6 @@ def iso_score_star(X: torch.Tensor, reference: torch.Tensor, *, zeta: float = 0.
     """IsoScore* of a batch (Rudman & Eickhoff 2023), in [0, 1]; 1 is isotropic; differentiable, in float64.
 
     It is the IsoScore of (1 - zeta) S + zeta C0, which expands in the traces tr S, tr S² and tr S C0.
-
-    Parameters
-    ----------
-    X
-        The batch (rows, d).
-    reference
-        C0, the covariance (d, d) of many points.
-    zeta
-        Share of C0, in [0, 1]: 0 is the IsoScore of the batch, 1 a constant.
     """
     n, d = _shape(X)
     if reference.shape != (d, d):
@@ -76,16 +58,7 @@ def iso_score_star(X: torch.Tensor, reference: torch.Tensor, *, zeta: float = 0.
 
 
 def isotropy_loss(X: torch.Tensor, *, corrected: bool = False) -> torch.Tensor:
-    """log(1 / IsoScore) of a batch (IL23, L₂), in [0, log(1/FLOOR)]; 0 is isotropic; differentiable, in float64.
-
-    Parameters
-    ----------
-    X
-        The batch (rows, d).
-    corrected
-        Whether the IsoScore is bias-corrected. The plain one of B <= d rows cannot exceed (B - 2)/(d - 1), which a
-        `CeilingWarning` reports.
-    """
+    """log(1 / IsoScore) of a batch (IL23, L₂), in [0, log(1/FLOOR)]; 0 is isotropic; differentiable, in float64."""
     n, d = _shape(X)
     if n <= d and not corrected:
         warnings.warn(
@@ -102,21 +75,6 @@ class Balance(nn.Module):
 
     L̄ is the mean of L̄₁ and L̄₂, and after k steps L̄ᵢ ← Lᵢ s/(1 + k) + L̄ᵢ (1 - s/(1 + k)). The averages are buffers, and move
     in training mode only. Losses are at least 0.
-
-    Parameters
-    ----------
-    alpha
-        α, in [0, 1]. It weighs the losses *after* they are scaled; at ½ this is the paper's ½ (L̂₁ + L̂₂).
-    smoothing
-        s, in [0, 1].
-    balanced
-        Whether losses are scaled; if not, this is eq. 2, α L₁ + (1 - α) L₂.
-    initial
-        The first averages: the "first" losses, or "ones". The paper leaves it open, as the next two.
-    detach
-        Whether gradients stop at the averages; if not, they pass through the newest loss in them.
-    update
-        Whether a loss enters its average "after" it was scaled, or "before".
     """
 
     means: torch.Tensor
@@ -145,13 +103,7 @@ class Balance(nn.Module):
         self.register_buffer("iteration", torch.zeros((), dtype=torch.long))
 
     def forward(self, task: torch.Tensor, isotropy: torch.Tensor) -> torch.Tensor:
-        """The loss to minimise, in the precision of the task's loss.
-
-        Parameters
-        ----------
-        task, isotropy
-            L₁ and L₂ of a batch.
-        """
+        """The loss to minimise, in the precision of the task's loss."""
         losses = torch.stack([task, isotropy.to(task.dtype)])
         means = self.means.to(losses)
         if self.initial == "first":
@@ -178,15 +130,7 @@ class Balance(nn.Module):
 
 
 class JointLoss(nn.Module):
-    """The Isotropy Layer's loss (IL23): a task's loss balanced with log(1/IsoScore) of the batch's vectors.
-
-    Parameters
-    ----------
-    balance
-        How both are weighed.
-    corrected
-        Whether the IsoScore is bias-corrected.
-    """
+    """The Isotropy Layer's loss (IL23): a task's loss balanced with log(1/IsoScore) of the batch's vectors."""
 
     def __init__(self, balance: Balance | None = None, *, corrected: bool = False) -> None:
         super().__init__()

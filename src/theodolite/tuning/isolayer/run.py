@@ -30,21 +30,7 @@ FEATURES = "features.safetensors"
 
 
 def train_run_layer(settings: TuneSettings, run: Run, splits: Splits, plain: Run, progress: Progress | None) -> Tuned:
-    """Train a layer for a plain run and write the run: model with layer, rows before and after, model card.
-
-    Parameters
-    ----------
-    settings
-        The run's settings; `layer` says how to train.
-    run
-        The run to write.
-    splits
-        The examples, with validation rows.
-    plain
-        The finished plain run.
-    progress
-        Called with what is done and all there is: texts, then epochs.
-    """
+    """Train a layer for a plain run and write the run: model with layer, rows before and after, model card."""
     if world_size() > 1:
         raise ValueError("an Isotropy Layer trains in one process: do the plain run with many, then start from it with one")
     assert splits.validation is not None
@@ -124,33 +110,13 @@ def _epoch_rows(settings: TuneSettings, trained: TrainedLayer, splits: Splits) -
 
 
 def features_key(fingerprint: str, datasets: Mapping[str, TextDataset]) -> str:
-    """SHA-256 of all that features depend on.
-
-    Parameters
-    ----------
-    fingerprint
-        The encoder's, of its weights.
-    datasets
-        The tokenized texts of each split, with their targets.
-    """
+    """SHA-256 of all that features depend on."""
     digests = {name: dataset.plan.digest(dataset.targets, dataset.texts) for name, dataset in datasets.items()}
     return hashlib.sha256(json.dumps([fingerprint, digests]).encode()).hexdigest()
 
 
 def cached_features(path: Path, key: str, make: Callable[[], dict[str, Features]], *, device: str = "cpu") -> dict[str, Features]:
-    """The features of each split from a file, if it was written under the same key; otherwise they are made and written.
-
-    Parameters
-    ----------
-    path
-        A `.safetensors` file.
-    key
-        What `features_key` returned.
-    make
-        Computes the features of each split.
-    device
-        Where the features of a file go.
-    """
+    """The features of each split from a file, if it was written under the same key; otherwise they are made and written."""
     from safetensors import SafetensorError, safe_open
     from safetensors.torch import save_file
 
