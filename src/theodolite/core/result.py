@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 FORMAT = 1
+SCHEMA = 2  # of what `to_dict` returns, for programs that read it; 1 had no answer
 ABOUT = "result.json"
 ROWS = "rows.parquet"
 AGAIN = "run the verb again"
@@ -40,6 +41,71 @@ Severity: TypeAlias = Literal["good", "watch", "bad"]
 # Of measured rows; and of printed ones, which have no intervals.
 Outcome: TypeAlias = Literal["supported", "contradicted", "inconclusive", "not measured", "agrees", "disagrees", "not printed"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+
+# The words that the answer of each verb may have; a study's counts its outcomes instead.
+VERDICTS: Mapping[str, tuple[str, ...]] = {
+    "survey": ("OK", "watch", "bad", "not judged"),
+    "compare": (
+        "identical",
+        "same up to precision",
+        "same up to length",
+        "nearly the same",
+        "first dimensions",
+        "turned",
+        "linear map",
+        "partly re-embedded",
+        "different",
+        "no shift found",
+        "shifted",
+    ),
+    "probe": ("separable", "separable by dimension alone", "not separable"),
+    "advise": ("apply", "leave it alone", "not shown"),
+    "calibrate": ("separates", "does not separate", "cutoff only"),
+    "gate": ("pass", "breach"),
+    "tune": ("learned", "not learned", "collapsed"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A command to paste, or in Python a call.
+
+    Parameters
+    ----------
+    words
+        The command, as it is typed.
+    why
+        What it is for, in a few words.
+    """
+
+    words: str
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a verb concludes.
+
+    Parameters
+    ----------
+    verdict
+        One of the verb's words in `VERDICTS`.
+    sentence
+        The conclusion in one plain sentence, with its number.
+    reasons
+        At most three further sentences.
+    next
+        What to run next, usually one command.
+    """
+
+    verdict: str
+    sentence: str
+    reasons: tuple[str, ...] = ()
+    next: tuple[Command, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert len(self.reasons) <= 3, self.reasons
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +122,10 @@ class Finding:
         The healthy range in words, and where the range comes from.
     meaning, action
         What the number means here, and what to try; nothing to try if it is good.
+    command
+        What to paste to try it; empty if that takes no command.
+    cause
+        What the number comes from, such as "mean" or "duplicates"; empty if it is good, or nothing explains it.
     rows
         Row numbers of a few examples.
     model, layer
@@ -70,6 +140,8 @@ class Finding:
     source: str
     meaning: str
     action: str
+    command: str = ""
+    cause: str = ""
     rows: tuple[int, ...] = ()
     model: str = ""
     layer: int | None = None
@@ -235,6 +307,8 @@ class _About:
     findings: tuple[Finding, ...]
     verdicts: tuple[Verdict, ...]
     files: dict[str, str]
+    answer: Answer | None = None
+    conditions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -247,6 +321,8 @@ class Result(Sequence[Row]):
         The verb that made it: `survey`, `compare`, `probe`, `tune`, `study`.
     title
         What was measured, in a few words.
+    answer
+        The conclusion; None for what was measured before there were answers, and for tables without one.
     rows
         The numbers.
     findings
@@ -257,21 +333,29 @@ class Result(Sequence[Row]):
         Clouds of points, for the report.
     records
         Item-level tables by name (per-pair cosines, centroid paths, spectra), for the report and for claims.
+    conditions
+        On how much the result stands, if that is not all there is: samples, quick runs.
     notes
-        Sentences that belong next to the numbers: what was sampled, dropped or left out, and why.
+        Sentences that belong next to the numbers: what was dropped or left out, and why.
     provenance
         Command, inputs, settings, models and versions, as plain values.
     """
 
     verb: str
     title: str = ""
+    answer: Answer | None = None
     rows: tuple[Row, ...] = ()
     findings: tuple[Finding, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     pictures: tuple[Picture, ...] = ()
     records: Mapping[str, pyarrow.Table] = field(default_factory=dict)
+    conditions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        words = VERDICTS.get(self.verb)
+        assert self.answer is None or words is None or self.answer.verdict in words, self.answer
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -394,7 +478,7 @@ class Result(Sequence[Row]):
                 (folder / "records").mkdir(exist_ok=True)
                 parquet.write_table(table, folder / names[-1])
             about = self.to_dict()
-            del about["rows"]
+            del about["rows"], about["schema"]
             about |= {"format": FORMAT, "files": {name: sha256_of(folder / name) for name in names}}
             about = json.loads(json.dumps(about))  # as it is read, where all keys are texts
             write_json(folder / ABOUT, {**about, HASH: values_hash(about)})
@@ -435,12 +519,16 @@ class Result(Sequence[Row]):
             rows=_rows(files[ROWS]),
             pictures=tuple(read_picture(file) for name, file in files.items() if name.startswith("pictures/")),
             records={file.stem: read_records(file) for name, file in files.items() if name.startswith("records/")},
-            **{name: getattr(about, name) for name in ("verb", "title", "findings", "verdicts", "notes", "provenance")},
+            **{
+                name: getattr(about, name)
+                for name in ("verb", "title", "answer", "findings", "verdicts", "conditions", "notes", "provenance")
+            },
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: all but pictures and records; nan and infinity become null."""
-        values = {name: _plain(getattr(self, name)) for name in ("verb", "title", "notes", "provenance")}
+        values = {"schema": SCHEMA, "answer": None if self.answer is None else _plain(asdict(self.answer))}
+        values |= {name: _plain(getattr(self, name)) for name in ("verb", "title", "conditions", "notes", "provenance")}
         values |= {name: [_plain(asdict(item)) for item in getattr(self, name)] for name in ("rows", "findings", "verdicts")}
         return values
 
@@ -460,7 +548,7 @@ class Result(Sequence[Row]):
             return replace(first, title=title or first.title)
         sequences: dict[str, Any] = {
             name: tuple(item for result in results for item in getattr(result, name))
-            for name in ("rows", "findings", "verdicts", "pictures", "notes")
+            for name in ("rows", "findings", "verdicts", "pictures", "conditions", "notes")
         }
         tables = dict.fromkeys(name for result in results for name in result.records)
         inputs = [item for result in results for item in result.provenance.get("inputs", ())]

@@ -17,5 +17,5 @@ def visible(text: str) -> str:
 
 
 def plain_json(document: str) -> str:
-    """A JSON document with the control characters that JSON allows in its strings, and halves of surrogates, written as escapes."""
+    """A JSON document with control characters, and halves of surrogates, written as escapes."""
     return re.sub("[\x7f-\x9f\u2028\u2029\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", document)

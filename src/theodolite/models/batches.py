@@ -101,7 +101,7 @@ class Reading:
         return np.concatenate([rows for rows, _ in encoded]), blocks
 
     def without_encoder(self, batches: Sequence[Ints]) -> tuple[Reading, Ints]:
-        """A reading of some batches alone, small enough to be sent to a worker, and the numbers that its rows have in this one."""
+        """A reading of some batches, small enough to send to a worker, and the numbers that its rows have in this one."""
         texts = np.concatenate(batches)
         rows, owner = self.plan.rows_of(texts)
         tokens = self.plan.tokens
@@ -227,7 +227,7 @@ def _encode_at_once(reading: Reading, texts: Ints) -> Blocks:
 
 
 def padded(tokens: Tokens, texts: Ints, *, pad: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None]:
-    """Token numbers, mask and token types of some texts, (texts, longest) each, padded on the right; types only if there are any."""
+    """Token numbers, mask and, if there are any, token types of some texts: (texts, longest) each, padded on the right."""
     lengths = tokens.lengths[texts]
     inside = np.arange(lengths.max()) < lengths[:, None]
     flat = np.concatenate([np.arange(tokens.starts[text], tokens.starts[text + 1]) for text in texts])

@@ -110,7 +110,7 @@ def load_pipeline(location: Location, module: Any, *, trust_remote_code: bool) -
 
 
 def around(module: Any) -> Any:
-    """Sentence-transformers' Transformer for weights that are in memory already, which its constructor would read a second time."""
+    """Sentence-transformers' Transformer for weights in memory, which its constructor would read a second time."""
     from sentence_transformers.base.modules import Transformer
 
     class LoadedTransformer(Transformer):

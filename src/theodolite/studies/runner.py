@@ -33,7 +33,7 @@ class Watcher(Protocol):
 
 
 class StepReport(AbstractContextManager["StepReport"]):
-    """Reports on stderr: a line for every finished or failed step and, in a terminal, bars of all steps and of the running one."""
+    """Reports on stderr: a line per finished or failed step and, in a terminal, bars for all steps and for the running one."""
 
     def __init__(self, total: int, done: int) -> None:
         from rich.console import Console

@@ -131,5 +131,5 @@ class Task:
 
 
 def column_option(role: str, name: str) -> str:
-    """The choice of a column of one's own files, as the caller would type it: `--column text=NAME`, or `column={'text': NAME}`."""
+    """The choice of a column, as the caller would type it: `--column text=NAME`, or `column={'text': NAME}`."""
     return option("column", f"{role}={name}" if ON_COMMAND_LINE.get() else f"{{{role!r}: {name}}}")

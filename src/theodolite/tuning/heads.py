@@ -202,7 +202,7 @@ def truth_and_answers(labels: NDArray[Any], logits: NDArray[Any]) -> tuple[NDArr
 
 
 def encoder_of(model: Any) -> nn.Module:
-    """The transformer inside a `LinearHead`, a SentenceTransformer or a model of transformers with a head; or the model itself."""
+    """The transformer inside a `LinearHead`, a SentenceTransformer or a model with a head; or the model itself."""
     inner = getattr(model, "module", model)
     if hasattr(inner, "encode") and hasattr(inner, "tokenize"):  # a SentenceTransformer
         encoder = inner[0].auto_model

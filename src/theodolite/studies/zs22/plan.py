@@ -106,7 +106,7 @@ def _keep_correct(work: Work, row: Row, correct: NDArray[np.bool_]) -> None:
 
 
 def layout_record(probe: DirectProbe, about: Mapping[str, Any], X: Floats) -> dict[str, Any]:
-    """The layout of labels as one record: for each label its clusters and the mean distance inside, for each pair the distance."""
+    """The layout of labels as one record: each label's clusters and mean distance inside, and the distance of each pair."""
     inside = []
     for label in probe.classes_:
         wide = np.flatnonzero((probe.cluster_labels_ == label) & (probe.cluster_sizes_ > 1))
