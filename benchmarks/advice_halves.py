@@ -18,7 +18,7 @@ import numpy as np
 import theodolite as th
 from theodolite.advice.folds import grouped_folds
 from theodolite.advice.nested_validation import TOLERATED, Scored, effect_elsewhere, search
-from theodolite.advice.signals import JudgedQueries, LabelledRows, ScoredPairs, Signal
+from theodolite.advice.scorers import JudgedQueries, LabelledRows, ScoredPairs, Signal
 from theodolite.core.vectors import Floats
 from theodolite.metrics.registry import label_of
 from theodolite.tasks import load_task, read_beir

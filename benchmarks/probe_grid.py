@@ -34,7 +34,7 @@ from table import Result
 from theodolite.core.sampling import sample_by_label
 from theodolite.probes.classifiers.estimators import ClassifierProbe
 from theodolite.probes.classifiers.grid_search import stratified_folds
-from theodolite.probes.labels import labelled
+from theodolite.probes.label_codes import labelled
 from timing import cpu_seconds, shown
 
 LABELS = 17

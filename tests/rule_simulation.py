@@ -16,7 +16,7 @@ import numpy as np
 
 from theodolite.core.rows import Row
 from theodolite.core.states import PRE_TRAINED
-from theodolite.studies.claims.evidence import SELECTED, Evidence, Origin, Records
+from theodolite.studies.claims.evidence import SELECTED, Evidence, ModelOrigin, Records
 from theodolite.studies.claims.rules import ClaimedEffect
 from theodolite.studies.spec import Claim, StudySpec
 
@@ -70,7 +70,7 @@ def simulate(
     rows = [replace(row, study=spec.name) for row in world.rows] or [
         Row(metric="clusters", value=1.0, model="m", study=spec.name)
     ]
-    origins = {model: Origin("pre-trained") for model in ("m", *(name for name, _ in MODELS.values()))}
+    origins = {model: ModelOrigin("pre-trained") for model in ("m", *(name for name, _ in MODELS.values()))}
     return Evidence(source="simulated", rows=tuple(rows), records=records, origins=origins)
 
 

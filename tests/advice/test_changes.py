@@ -8,7 +8,7 @@ import pytest
 import theodolite as th
 from theodolite.advice.changes import Change, compression_grid, fit_all, repair_grid, source_of
 from theodolite.core.moments import Moments
-from theodolite.core.options import TypedInput
+from theodolite.core.spelling import TypedInput
 from theodolite.repairs import REPAIRS, make_repair
 
 X = (np.random.default_rng(0).standard_normal((400, 16)) * np.linspace(0.3, 3, 16) + 1).astype(np.float32)

@@ -8,9 +8,9 @@ import string
 import numpy as np
 import pytest
 
-from theodolite.advice.diagnosis import RULES, Facts, Rule, findings
-from theodolite.core.options import TypedInput
+from theodolite.advice.diagnosis import RULES, Facts, FindingRule, findings
 from theodolite.core.result import Finding
+from theodolite.core.spelling import TypedInput
 from theodolite.metrics import METRICS, Cloud, metric_rows
 from theodolite.repairs import REPAIRS, make_repair
 
@@ -126,21 +126,21 @@ every = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.topic)
 
 
 @every
-def test_every_rule_is_based_on_a_default_metric_and_has_a_source(rule: Rule) -> None:
+def test_every_rule_is_based_on_a_default_metric_and_has_a_source(rule: FindingRule) -> None:
     assert METRICS[rule.metric].default
     assert rule.watch != rule.bad
     assert len(rule.source) > 10
 
 
 @every
-def test_every_name_in_a_sentence_is_a_metric_or_a_fact(rule: Rule) -> None:
+def test_every_name_in_a_sentence_is_a_metric_or_a_fact(rule: FindingRule) -> None:
     names = [name for text in (rule.meaning, rule.action) for _, name, _, _ in string.Formatter().parse(text) if name is not None]
     for name in [*names, *filter(None, [rule.examples, rule.judged])]:
         assert name in METRICS or isinstance(vars(Facts)[name], property)
 
 
 @every
-def test_every_command_in_an_action_names_a_repair_and_its_settings(rule: Rule) -> None:
+def test_every_command_in_an_action_names_a_repair_and_its_settings(rule: FindingRule) -> None:
     for _, name, spec, _ in string.Formatter().parse(rule.action):
         if name == "fit":
             repair, *settings = str(spec).split()
@@ -159,8 +159,8 @@ def test_commands_name_the_vectors_as_the_caller_did() -> None:
 
 
 def test_bounds_may_be_upper_or_lower() -> None:
-    upper = Rule("a", "b", watch=1.0, bad=2.0, source="", meaning="", action="")
-    lower = Rule("a", "b", watch=2.0, bad=1.0, source="", meaning="", action="")
+    upper = FindingRule("a", "b", watch=1.0, bad=2.0, source="", meaning="", action="")
+    lower = FindingRule("a", "b", watch=2.0, bad=1.0, source="", meaning="", action="")
     assert (upper.healthy, lower.healthy) == ("at most 1", "at least 2")
     assert upper.exceeds(1.5, upper.watch) and not upper.exceeds(1.5, upper.bad)
     assert lower.exceeds(1.5, lower.watch) and not lower.exceeds(1.5, lower.bad)

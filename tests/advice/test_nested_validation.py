@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 from theodolite.advice.changes import Change, source_of
 from theodolite.advice.folds import grouped_folds
 from theodolite.advice.nested_validation import TOLERATED, effect_elsewhere, sampled, search
-from theodolite.advice.signals import JudgedQueries, LabelledRows, ScoredPairs
+from theodolite.advice.scorers import JudgedQueries, LabelledRows, ScoredPairs
 from theodolite.tasks.retrieval import Judgements
 
 

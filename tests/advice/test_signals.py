@@ -11,7 +11,7 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics import ndcg_score
 from sklearn.neighbors import KNeighborsClassifier
 
-from theodolite.advice.signals import RIDGE, JudgedQueries, LabelledRows, ScoredPairs, Signal
+from theodolite.advice.scorers import RIDGE, JudgedQueries, LabelledRows, ScoredPairs, Signal
 from theodolite.tasks.retrieval import NOWHERE, Judgements
 
 random = np.random.default_rng(0)

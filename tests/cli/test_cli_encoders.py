@@ -19,7 +19,7 @@ pytest.importorskip("sentence_transformers", reason="the extra models is not ins
 
 from theodolite.core.rows import read_rows
 from theodolite.spaces import Space
-from theodolite.spaces.readers.text import read_clusters
+from theodolite.spaces.readers.text_files import read_clusters
 
 Tiny = Callable[[str], Path]
 

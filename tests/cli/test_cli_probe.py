@@ -17,7 +17,7 @@ from conftest import Run
 from theodolite.core.rows import read_rows
 from theodolite.probes.direct_probe import DirectProbe
 from theodolite.spaces import Space
-from theodolite.spaces.readers.text import read_clusters
+from theodolite.spaces.readers.text_files import read_clusters
 
 CENTRES = {"ADP": [0, 0, 0], "NOUN": [9, 0, 0], "VERB": [0, 7, 0]}
 

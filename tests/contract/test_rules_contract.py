@@ -18,7 +18,7 @@ from theodolite.core.intervals import LEVEL
 from theodolite.core.rows import Row
 from theodolite.studies import study_names
 from theodolite.studies.claims import RULES
-from theodolite.studies.claims.evidence import Evidence, Origin, Records
+from theodolite.studies.claims.evidence import Evidence, ModelOrigin, Records
 from theodolite.studies.claims.premises import unlearned
 from theodolite.studies.claims.rules import judge
 from theodolite.studies.spec import Claim, StudySpec, load_spec
@@ -88,7 +88,7 @@ def test_a_premise_that_fails_leaves_nothing_to_judge(spec: StudySpec, claim: Cl
     learned, origin = bool(claim.premises.learned), claim.premises.origin
     assert learned or origin
     if origin:
-        tuned = replace(evidence, origins={name: Origin("tuned", "a tuned encoder") for name in evidence.origins})
+        tuned = replace(evidence, origins={name: ModelOrigin("tuned", "a tuned encoder") for name in evidence.origins})
         judged = judge(tuned, claim.primary, tasks=claim.tasks, premises=claim.premises)
         part = next((effect.part for effect in claim.primary if effect.part), "")
         assert judged.unmet == "pre-trained" and judged.part == part

@@ -50,7 +50,7 @@ def values(data: Source, metrics: list[str] | None = None) -> list[float]:
 @pytest.mark.parametrize("short", [-1.0, 60.0])
 def test_in_parallel_returns_all_results_in_order(n_jobs: int | None, short: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a limit of -1 s every task goes to joblib, with 60 s none does."""
-    monkeypatch.setattr(engines, "SHORT", short)
+    monkeypatch.setattr(engines, "INLINE_SECONDS", short)
     steps: list[tuple[int, int]] = []
     results = in_parallel(lambda number: number**2, range(40), n_jobs=n_jobs, progress=lambda *step: steps.append(step))
     assert list(results) == [number**2 for number in range(40)]
@@ -59,7 +59,7 @@ def test_in_parallel_returns_all_results_in_order(n_jobs: int | None, short: flo
 
 
 def test_in_parallel_can_be_cancelled_by_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "SHORT", -1.0)
+    monkeypatch.setattr(engines, "INLINE_SECONDS", -1.0)
     finished: list[int] = []
 
     def stop_at_three(count: int, _total: int) -> None:
@@ -72,7 +72,7 @@ def test_in_parallel_can_be_cancelled_by_its_progress(monkeypatch: pytest.Monkey
 
 
 def test_in_parallel_passes_on_the_error_of_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "SHORT", -1.0)
+    monkeypatch.setattr(engines, "INLINE_SECONDS", -1.0)
     with pytest.raises(ZeroDivisionError):
         list(in_parallel(lambda number: 1 // (number - 30), range(100), n_jobs=2))
 

@@ -20,20 +20,20 @@ from theodolite.core.files import (
     BusyError,
     Lock,
     Marker,
+    atomic_file,
+    atomic_files,
+    atomic_folder,
+    backup_path,
     hidden,
     natural_key,
     recover_files,
     recover_folder,
+    recover_interrupted_replace,
     replace_folder,
     require_free,
     require_free_folder,
     require_outside,
-    set_aside,
     sha256_of,
-    undo_half_replacement,
-    whole_file,
-    whole_files,
-    whole_folder,
     write_json,
     write_text,
 )
@@ -70,7 +70,7 @@ def test_the_hash_is_that_of_the_whole_file(tmp_path: Path, size: int) -> None:
 
 def test_a_file_appears_only_when_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
-    with whole_file(path) as partial:
+    with atomic_file(path) as partial:
         partial.write_text("half")
         assert not path.exists()
         assert partial.parent == tmp_path
@@ -83,7 +83,7 @@ def test_a_failed_write_leaves_the_old_file_or_none(tmp_path: Path, exists: bool
     path = tmp_path / "a.txt"
     if exists:
         path.write_text("old")
-    with pytest.raises(ZeroDivisionError), whole_file(path) as partial:
+    with pytest.raises(ZeroDivisionError), atomic_file(path) as partial:
         partial.write_text(f"new {1 / 0}")
     assert names(tmp_path) == (["a.txt"] if exists else [])
     assert not exists or path.read_text() == "old"
@@ -117,7 +117,7 @@ def test_text_is_utf8_with_plain_line_ends_and_json_is_readable(tmp_path: Path) 
 
 def test_a_folder_appears_only_when_it_is_complete(tmp_path: Path) -> None:
     target = tmp_path / "deep" / "folder"
-    with whole_folder(target) as partial:
+    with atomic_folder(target) as partial:
         (partial / "inner").mkdir()
         (partial / "inner" / "x").write_text("1")
         assert not target.exists()
@@ -128,7 +128,7 @@ def test_a_folder_appears_only_when_it_is_complete(tmp_path: Path) -> None:
 def test_a_folder_is_readable_by_those_whom_the_umask_allows(tmp_path: Path) -> None:
     mask = os.umask(0o027)
     try:
-        with whole_folder(tmp_path / "folder"):
+        with atomic_folder(tmp_path / "folder"):
             pass
     finally:
         os.umask(mask)
@@ -139,12 +139,12 @@ def test_a_folder_is_readable_by_those_whom_the_umask_allows(tmp_path: Path) -> 
 def test_a_failed_folder_leaves_the_old_one_or_none(tmp_path: Path, exists: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "folder"
     if exists:
-        with whole_folder(target) as partial:
+        with atomic_folder(target) as partial:
             (partial / "x").write_text("old")
-    with pytest.raises(RuntimeError), whole_folder(target, overwrite=True) as partial:
+    with pytest.raises(RuntimeError), atomic_folder(target, overwrite=True) as partial:
         raise RuntimeError
     monkeypatch.setattr(files, "sync", full_disk)
-    with pytest.raises(OSError, match="no space left"), whole_folder(target, overwrite=True) as partial:
+    with pytest.raises(OSError, match="no space left"), atomic_folder(target, overwrite=True) as partial:
         (partial / "x").write_text("new")
     assert names(tmp_path) == (["folder"] if exists else [])
     assert not exists or (target / "x").read_text() == "old"
@@ -152,11 +152,11 @@ def test_a_failed_folder_leaves_the_old_one_or_none(tmp_path: Path, exists: bool
 
 def test_a_folder_is_replaced_whole_and_only_on_request(tmp_path: Path) -> None:
     target = tmp_path / "folder"
-    with whole_folder(target) as partial:
+    with atomic_folder(target) as partial:
         (partial / "old").write_text("1")
-    with pytest.raises(FileExistsError, match="exists already; choose another folder"), whole_folder(target):
+    with pytest.raises(FileExistsError, match="exists already; choose another folder"), atomic_folder(target):
         pytest.fail("the block must not run")
-    with whole_folder(target, overwrite=True) as partial:
+    with atomic_folder(target, overwrite=True) as partial:
         (partial / "new").write_text("2")
     assert names(target) == ["new"]
     assert names(tmp_path) == ["folder"]
@@ -181,7 +181,7 @@ def test_a_folder_without_the_marker_is_never_replaced(tmp_path: Path) -> None:
             (thesis / "space.json").write_text(content)
         with pytest.raises(FileExistsError, match=r"does not contain a space\.json of the verb extract, so it is not replaced"):
             require_free_folder(thesis, overwrite=True, marker=marker)
-        with pytest.raises(FileExistsError), whole_folder(thesis, overwrite=True, marker=marker):
+        with pytest.raises(FileExistsError), atomic_folder(thesis, overwrite=True, marker=marker):
             pytest.fail("the block must not run")
     (thesis / "space.json").write_text(json.dumps({**marker.about, "more": 1}))
     assert require_free_folder(thesis, overwrite=True, marker=marker) == thesis
@@ -191,7 +191,7 @@ def test_a_folder_without_the_marker_is_never_replaced(tmp_path: Path) -> None:
 def test_what_is_not_a_folder_is_never_replaced_by_one(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "x"
     path.write_text("1") if kind == "file" else path.symlink_to(tmp_path / "nowhere")
-    with pytest.raises(FileExistsError, match="is not a folder, so it is not replaced"), whole_folder(path, overwrite=True):
+    with pytest.raises(FileExistsError, match="is not a folder, so it is not replaced"), atomic_folder(path, overwrite=True):
         pytest.fail("the block must not run")
     assert names(tmp_path) == ["x"]
 
@@ -199,31 +199,31 @@ def test_what_is_not_a_folder_is_never_replaced_by_one(tmp_path: Path, kind: str
 @pytest.mark.parametrize("new_is_in_place", [False, True])
 def test_a_crash_during_a_replacement_is_undone(tmp_path: Path, new_is_in_place: bool) -> None:
     target = tmp_path / "folder"
-    set_aside(target).mkdir()
-    (set_aside(target) / "x").write_text("old")
+    backup_path(target).mkdir()
+    (backup_path(target) / "x").write_text("old")
     if new_is_in_place:
         target.mkdir()
         (target / "x").write_text("new")
-    undo_half_replacement(target)
+    recover_interrupted_replace(target)
     assert names(tmp_path) == ["folder"]
     assert (target / "x").read_text() == ("new" if new_is_in_place else "old")
-    undo_half_replacement(target)  # with nothing to undo
+    recover_interrupted_replace(target)  # with nothing to undo
     assert names(tmp_path) == ["folder"]
 
 
 def test_a_crash_between_the_two_renames_is_undone_by_the_next_reader_or_writer(tmp_path: Path) -> None:
     target, marker = tmp_path / "folder", Marker("x", "extract")
-    with whole_folder(target, marker=marker) as partial:
+    with atomic_folder(target, marker=marker) as partial:
         (partial / "x").write_text(json.dumps(marker.about))
-    target.rename(set_aside(target))
+    target.rename(backup_path(target))
     recover_folder(target)
     assert names(tmp_path) == ["folder"]
-    target.rename(set_aside(target))
+    target.rename(backup_path(target))
     with pytest.raises(FileExistsError, match="exists already"):
         require_free_folder(target)
-    target.rename(set_aside(target))
+    target.rename(backup_path(target))
     hidden(target, "new").mkdir()  # what the killed process wrote
-    with whole_folder(target, marker=marker, overwrite=True) as partial:
+    with atomic_folder(target, marker=marker, overwrite=True) as partial:
         (partial / "y").write_text("new")
     assert names(tmp_path) == ["folder"] and names(target) == ["y"]
 
@@ -233,7 +233,7 @@ def test_what_is_deleted_by_half_is_never_restored(tmp_path: Path) -> None:
     hidden(target, "rubbish").mkdir()
     recover_folder(target)
     assert not target.exists()
-    with whole_folder(target):
+    with atomic_folder(target):
         pass
     assert names(tmp_path) == ["folder"]
 
@@ -242,7 +242,7 @@ def test_what_is_deleted_by_half_is_never_restored(tmp_path: Path) -> None:
 def test_several_files_are_all_new_or_all_old(tmp_path: Path, moved: int) -> None:
     for name in ("a", "about", "mine"):
         (tmp_path / name).write_text("old")
-    with pytest.raises(ZeroDivisionError), whole_files(tmp_path, "about") as partial:
+    with pytest.raises(ZeroDivisionError), atomic_files(tmp_path, "about") as partial:
         (partial / "a").write_text(f"new {1 / 0}")
     recover_files(tmp_path, "about")
     assert [(tmp_path / name).read_text() for name in ("a", "about", "mine")] == ["old"] * 3
@@ -294,7 +294,7 @@ def test_a_writer_waits_for_another_that_takes_moments(tmp_path: Path) -> None:
     assert names(tmp_path) == ["rows.json"]
 
 
-@pytest.mark.parametrize("writer", [whole_file, whole_folder])
+@pytest.mark.parametrize("writer", [atomic_file, atomic_folder])
 def test_a_writer_that_waits_in_vain_says_for_whom(tmp_path: Path, writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "WAIT", 0.1)
     with Lock(tmp_path / "x"), pytest.raises(BusyError, match=f"process {os.getpid()} is writing to .*x"), writer(tmp_path / "x"):
@@ -375,7 +375,7 @@ def test_a_planted_link_is_not_written_through(tmp_path: Path, name: str, link: 
 def test_the_name_of_an_unfinished_file_cannot_be_guessed_and_what_a_kill_left_is_removed(tmp_path: Path) -> None:
     left = []
     for _ in range(2):
-        with whole_file(tmp_path / "a.txt") as partial:
+        with atomic_file(tmp_path / "a.txt") as partial:
             left.append(partial)
             assert partial.read_bytes() == b"" and names(tmp_path)[0] == ".a.txt.lock"
     assert left[0] != left[1]

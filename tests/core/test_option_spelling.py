@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from theodolite.core.options import ON_COMMAND_LINE, command, option
+from theodolite.core.spelling import ON_COMMAND_LINE, command, option
 
 
 @pytest.fixture

@@ -36,8 +36,8 @@ from theodolite.core.rows import Row, read_rows, write_rows
 from theodolite.core.vectors import array
 from theodolite.repairs import Whiten, load_repair, save_repair
 from theodolite.spaces import Origin, Space, SpaceWriter, read
-from theodolite.spaces.readers.labels import read_labels, read_scores
-from theodolite.spaces.readers.text import read_clusters, read_directprobe, read_texts
+from theodolite.spaces.readers.label_files import read_labels, read_scores
+from theodolite.spaces.readers.text_files import read_clusters, read_directprobe, read_texts
 from theodolite.studies.runner import run_steps
 from theodolite.studies.running import Slices
 from theodolite.studies.spec import load_spec

@@ -52,7 +52,7 @@ def small_cluster(workers: int) -> Any:
 def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(engines, "PIECE_BYTES", 1)
     monkeypatch.setattr(engines, "RESULTS_PER_PIECE", 0)
-    monkeypatch.setattr(engines, "SHORT", -1.0)  # nothing is done in this process that a worker could do
+    monkeypatch.setattr(engines, "INLINE_SECONDS", -1.0)  # nothing is done in this process that a worker could do
     for number, part in enumerate(np.array_split(X, 20)):
         np.save(tmp_path / f"shard-{number}.npy", part)
     return tmp_path
@@ -155,10 +155,10 @@ def test_a_worker_of_another_version_is_refused(cluster: Any, monkeypatch: pytes
 
 
 def test_a_scheduler_that_is_not_there_or_has_no_workers_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "ANSWER", 0.3)
+    monkeypatch.setattr(engines, "CONNECT_TIMEOUT", 0.3)
     with pytest.raises(ConnectionError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9.*start one with"):
         th.survey(X, engine="tcp://127.0.0.1:9")
-    monkeypatch.setattr(engines, "ANSWER", 5.0)  # a scheduler without workers must still answer, on a busy machine too
+    monkeypatch.setattr(engines, "CONNECT_TIMEOUT", 5.0)  # a scheduler without workers must still answer, on a busy machine too
     with (
         small_cluster(0) as empty,
         pytest.raises(EngineError, match="has no workers that answer; start one with: dask worker tcp://"),
@@ -201,7 +201,7 @@ def test_a_lost_cluster_ends_in_one_sentence_and_writes_nothing(
     victim: str, message: str, shards: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engines, "NO_WORKERS", 2.0)
-    monkeypatch.setattr(engines, "ANSWER", 60.0)  # a busy machine takes long to start them
+    monkeypatch.setattr(engines, "CONNECT_TIMEOUT", 60.0)  # a busy machine takes long to start them
     folder = tmp_path_factory.mktemp("cluster")
     with bare_cluster(folder) as (address, scheduler, worker):
         number = {"worker": worker, "scheduler": scheduler}[victim].pid
@@ -223,7 +223,7 @@ def _short_answers(client: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     @contextmanager
     def connected(address: str) -> Iterator[Any]:
         with client(address) as connection:
-            monkeypatch.setattr(engines, "ANSWER", 10.0)
+            monkeypatch.setattr(engines, "CONNECT_TIMEOUT", 10.0)
             yield connection
 
     return connected
@@ -233,7 +233,7 @@ def test_an_address_that_is_none_and_a_port_that_says_nothing_are_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     np.save(tmp_path / "vectors.npy", X)
-    monkeypatch.setattr(engines, "ANSWER", 1.0)
+    monkeypatch.setattr(engines, "CONNECT_TIMEOUT", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         addresses = {"nonsense": "is not the address of a scheduler; write it as tcp://HOST:PORT"}
         addresses[f"tcp://127.0.0.1:{silent.getsockname()[1]}"] = "no Dask scheduler answers at tcp://127.0.0.1:"
@@ -246,4 +246,4 @@ def test_an_address_that_is_none_and_a_port_that_says_nothing_are_one_sentence(
 
 
 def test_every_wait_for_a_cluster_ends_within_half_a_minute() -> None:
-    assert engines.ANSWER + engines.NO_WORKERS + engines.CLOSE < 30
+    assert engines.CONNECT_TIMEOUT + engines.NO_WORKERS + engines.CLOSE < 30

@@ -76,7 +76,7 @@ def test_a_studys_file_cannot_allow_it(place: str, tmp_path: Path) -> None:
 
 
 def test_the_settings_of_a_run_cannot_allow_it(tmp_path: Path) -> None:
-    from theodolite.tuning.planning import plan_runs, settings_of_run
+    from theodolite.tuning.run_plans import plan_runs, settings_of_run
     from theodolite.tuning.settings import TuneSettings
 
     settings = TuneSettings(task="cola", model="someone/encoder", output=str(tmp_path), trust_remote_code=True, validation=0.3)

@@ -22,7 +22,7 @@ pytest.importorskip("transformers", reason="the extra `models` is not installed"
 from theodolite.core.engines import chosen_engine
 from theodolite.core.files import read_json
 from theodolite.models import extraction
-from theodolite.models.batches import Reading
+from theodolite.models.batches import TokenReading
 from theodolite.models.encoder import Encoder
 from theodolite.models.extraction import extract_space, zipf_frequencies
 from theodolite.models.location import EncoderError, demo_folder
@@ -237,7 +237,7 @@ def test_workers_with_a_model_each_make_the_same_vectors(
 
 def test_a_part_for_a_worker_has_only_its_own_texts(tiny: Tiny) -> None:
     encoder = Encoder.load(tiny("bert"))
-    reading = Reading.of(encoder, TEXTS, unit="tokens", batch_size=4)
+    reading = TokenReading.of(encoder, TEXTS, unit="tokens", batch_size=4)
     part, rows = reading.without_encoder(reading.batches[2:4])
     assert len(part.inputs.texts) == 8 and part.encoder is None
     found, blocks = replace(part, encoder=encoder).encode_all(part.batches)

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("torch", reason="the extra `models` is not installed")
 pytest.importorskip("transformers", reason="the extra `models` is not installed")
 
-from theodolite.core.options import ON_COMMAND_LINE
+from theodolite.core.spelling import ON_COMMAND_LINE
 from theodolite.models.alignment import DroppedWordsWarning, plan_rows
 from theodolite.models.encoder import Encoder
 from theodolite.models.extraction import extract_space

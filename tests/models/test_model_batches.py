@@ -14,7 +14,7 @@ pytest.importorskip("transformers", reason="the extra `models` is not installed"
 
 import torch
 
-from theodolite.models.batches import Reading
+from theodolite.models.batches import TokenReading
 from theodolite.models.encoder import Encoder
 from theodolite.models.extraction import extract_space
 from theodolite.tasks import load_task
@@ -77,7 +77,7 @@ def test_batches_and_padding_do_not_matter(size: Any, tiny: Tiny, vector_texts: 
 def test_automatic_batches_stay_within_their_tokens(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("theodolite.models.batches.CPU_TOKENS", 50)
     encoder = Encoder.load(tiny("bert"))
-    reading = Reading.of(encoder, ["the cat " * k for k in (1, 2, 3, 4, 5, 6, 7, 30, 1, 2)])
+    reading = TokenReading.of(encoder, ["the cat " * k for k in (1, 2, 3, 4, 5, 6, 7, 30, 1, 2)])
     lengths = reading.plan.tokens.lengths
     batches = reading.batches
     assert sorted(np.concatenate(batches)) == list(range(10))
@@ -123,14 +123,14 @@ def test_other_errors_pass_through(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_tokens_of_sts_dev_are_as_many_as_the_paper_has(models: Path, data: Path) -> None:
     encoder = Encoder.load(models / "minilm-mlm", device="cpu")
-    reading = Reading.of(encoder, load_task("stsb", "dev", data), unit="tokens")
+    reading = TokenReading.of(encoder, load_task("stsb", "dev", data), unit="tokens")
     assert reading.plan.n == 42_709
 
 
 def test_no_word_of_the_treebank_is_lost(models: Path, data: Path) -> None:
     encoder = Encoder.load(models / "minilm-mlm", device="cpu")
-    assert Reading.of(encoder, load_task("pos", "test", data), unit="words").plan.n == 4322
-    pairs = Reading.of(encoder, load_task("dep", "test", data), unit="pairs")
+    assert TokenReading.of(encoder, load_task("pos", "test", data), unit="words").plan.n == 4322
+    pairs = TokenReading.of(encoder, load_task("dep", "test", data), unit="pairs")
     assert (pairs.plan.n, pairs.d) == (4122, 768)
 
 

@@ -166,7 +166,7 @@ def test_inside_distances_are_those_of_all_pairs_whatever_the_blocks(n: int) -> 
 def test_threads_change_no_bit(apart: float, d: int, labels: int, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = cloud(150, d, labels, apart=apart, seed=12)
     alone = DirectProbe(n_jobs=1).fit(X, y)
-    monkeypatch.setattr(engines, "SHORT", -1.0)  # otherwise the work is finished before a second thread is worth it
+    monkeypatch.setattr(engines, "INLINE_SECONDS", -1.0)  # otherwise the work is finished before a second thread is worth it
     both = DirectProbe(n_jobs=2).fit(X, y)
     np.testing.assert_array_equal(alone.clusters_, both.clusters_)
     np.testing.assert_array_equal(alone.cluster_distances_, both.cluster_distances_)
@@ -196,7 +196,7 @@ class Cancelled(Exception):
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("when", ["pairs of labels", "merging points", "distances between clusters"])
 def test_raising_in_progress_cancels(when: str, jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "SHORT", -1.0)
+    monkeypatch.setattr(engines, "INLINE_SECONDS", -1.0)
     calls = 0
 
     def stop(stage: str, done: int, total: int) -> None:

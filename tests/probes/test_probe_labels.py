@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from theodolite.core.options import ON_COMMAND_LINE
-from theodolite.probes.labels import check_label_sets, labelled, single_precision
+from theodolite.core.spelling import ON_COMMAND_LINE
+from theodolite.probes.label_codes import check_label_sets, labelled, single_precision
 
 
 def test_labels_become_numbers_in_order() -> None:

@@ -113,7 +113,7 @@ def test_a_space_that_is_being_written_is_not_saved_over(tmp_path: Path) -> None
 
 def test_a_crash_between_the_two_renames_loses_nothing(stored: Path) -> None:
     before = digests(stored)
-    stored.rename(files.set_aside(stored))
+    stored.rename(files.backup_path(stored))
     with pytest.raises(FileExistsError):
         Space.of({0: X[0]}).save(stored)
     assert digests(stored) == before and names(stored.parent) == ["s"]

@@ -16,7 +16,7 @@ import pytest
 
 from theodolite.core.vectors import array, source
 from theodolite.spaces import read
-from theodolite.spaces.readers.labels import checked_label, read_labels
+from theodolite.spaces.readers.label_files import checked_label, read_labels
 
 PAGE = Path(__file__).parents[2] / "docs" / "files.md"
 X = np.array([[0.5, -1.25, 3.75], [0.125, 2.5, -0.75], [-0.5, 1.5, 0.25], [1.75, -0.25, 2.25], [2.5, 0.75, -1.5]])

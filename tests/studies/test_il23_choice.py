@@ -8,7 +8,7 @@ import pytest
 from theodolite.core.rows import Row
 from theodolite.core.states import ISOLAYER
 from theodolite.studies.il23 import plan as il23
-from theodolite.studies.planning import Request, identify_models
+from theodolite.studies.requests import Request, identify_models
 from theodolite.studies.spec import load_spec
 from theodolite.studies.steps import Store, Work, in_order
 

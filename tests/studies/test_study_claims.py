@@ -9,7 +9,7 @@ import pyarrow
 import pytest
 
 from theodolite.core.rows import Row
-from theodolite.studies.claims.evidence import Evidence, Missing, Origin, Records
+from theodolite.studies.claims.evidence import Evidence, Missing, ModelOrigin, Records
 from theodolite.studies.claims.label_rules import label_distances, lowest_similarity, similarity_against_height
 from theodolite.studies.claims.number_rules import difference, largest_over_layers
 from theodolite.studies.claims.premises import Premises, unlearned
@@ -218,7 +218,9 @@ def test_tasks_that_were_not_learned_are_left_out_by_name_with_the_number() -> N
                 record = {**place, "setting": "", "label": "", "layer": None, "value": value, "n": 100, "units": "examples"}
                 draws.append({**record, "items": items, "repeats": [], "repeated": ""})
     records = Records({"predictions": pyarrow.concat_tables(tables), "draws": pyarrow.Table.from_pylist(draws)})
-    source = Evidence(source="measured", rows=tuple(rows), records=records, origins={"a": Origin("tuned", "a sentence encoder")})
+    source = Evidence(
+        source="measured", rows=tuple(rows), records=records, origins={"a": ModelOrigin("tuned", "a sentence encoder")}
+    )
     effect = ClaimedEffect(
         name="gain, {tasks}", rule="difference", parameters={"metric": "m", "of": {"state": "isolayer"}, "minus": TUNED}
     )
@@ -243,9 +245,9 @@ def test_the_part_that_needs_no_pre_trained_state_is_judged_under_its_own_name()
     )
     helps = ClaimedEffect(name="pre-trained", rule="number", parameters={"metric": "m", "of": PRE}, boundary=0.6)
     premises = Premises(origin="pre-trained")
-    source = replace(evidence(numbers), origins={"a": Origin("pre-trained", "a language model")})
+    source = replace(evidence(numbers), origins={"a": ModelOrigin("pre-trained", "a language model")})
     assert judge(source, [hurts, helps], premises=premises).outcome == "contradicted"
-    tuned = judge(replace(source, origins={"a": Origin("tuned", "a sentence encoder")}), [hurts, helps], premises=premises)
+    tuned = judge(replace(source, origins={"a": ModelOrigin("tuned", "a sentence encoder")}), [hurts, helps], premises=premises)
     assert (tuned.outcome, tuned.part, tuned.unmet) == ("supported", "hurts", "pre-trained")
     assert [(effect.name, effect.primary) for effect in tuned.effects] == [("tuned", True), ("before", False)]
     assert "a is a sentence encoder" in tuned.remarks[0]

@@ -9,8 +9,8 @@ import pytest
 
 from theodolite.core.rows import Row
 from theodolite.core.states import FINE_TUNED, ISOBN, ISOLAYER, PRE_TRAINED
-from theodolite.studies.claims.evidence import Origin
-from theodolite.studies.planning import identify_models
+from theodolite.studies.claims.evidence import ModelOrigin
+from theodolite.studies.requests import identify_models
 from theodolite.studies.shared_steps import _belongs, _renamed, read_examples
 from theodolite.studies.spec import KnownEncoder, load_spec
 from theodolite.studies.steps import Sources, Work
@@ -51,14 +51,14 @@ def test_the_first_examples_are_read_if_the_settings_cap_their_number(releases, 
 def test_the_origin_is_that_of_the_list_of_the_pipeline_or_the_declared_one(study_bert, tmp_path):
     spec = load_spec("rp21")
     (model,) = identify_models(study_bert, spec)
-    assert model.origin == Origin("undeclared") and "bert is an encoder of undeclared origin: its" in model.caveat
+    assert model.origin == ModelOrigin("undeclared") and "bert is an encoder of undeclared origin: its" in model.caveat
     (declared,) = identify_models(study_bert, spec, origin="pre-trained")
-    assert declared.origin == Origin("pre-trained", "", "declared") and declared.caveat == ""
+    assert declared.origin == ModelOrigin("pre-trained", "", "declared") and declared.caveat == ""
     with pytest.raises(ValueError, match="origin='new' must be pre-trained or tuned"):
         identify_models(study_bert, spec, origin="new")
     known = KnownEncoder(name="bert", about="a toy", origin="tuned", sha256=(model.weights,))
     listed = replace(spec, encoders=(*spec.encoders, known))
-    assert identify_models(study_bert, listed)[0].origin == Origin("tuned", "a toy", "list")
+    assert identify_models(study_bert, listed)[0].origin == ModelOrigin("tuned", "a toy", "list")
     with pytest.raises(ValueError, match=r"bert is tuned \(a toy\), not pre-trained; leave out origin='pre-trained'"):
         identify_models(study_bert, listed, origin="pre-trained")
     # A folder may be called like any model, and only its files count.
@@ -68,13 +68,13 @@ def test_the_origin_is_that_of_the_list_of_the_pipeline_or_the_declared_one(stud
     shutil.copytree(study_bert, pipeline)
     modules = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]
     (pipeline / "modules.json").write_text(json.dumps(modules))
-    assert identify_models(pipeline, spec)[0].origin == Origin("tuned", "a sentence-transformers model", "pipeline")
+    assert identify_models(pipeline, spec)[0].origin == ModelOrigin("tuned", "a sentence-transformers model", "pipeline")
     assert "as it was before this fine-tuning" in identify_models(pipeline, spec)[0].caveat
 
 
 def test_the_papers_models_and_the_encoders_of_the_list_are_known():
     spec = load_spec("zs22")
-    assert spec.known_origin("google/bert_uncased_L-2_H-128_A-2") == Origin("pre-trained", "the paper's BERT-tiny", "list")
+    assert spec.known_origin("google/bert_uncased_L-2_H-128_A-2") == ModelOrigin("pre-trained", "the paper's BERT-tiny", "list")
     kinds = {encoder.name: spec.known_origin(*encoder.sha256).kind for encoder in spec.encoders}
     pre_trained = dict.fromkeys(("mobilebert", "minilm-mlm", "tiny-mlm"), "pre-trained")
     assert kinds == {**pre_trained, **dict.fromkeys(("all-MiniLM-L6-v2", "granite-30m", "bert-tiny-splade"), "tuned")}

@@ -14,7 +14,7 @@ import pytest
 from theodolite.core.result import Judged
 from theodolite.core.rows import Row
 from theodolite.core.states import FINE_TUNED, FINE_TUNING, ISOLAYER
-from theodolite.studies.claims.judging import Comparison, Rerun, compare_printed, judge_claims
+from theodolite.studies.claims.judging import PrintedComparison, Rerun, compare_printed, judge_claims
 from theodolite.studies.spec import StudySpec, load_spec
 
 
@@ -147,7 +147,7 @@ def measured(model: str, value: float = 0.8, layer: int = 12) -> Row:
     return Row(metric="spearman", value=value, low=value - 0.01, high=value + 0.01, model=model, layer=layer, **fields)
 
 
-def cell(comparisons: Sequence[Comparison], source: str = "RP21 table 1", model: str = "BERT-base") -> Comparison:
+def cell(comparisons: Sequence[PrintedComparison], source: str = "RP21 table 1", model: str = "BERT-base") -> PrintedComparison:
     """The comparison of one cell: Spearman of the fine-tuned model after global removal."""
     (comparison,) = [
         comparison

@@ -4,7 +4,7 @@ import pytest
 
 from theodolite.core.result import Result
 from theodolite.core.rows import Row
-from theodolite.studies.merging import merge_slices
+from theodolite.studies.slices import merge_slices
 
 
 def part(seed, **versions):

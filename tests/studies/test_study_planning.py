@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from theodolite.core.states import ISOBN, ISOLAYER
-from theodolite.studies.planning import Request, StudyModel, examples_hash
+from theodolite.studies.requests import Request, StudyModel, examples_hash
 from theodolite.studies.spec import load_spec
 from theodolite.studies.steps import Sources
 from theodolite.tasks import find_task, own_task

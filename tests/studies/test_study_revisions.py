@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("accelerate", reason="the extra models is not installed")
 
 from theodolite.studies import study
-from theodolite.studies.planning import identify_models
+from theodolite.studies.requests import identify_models
 from theodolite.studies.spec import load_spec
 
 PINNED = "86b5e0934494bd15c9632b12f734a8a67f723594"

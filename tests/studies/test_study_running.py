@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from theodolite.core.options import ON_COMMAND_LINE
 from theodolite.core.pictures import draw_picture
 from theodolite.core.result import Result
 from theodolite.core.rows import read_rows
+from theodolite.core.spelling import ON_COMMAND_LINE
 from theodolite.core.states import FINE_TUNED, ISOBN, ISOLAYER, PRE_TRAINED
 from theodolite.studies import Study, study
-from theodolite.studies.merging import merge_slices
 from theodolite.studies.runner import StepReport
 from theodolite.studies.running import Slices, _watching
+from theodolite.studies.slices import merge_slices
 from theodolite.tasks import DataError, own_task
 from theodolite.tasks.declarations import TASKS
 
@@ -490,7 +490,7 @@ def test_a_run_calls_the_object_that_listens(study_bert, topics, tmp_path, capfd
 
 
 def test_slices_that_end_while_another_runs_are_not_lost(tmp_path):
-    from theodolite.studies.planning import Request, StudyModel
+    from theodolite.studies.requests import Request, StudyModel
     from theodolite.studies.spec import load_spec
     from theodolite.studies.steps import Action, Step
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from theodolite.core.options import ON_COMMAND_LINE
+from theodolite.core.spelling import ON_COMMAND_LINE
 from theodolite.tasks import SCORES, DataError, load_task, own_task
 from theodolite.tasks.task import Kind
 

@@ -16,7 +16,7 @@ from theodolite.models.encoder import Encoder  # noqa: E402
 from theodolite.models.extraction import extract_space  # noqa: E402
 from theodolite.models.tokens import text_inputs  # noqa: E402
 from theodolite.probes.classifiers.networks import Job, train_batched  # noqa: E402
-from theodolite.probes.labels import Labelled  # noqa: E402
+from theodolite.probes.label_codes import Labelled  # noqa: E402
 from theodolite.tasks import load_task  # noqa: E402
 from theodolite.tuning.heads import LinearHead, TextDataset, embed  # noqa: E402
 from theodolite.tuning.isolayer.layer import IsotropyLayer, train_layer  # noqa: E402

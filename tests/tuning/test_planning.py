@@ -15,7 +15,7 @@ pytest.importorskip("transformers", reason="the extra models is not installed")
 pytest.importorskip("accelerate", reason="the extra models is not installed")
 
 from theodolite.tuning import LayerSettings, fine_tune, plan_runs  # noqa: E402
-from theodolite.tuning.planning import PRESETS, preset, preset_for, settings_of_run  # noqa: E402
+from theodolite.tuning.run_plans import PRESETS, preset, preset_for, settings_of_run  # noqa: E402
 
 Quick = Callable[..., Any]
 

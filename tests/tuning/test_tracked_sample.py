@@ -21,7 +21,7 @@ from theodolite.models.encoder import Encoder  # noqa: E402
 from theodolite.probes.direct_probe import DirectProbe  # noqa: E402
 from theodolite.tasks import load_task  # noqa: E402
 from theodolite.tuning import GeometryTracker, fine_tune  # noqa: E402
-from theodolite.tuning.planning import settings_of_run  # noqa: E402
+from theodolite.tuning.run_plans import settings_of_run  # noqa: E402
 from theodolite.tuning.tracked_sample import (  # noqa: E402
     LABEL_DISTANCE,
     MEAN_DISTANCE,

@@ -20,7 +20,7 @@ from theodolite.core.rows import read_rows  # noqa: E402
 from theodolite.spaces.readers.data_files import DataError  # noqa: E402
 from theodolite.tasks import own_task  # noqa: E402
 from theodolite.tuning import LayerSettings, TuneSettings, fine_tune, runs  # noqa: E402
-from theodolite.tuning.planning import settings_of_run  # noqa: E402
+from theodolite.tuning.run_plans import settings_of_run  # noqa: E402
 
 Quick = Callable[..., Any]
 

@@ -96,7 +96,7 @@ def test_without_a_signal_geometry_is_reported_and_nothing_recommended() -> None
 
 def test_sentences_that_repeat_are_never_on_both_sides() -> None:
     from theodolite.advice.folds import grouped_folds
-    from theodolite.advice.signals import ScoredPairs
+    from theodolite.advice.scorers import ScoredPairs
 
     repeated = np.repeat(A[: N // 3], 3, axis=0)
     signal = ScoredPairs(repeated, B, COSINE)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from theodolite.core.options import ON_COMMAND_LINE
+from theodolite.core.spelling import ON_COMMAND_LINE
 from theodolite.verbs import progress
 from theodolite.verbs.progress import progress_bars
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from theodolite.advice.signals import Transform
+from theodolite.advice.scorers import Transform
 from theodolite.core.moments import Doubles, Moments
-from theodolite.core.options import TypedInput, command
 from theodolite.core.spectrum import eigenpairs
+from theodolite.core.spelling import TypedInput, command
 from theodolite.core.vectors import Floats, Source, array
 from theodolite.repairs import REPAIRS, make_repair, scaled_count
 

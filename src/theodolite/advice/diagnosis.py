@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from theodolite.core.options import TypedInput
 from theodolite.core.result import Finding, Severity
 from theodolite.core.rows import Row
+from theodolite.core.spelling import TypedInput
 from theodolite.core.vectors import Indices
 from theodolite.metrics.cloud import Cloud, Undefined
 from theodolite.metrics.cosine import dimension_contributions
@@ -23,7 +23,7 @@ EXAMPLES = 5  # rows that a finding names at most
 
 
 @dataclass(frozen=True)
-class Rule:
+class FindingRule:
     """When a metric is worth a look, and when it is bad."""
 
     topic: str
@@ -49,90 +49,90 @@ class Rule:
 # All rules; every metric is one that a survey measures by default. Bounds are a starting point, not a law: they are between
 # what healthy and unhealthy spaces showed (table in docs/ranges.md).
 # fmt: off
-RULES: tuple[Rule, ...] = (
-    Rule("cone", "mean_cosine", watch=0.2, bad=0.95,
+RULES: tuple[FindingRule, ...] = (
+    FindingRule("cone", "mean_cosine", watch=0.2, bad=0.95,
          source="0 is isotropic; all-MiniLM-L6-v2 sentences show 0.02, the same encoder as a masked language model 0.47; search "
                 "was unharmed up to 0.88 (study do-no-harm), and nothing above that was measured",
          meaning="{similar_pairs:.0%} of random pairs have cosine above 0.8, so a threshold taken from another encoder does "
                  "not hold; ranking need not suffer (study do-no-harm){cone}",
          action="set thresholds with theodolite calibrate; before binary codes, subtract the mean: {fit:zero-mean}"),
-    Rule("isotropy", "iso_score", watch=0.1, bad=0.01,
+    FindingRule("isotropy", "iso_score", watch=0.1, bad=0.01,
          source="1 is isotropic; all-MiniLM-L6-v2 sentences show 0.24, the masked language model 0.05, fine-tuned BERT 0.003",
          meaning="the variance fills about {participation_ratio:.0f} of {d} dimensions evenly",
          action="remove dominant directions, and check the task score before keeping it: {fit:global}"),
-    Rule("partition", "log_partition_isotropy_unit_norm", watch=-0.5, bad=-2.0,
+    FindingRule("partition", "log_partition_isotropy_unit_norm", watch=-0.5, bad=-2.0,
          source="0 is isotropic; all-MiniLM-L6-v2 sentences show -0.16, the masked language model -1.4",
          meaning="I(W), which is 1 if no direction is preferred, is {partition_isotropy:.2g}, "
                  "and {partition_isotropy_centered:.2g} after centring; RP21 prints 1e-5 for tokens of pre-trained BERT",
          action="centre first; if it stays low, remove dominant directions: {fit:global}"),
-    Rule("effective rank", "effective_rank", watch=0.3, bad=0.1, judged="effective_rank_share",
+    FindingRule("effective rank", "effective_rank", watch=0.3, bad=0.1, judged="effective_rank_share",
          source="as a share of what the rows can fill; all-MiniLM-L6-v2 sentences show 0.45, the masked language model 0.15",
          meaning="effective rank {effective_rank:.0f} of {ceiling}; "
                  "{dimensions_95:.0f} principal components hold 95 % of the variance",
          action="if search quality allows it, a smaller index is enough: {fit:whiten components={dimensions_95:.0f}}"),
-    Rule("dominant direction", "ev_1_centered", watch=0.15, bad=0.4,
+    FindingRule("dominant direction", "ev_1_centered", watch=0.15, bad=0.4,
          source="all-MiniLM-L6-v2 sentences show 0.05, the masked language model 0.19, fine-tuned BERT 0.4 to 0.9 (IL23)",
          meaning="the first principal component holds {ev_1_centered:.0%} of the variance, {ev_1:.0%} before centring",
          action="look at what it encodes (length, frequency, source); then remove it: {fit:global directions=1}"),
-    Rule("rogue dimensions", "largest_variance_ratio", watch=5.0, bad=25.0,
+    FindingRule("rogue dimensions", "largest_variance_ratio", watch=5.0, bad=25.0,
          source="1 is even; all-MiniLM-L6-v2 sentences show 1.6, tokens of the masked language model 33",
          meaning="{widest}",
          action="drop them (drop-rogue), or give every dimension the same weight: {fit:standardize}"),
-    Rule("conditioning", "condition_number", watch=1e6, bad=math.inf,
+    FindingRule("conditioning", "condition_number", watch=1e6, bad=math.inf,
          source="all-MiniLM-L6-v2 sentences show 1e3; layer norms and dead units leave directions with almost no variance",
          meaning="the widest direction has {condition_number:.0e} times the variance of the narrowest",
          action="do not whiten to full rank: set the number of components to keep, or shrink"),
-    Rule("uniformity", "uniformity", watch=-3.0, bad=-2.0,
+    FindingRule("uniformity", "uniformity", watch=-3.0, bad=-2.0,
          source="-4 fills the sphere, 0 is a point; all-MiniLM-L6-v2 sentences show -3.8, the masked language model -1.9",
          meaning="the unit vectors cover the sphere {coverage}",
          action="a contrastive objective spreads them; without training: {fit:whiten}"),
-    Rule("hubness", "hubness", watch=2.5, bad=5.0, examples="hubs",
+    FindingRule("hubness", "hubness", watch=2.5, bad=5.0, examples="hubs",
          source="0 is none; sentences of all-MiniLM-L6-v2 and of the masked language model show 1.3 to 1.9",
          meaning="the 1 % of rows that are neighbours most often fill {hub_share:.1%} of all lists of the 10 nearest",
          action="look at the hubs named here; centring often helps, otherwise rank by mutual neighbours"),
-    Rule("never retrieved", "never_retrieved", watch=0.05, bad=0.2, examples="lonely",
+    FindingRule("never retrieved", "never_retrieved", watch=0.05, bad=0.2, examples="lonely",
          source="sentences of all-MiniLM-L6-v2 and of the masked language model show 0.01 to 0.02",
          meaning="{never_retrieved:.1%} of rows are not among the 10 nearest of any other row: "
                  "a search with these vectors as queries never finds them",
          action="read the rows named here: remove empty or boilerplate texts; otherwise treat hubness first"),
-    Rule("near-duplicates", "near_duplicates", watch=0.02, bad=0.1, examples="copies",
+    FindingRule("near-duplicates", "near_duplicates", watch=0.02, bad=0.1, examples="copies",
          source="0 in a deduplicated set; STS-B sentences, which repeat, show 0.13",
          meaning="{near_duplicates:.1%} of rows have another at cosine 0.99 or more, "
                  "{exact_duplicates:.1%} repeat an earlier row exactly",
          action="deduplicate the texts; if the texts differ, the encoder does not distinguish them"),
-    Rule("lengths", "norm_variation", watch=0.1, bad=0.5,
+    FindingRule("lengths", "norm_variation", watch=0.1, bad=0.5,
          source="0 for normalised vectors; mean-pooled sentences of all-MiniLM-L6-v2 show 0.21, tokens 0.40",
          meaning="the rows' lengths vary by {norm_variation:.0%} around {mean_norm:.3g}",
          action="decide on cosine or inner product; for cosine, scale the rows to length 1: {fit:unit-length}"),
-    Rule("zero vectors", "zero_rows", watch=0.0, bad=0.01, examples="zeros",
+    FindingRule("zero vectors", "zero_rows", watch=0.0, bad=0.01, examples="zeros",
          source="none in a sound set",
          meaning="{zero_rows:.2%} of rows are exactly zero",
          action="find the empty texts or failed calls behind them, and drop them"),
-    Rule("cosine or inner product", "metric_agreement", watch=0.9, bad=0.5,
+    FindingRule("cosine or inner product", "metric_agreement", watch=0.9, bad=0.5,
          source="1 for normalised vectors; mean-pooled sentences of all-MiniLM-L6-v2 before normalising show 0.67",
          meaning="the 10 nearest by cosine and by inner product share {metric_agreement:.0%}",
          action="set the index to the measure the encoder was trained for, or scale the rows to length 1: {fit:unit-length}"),
-    Rule("distance contrast", "relative_contrast", watch=1.5, bad=1.2,
+    FindingRule("distance contrast", "relative_contrast", watch=1.5, bad=1.2,
          source="1 carries no signal; pure noise in 384 dimensions shows 1.24, all-MiniLM-L6-v2 sentences 3.8",
          meaning="a random row is {relative_contrast:.2f} times as far as the nearest one",
          action="check that the vectors come from the encoder and texts you expect; re-rank a longer list"),
-    Rule("outliers", "outliers", watch=0.01, bad=0.05, examples="outlying",
+    FindingRule("outliers", "outliers", watch=0.01, bad=0.05, examples="outlying",
          source="all-MiniLM-L6-v2 sentences show 0.00, tokens of the masked language model 0.15",
          meaning="{outliers:.2%} of rows are unusually far from their nearest neighbour",
          action="read the rows named here: foreign language, code, broken text, another model's vectors"),
-    Rule("islands", "islands", watch=0.01, bad=0.1, examples="cut_off",
+    FindingRule("islands", "islands", watch=0.01, bad=0.1, examples="cut_off",
          source="0 in all spaces of docs/ranges.md",
          meaning="{islands:.2%} of rows are in small parts cut off from the rest of the neighbour graph",
          action="graph indexes may not reach them: deduplicate, or raise the number of links"),
-    Rule("density", "density_variation", watch=0.6, bad=1.0,
+    FindingRule("density", "density_variation", watch=0.6, bad=1.0,
          source="all-MiniLM-L6-v2 sentences show 0.36, tokens of the masked language model 0.83",
          meaning="the distance to the 10 nearest varies by {density_variation:.0%} over the space",
          action="one similarity threshold will not fit everywhere: use ranks, or thresholds per region"),
-    Rule("stability", "retrieval_stability", watch=0.9, bad=0.75,
+    FindingRule("stability", "retrieval_stability", watch=0.9, bad=0.75,
          source="1 is stable; all-MiniLM-L6-v2 sentences show 0.97, pure noise 0.82",
          meaning="after a small change of the query, {retrieval_stability:.0%} of its 10 nearest are the same",
          action="retrieve a longer list and re-rank it"),
-    Rule("intrinsic dimension", "intrinsic_dimension", watch=2.0, bad=1.0,
+    FindingRule("intrinsic dimension", "intrinsic_dimension", watch=2.0, bad=1.0,
          source="TwoNN; the real spaces of docs/ranges.md show 3 to 15; it does not predict search quality",
          meaning="locally the cloud extends in about {intrinsic_dimension:.1f} directions",
          action="check for duplicated or templated texts"),
@@ -269,7 +269,7 @@ class _Fit:
         return self.source.fit(repair, **values)
 
 
-def _judge(rule: Rule, facts: Facts) -> Finding:
+def _judge(rule: FindingRule, facts: Facts) -> Finding:
     value = float(facts[rule.judged or rule.metric])
     verdict: Severity = "bad" if rule.exceeds(value, rule.bad) else "watch" if rule.exceeds(value, rule.watch) else "good"
     is_good = verdict == "good"

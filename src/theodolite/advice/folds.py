@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.core.moments import Doubles
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 from theodolite.core.vectors import Indices
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from theodolite.core.numbers import number_text
-from theodolite.core.options import option, refuse_trust, suggestion
 from theodolite.core.result import Finding, Result
 from theodolite.core.rows import Row
+from theodolite.core.spelling import option, refuse_trust, suggestion
 from theodolite.core.states import AFTER, BEFORE, DIFFERENCE
 from theodolite.metrics.bounds import Bound
 from theodolite.metrics.registry import HIGHER, LOWER, METRICS, label_of

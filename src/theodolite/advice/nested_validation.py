@@ -19,12 +19,12 @@ import numpy as np
 
 from theodolite.advice.changes import Change, compression_grid, fit_all, repair_grid, source_of
 from theodolite.advice.folds import grouped_folds, resample_counts
-from theodolite.advice.signals import Signal, Transform
+from theodolite.advice.scorers import Signal, Transform
 from theodolite.core.engines import in_parallel
 from theodolite.core.intervals import Interval, percentile_interval
 from theodolite.core.moments import Doubles, Moments
-from theodolite.core.options import option
 from theodolite.core.sampling import sample_rows
+from theodolite.core.spelling import option
 from theodolite.core.vectors import Indices, Source
 
 DRAWS = 1000  # bootstrap resamples behind an interval
@@ -274,7 +274,7 @@ def _or_lowest(value: float) -> float:
 
 def _joined(train: Signal, test: Signal) -> Signal:
     """Two parts of one signal as one, the items of `train` first."""
-    from theodolite.advice.signals import LabelledRows, ScoredPairs
+    from theodolite.advice.scorers import LabelledRows, ScoredPairs
 
     if isinstance(train, LabelledRows) and isinstance(test, LabelledRows):
         labels = np.concatenate([train.labels, test.labels])

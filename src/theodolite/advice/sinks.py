@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from theodolite.advice.diagnosis import EXAMPLES
-from theodolite.core.options import TypedInput
 from theodolite.core.result import Finding, Severity
+from theodolite.core.spelling import TypedInput
 from theodolite.core.vectors import Floats
 from theodolite.metrics.cloud import Cloud, Undefined
 from theodolite.metrics.cosine import mean_cosine

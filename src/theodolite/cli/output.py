@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import typer
 
-from theodolite.core.options import ON_COMMAND_LINE
-from theodolite.core.text import plain_json, visible
+from theodolite.core.escapes import plain_json, visible
+from theodolite.core.spelling import ON_COMMAND_LINE
 
 if TYPE_CHECKING:
     from rich.console import Console

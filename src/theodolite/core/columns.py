@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 
 # What a column holds: one vector per row, one number per row, or anything else.
 ColumnKind: TypeAlias = Literal["vectors", "floats", "ints", "other"]

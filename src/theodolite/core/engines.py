@@ -21,8 +21,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from theodolite.core.options import option
 from theodolite.core.parallel import available_cores, one_blas_thread
+from theodolite.core.spelling import option
 from theodolite.core.vectors import Floats, Indices, Source
 
 Item = TypeVar("Item")

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 
 # Seconds to wait for another process that writes the same thing, if writing it takes moments.
 WAIT = 10.0
@@ -183,7 +183,7 @@ def require_outside(target: Path, source: str | os.PathLike[str] | None) -> None
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[Path]:
+def atomic_file(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[Path]:
     """Write a file that appears under its name only once it is complete and on disk; by one process at a time.
 
     Yields an empty file of a name that nobody can guess, in the same folder; it is removed if the block raises. Raises BusyError
@@ -211,7 +211,7 @@ def whole_file(path: str | os.PathLike[str], *, overwrite: bool = True) -> Itera
 
 def write_text(path: str | os.PathLike[str], text: str, *, overwrite: bool = True) -> None:
     """Write UTF-8 text to a file, whole or not at all."""
-    with whole_file(path, overwrite=overwrite) as partial:
+    with atomic_file(path, overwrite=overwrite) as partial:
         partial.write_text(text, encoding="utf-8", newline="\n")
 
 
@@ -221,7 +221,7 @@ def write_json(path: str | os.PathLike[str], values: Any) -> None:
 
 
 @contextmanager
-def whole_folder(target: str | os.PathLike[str], *, overwrite: bool = False, marker: Marker | None = None) -> Iterator[Path]:
+def atomic_folder(target: str | os.PathLike[str], *, overwrite: bool = False, marker: Marker | None = None) -> Iterator[Path]:
     """Fill a folder that appears under its name only once it is complete and on disk; by one process at a time.
 
     Yields a folder next to the target, which is removed if the block raises; folders above it are made. Raises BusyError if
@@ -232,7 +232,7 @@ def whole_folder(target: str | os.PathLike[str], *, overwrite: bool = False, mar
     target = Path(os.path.realpath(target))
     target.parent.mkdir(parents=True, exist_ok=True)
     with Lock(target, wait=WAIT):
-        undo_half_replacement(target)
+        recover_interrupted_replace(target)
         require_free_folder(target, overwrite=overwrite, marker=marker)
         partial = hidden(target, "new")
         shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
@@ -247,19 +247,19 @@ def whole_folder(target: str | os.PathLike[str], *, overwrite: bool = False, mar
 
 def replace_folder(partial: Path, target: Path) -> None:
     """Give a finished folder its name. A folder of that name is set aside first, and put back if this fails."""
-    undo_half_replacement(target)
+    recover_interrupted_replace(target)
     if target.exists():
-        target.rename(set_aside(target))
+        target.rename(backup_path(target))
     try:
         partial.rename(target)
         sync(target.parent)  # the old folder is deleted only after the new name is on disk
     finally:
-        undo_half_replacement(target)
+        recover_interrupted_replace(target)
 
 
-def undo_half_replacement(target: Path) -> None:
+def recover_interrupted_replace(target: Path) -> None:
     """Clean up after a crash inside `replace_folder`: restore the old folder, or delete it if the new one is in place."""
-    old, rubbish = set_aside(target), hidden(target, "rubbish")
+    old, rubbish = backup_path(target), hidden(target, "rubbish")
     shutil.rmtree(rubbish, ignore_errors=True)
     if not old.exists():
         return
@@ -273,13 +273,13 @@ def undo_half_replacement(target: Path) -> None:
 def recover_folder(target: Path) -> None:
     """Restore a folder that a killed process had set aside; called before a folder is read or looked for."""
     target = Path(os.path.realpath(target))
-    if not target.exists() and set_aside(target).exists():
+    if not target.exists() and backup_path(target).exists():
         with Lock(target, wait=WAIT):
-            undo_half_replacement(target)
+            recover_interrupted_replace(target)
 
 
 @contextmanager
-def whole_files(folder: Path, name: str) -> Iterator[Path]:
+def atomic_files(folder: Path, name: str) -> Iterator[Path]:
     """Write several files into a folder that has other files too: all of them or none; by one process at a time.
 
     Yields a folder whose files get the same relative names in `folder`; `name`, which describes the others, comes last.
@@ -300,7 +300,7 @@ def whole_files(folder: Path, name: str) -> Iterator[Path]:
 
 
 def recover_files(folder: Path, name: str) -> None:
-    """Put in place what a process completed inside `whole_files` before it was killed; called before the files are read."""
+    """Put in place what a process completed inside `atomic_files` before it was killed; called before the files are read."""
     complete = hidden(folder / name, "complete")
     if complete.exists() and not complete.is_symlink():
         with Lock(folder / name, wait=WAIT):
@@ -317,7 +317,7 @@ def _move_files(complete: Path, folder: Path, last: str) -> None:
     shutil.rmtree(complete, ignore_errors=True)
 
 
-def set_aside(target: Path) -> Path:
+def backup_path(target: Path) -> Path:
     """The name that an old folder has while a new one takes its place."""
     return hidden(target, "old")
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theodolite.core.files import parse_json, reading, whole_file
+from theodolite.core.files import atomic_file, parse_json, reading
 from theodolite.core.moments import centred
 from theodolite.core.sampling import sample_rows
 from theodolite.core.spectrum import fixed_signs
@@ -123,7 +123,7 @@ def write_picture(picture: Picture, path: str | os.PathLike[str]) -> None:
     facts = {name: list(column) for name, column in picture.columns.items() if name not in _OWN_COLUMNS}
     table = pyarrow.table({**axes, "row": picture.rows, **facts})
     metadata = json.dumps({"about": dict(picture.about), "explained": picture.explained})
-    with whole_file(path) as partial:
+    with atomic_file(path) as partial:
         parquet.write_table(table.replace_schema_metadata({"theodolite": metadata}), partial)
 
 

@@ -16,12 +16,12 @@ import numpy as np
 from theodolite.core.declared import as_declared
 from theodolite.core.files import (
     Marker,
+    atomic_files,
     parse_json,
     reading,
     recover_files,
     recover_folder,
     sha256_of,
-    whole_files,
     write_json,
 )
 from theodolite.core.pictures import Picture, read_picture, write_picture
@@ -465,7 +465,7 @@ class Result(Sequence[Row]):
         import pyarrow.parquet as parquet
 
         path.mkdir(parents=True, exist_ok=True)
-        with whole_files(path, ABOUT) as folder:
+        with atomic_files(path, ABOUT) as folder:
             require_result_folder(path, self.verb)  # again: another process may have written it since
             write_rows(self.rows, folder / ROWS)
             names = [ROWS]

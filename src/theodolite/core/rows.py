@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from theodolite.core.declared import as_declared
-from theodolite.core.files import parse_json, require_free, require_regular, whole_file, write_json, write_text
+from theodolite.core.files import atomic_file, parse_json, require_free, require_regular, write_json, write_text
 
 ROW_ENDINGS = (".parquet", ".json", ".jsonl")  # of files that rows can be written to
 HASH = "sha256"  # the field, or key of a file's metadata, that has the hash of the rest
@@ -132,7 +132,7 @@ def write_rows(rows: Iterable[Row], path: str | os.PathLike[str]) -> None:
         columns = [(f.name, kinds[str(f.type).split(" ")[0]]) for f in fields(Row)]
         table = pyarrow.Table.from_pylist([row.to_dict() for row in rows], schema=pyarrow.schema(columns))
         # Of the values as they come back: a column of the file is a float even if a row has a whole number there.
-        with whole_file(path) as partial:
+        with atomic_file(path) as partial:
             parquet.write_table(table.replace_schema_metadata({HASH: values_hash(table.to_pylist())}), partial)
 
 

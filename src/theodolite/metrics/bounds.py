@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 from theodolite.core.numbers import number_text
-from theodolite.core.options import suggestion
 from theodolite.core.rows import Row
+from theodolite.core.spelling import suggestion
 from theodolite.metrics.registry import MEASURES, METRICS, label_of
 
 

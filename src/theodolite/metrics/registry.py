@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec, TypeAlias
 
 from theodolite.core.intervals import Limits
-from theodolite.core.options import suggestion
+from theodolite.core.spelling import suggestion
 from theodolite.metrics.cloud import Undefined
 
 Arguments = ParamSpec("Arguments")

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 from theodolite.models.alignment import RowPlan, plan_rows, warn_dropped
 from theodolite.models.encoder import Encoder
 from theodolite.models.location import EncoderError
@@ -34,8 +34,8 @@ TRIM_EVERY = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
-    """An encoder about to read texts; `Reading.of` makes one."""
+class TokenReading:
+    """An encoder about to read texts; `TokenReading.of` makes one."""
 
     encoder: Encoder
     inputs: TextInputs
@@ -56,7 +56,7 @@ class Reading:
         specials: bool = False,
         batch_size: BatchSize = "auto",
         allow_unknown: bool = False,
-    ) -> Reading:
+    ) -> TokenReading:
         """Tokenize texts and lay out their rows and batches; nothing is encoded yet. What the tokenizer misses is warned of."""
         inputs = text_inputs(texts, unit)
         # A sentence model has one vector for a text, made of its last layer.
@@ -100,7 +100,7 @@ class Reading:
         blocks = {layer: np.concatenate([blocks[layer] for _, blocks in encoded]) for layer in self.layers}
         return np.concatenate([rows for rows, _ in encoded]), blocks
 
-    def without_encoder(self, batches: Sequence[Ints]) -> tuple[Reading, Ints]:
+    def without_encoder(self, batches: Sequence[Ints]) -> tuple[TokenReading, Ints]:
         """A reading of some batches, small enough to send to a worker, and the numbers that its rows have in this one."""
         texts = np.concatenate(batches)
         rows, owner = self.plan.rows_of(texts)
@@ -162,7 +162,7 @@ def _batches(encoder: Encoder, plan: RowPlan, size: BatchSize) -> list[Ints]:
     return batches
 
 
-def _encode(reading: Reading, texts: Ints) -> Blocks:
+def _encode(reading: TokenReading, texts: Ints) -> Blocks:
     encoder = reading.encoder
     try:
         return _whole_texts(reading, texts) if reading.unit == "text" else _encode_at_once(reading, texts)
@@ -183,7 +183,7 @@ def _encode(reading: Reading, texts: Ints) -> Blocks:
     return {layer: np.concatenate([first[layer], second[layer]]) for layer in reading.layers}
 
 
-def _whole_texts(reading: Reading, texts: Ints) -> Blocks:
+def _whole_texts(reading: TokenReading, texts: Ints) -> Blocks:
     """The vectors that a sentence model makes of texts by itself."""
     assert reading.encoder.pipeline is not None
     vectors = reading.encoder.pipeline.encode([reading.inputs.texts[text] for text in texts])
@@ -198,7 +198,7 @@ def _is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "out of memory" in text or "can't allocate memory" in text
 
 
-def _encode_at_once(reading: Reading, texts: Ints) -> Blocks:
+def _encode_at_once(reading: TokenReading, texts: Ints) -> Blocks:
     import torch
     from torch.nn.functional import embedding_bag
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 from theodolite.models.location import STATIC, EncoderError, Location, find_encoder, hidden_state_numbers
 from theodolite.models.pipeline import (
     Pipeline,

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theodolite.core.files import Marker, natural_key, read_json, reading, require_outside, whole_folder, write_json
-from theodolite.core.options import option
+from theodolite.core.files import Marker, atomic_folder, natural_key, read_json, reading, require_outside, write_json
+from theodolite.core.spelling import option
 from theodolite.models.encoder import quiet_loading
 from theodolite.models.location import EncoderError, foreign_class
 from theodolite.repairs.fitting_path import FittingPath
@@ -71,7 +71,7 @@ def write_dense(
     if target.resolve() == source.resolve() or source.resolve() in target.resolve().parents:
         raise ValueError(f"{target} is inside the model's own folder; write the copy somewhere else")
     require_outside(target, source)
-    with whole_folder(target, overwrite=overwrite, marker=MARKER) as partial:
+    with atomic_folder(target, overwrite=overwrite, marker=MARKER) as partial:
         shutil.copytree(source, partial, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".git", ".cache"))
         add_dense(partial, matrix, bias, path=path, examples=examples, texts=texts, name=name or source.name)
         write_json(partial / MARKER.file, MARKER.about)

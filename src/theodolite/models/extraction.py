@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.core.engines import configured_workers, in_parallel
-from theodolite.core.options import option
 from theodolite.core.rows import current_versions
-from theodolite.models.batches import BatchSize, Blocks, Progress, Reading
+from theodolite.core.spelling import option
+from theodolite.models.batches import BatchSize, Blocks, Progress, TokenReading
 from theodolite.models.encoder import INSTALL, Encoder, Recipe
 from theodolite.models.location import EncoderError
 from theodolite.models.tokens import Ints
@@ -105,7 +105,7 @@ def extract_space(
     if store_dtype not in STORED:
         raise ValueError(f"{option('store_dtype', store_dtype)} must be {' or '.join(STORED)}")
     options: dict[str, Any] = {"unit": unit, "layers": layers, "specials": specials, "batch_size": batch_size}
-    reading = Reading.of(encoder, texts, **options, allow_unknown=allow_unknown)
+    reading = TokenReading.of(encoder, texts, **options, allow_unknown=allow_unknown)
     columns = _columns(reading, frequencies)
     known: dict[str, Any] = {"model": encoder.name, "revision": encoder.revision, "pooling": unit, "versions": model_versions()}
     known |= {"task": reading.inputs.task, "split": reading.inputs.split}
@@ -148,7 +148,7 @@ def _as_stored(block: NDArray[Any], dtype: str, layer: int) -> NDArray[Any]:
 
 
 def _to_folder(
-    reading: Reading,
+    reading: TokenReading,
     to: str | os.PathLike[str],
     columns: Columns,
     origin: Origin,
@@ -168,7 +168,7 @@ def _to_folder(
         return writer.finish()
 
 
-def _encoded(reading: Reading, done: Container[int], progress: Progress | None) -> Iterator[tuple[int, Ints, Blocks]]:
+def _encoded(reading: TokenReading, done: Container[int], progress: Progress | None) -> Iterator[tuple[int, Ints, Blocks]]:
     """Number, rows and vectors of every part but those that are done, on the workers there are, each with its own model."""
     parts = dict(enumerate(_parts(reading)))
     sizes = {number: sum(map(len, part)) for number, part in parts.items()}
@@ -188,18 +188,18 @@ def _encoded(reading: Reading, done: Container[int], progress: Progress | None) 
             progress(count, sum(sizes.values()))
 
 
-def _recipe(reading: Reading) -> Recipe | None:
+def _recipe(reading: TokenReading) -> Recipe | None:
     """How workers load the encoder; None if there are none, or if it is in memory: its weights would travel with every part."""
     return None if configured_workers("processes") == 1 else reading.encoder.recipe
 
 
-def _encode_part(recipe: Recipe, task: tuple[int, Reading, Ints]) -> tuple[int, Ints, Blocks]:
+def _encode_part(recipe: Recipe, task: tuple[int, TokenReading, Ints]) -> tuple[int, Ints, Blocks]:
     number, reading, row_numbers = task
     rows, blocks = replace(reading, encoder=recipe.load_once()).encode_all(reading.batches)
     return number, row_numbers[rows], blocks
 
 
-def _parts(reading: Reading) -> Iterator[list[Ints]]:
+def _parts(reading: TokenReading) -> Iterator[list[Ints]]:
     """Batches in groups of some megabytes of vectors, the same groups in every run."""
     row_bytes = reading.d * len(reading.layers) * 4
     part: list[Ints] = []
@@ -214,7 +214,7 @@ def _parts(reading: Reading) -> Iterator[list[Ints]]:
         yield part
 
 
-def _fingerprint(reading: Reading) -> str:
+def _fingerprint(reading: TokenReading) -> str:
     """Equal for equal weights, tokens, rows, batches and precision: what a continued extraction must share with the first."""
     encoder, plan = reading.encoder, reading.plan
     digest = plan.digest(*reading.batches)
@@ -229,7 +229,7 @@ def _fingerprint(reading: Reading) -> str:
     return hashlib.sha256(json.dumps(about).encode()).hexdigest()
 
 
-def _columns(reading: Reading, frequencies: bool) -> Columns:
+def _columns(reading: TokenReading, frequencies: bool) -> Columns:
     """What is known of each row, under the names that `extract_space` lists."""
     inputs, plan, unit = reading.inputs, reading.plan, reading.unit
     number = inputs.number[plan.text]
@@ -261,7 +261,7 @@ def _columns(reading: Reading, frequencies: bool) -> Columns:
     return columns
 
 
-def _token_texts(reading: Reading) -> list[str]:
+def _token_texts(reading: TokenReading) -> list[str]:
     plan = reading.plan
     ids = plan.tokens.ids[plan.tokens.starts[plan.text] + plan.runs[:, 0, 0]]
     # Millions of tokens are a few thousand different ones.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from theodolite.core.files import read_json, sha256_of
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 from theodolite.tasks.hub_access import hub_answers
 
 # The name that stands for the demo encoder wherever a model is named. A folder called demo is `./demo`.

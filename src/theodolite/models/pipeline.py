@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 from theodolite.core.vectors import Floats
 from theodolite.models.location import OWN_CODE, EncoderError, Location
 

@@ -18,7 +18,7 @@ from theodolite.metrics.cloud import SAMPLE, Cloud, Undefined
 from theodolite.metrics.evaluation import metric_rows
 from theodolite.metrics.partition import LogPartition, PartitionSums, Variant
 from theodolite.metrics.registry import METRICS, check_metrics
-from theodolite.models.batches import BatchSize, Progress, Reading
+from theodolite.models.batches import BatchSize, Progress, TokenReading
 from theodolite.models.encoder import Encoder
 from theodolite.models.extraction import model_versions
 from theodolite.models.tokens import Ints
@@ -80,12 +80,12 @@ def survey_layers(
         Called with the number of texts that are done, over all passes, and of all.
     """
     options: dict[str, Any] = {"unit": unit, "layers": layers, "specials": specials, "batch_size": batch_size}
-    reading = Reading.of(encoder, texts, **options, allow_unknown=allow_unknown)
+    reading = TokenReading.of(encoder, texts, **options, allow_unknown=allow_unknown)
     return survey_reading(reading, metrics, sample=sample, seed=seed, about=about, progress=progress)
 
 
 def survey_reading(
-    reading: Reading,
+    reading: TokenReading,
     metrics: Sequence[str] | None = None,
     *,
     sample: int = SAMPLE,
@@ -123,7 +123,7 @@ class _StreamedCloud(Cloud):
 
 
 def _first_pass(
-    reading: Reading, sampled: Ints, *, sample: int, seed: int, progress: Progress | None
+    reading: TokenReading, sampled: Ints, *, sample: int, seed: int, progress: Progress | None
 ) -> dict[int, _StreamedCloud]:
     """The moments of each layer, and its vectors of the sampled rows (ascending)."""
     moments: dict[int, Moments] = {}
@@ -140,7 +140,7 @@ def _first_pass(
     return {layer: _StreamedCloud(moments[layer], sampled, samples[layer], sample=sample, seed=seed) for layer in reading.layers}
 
 
-def _second_pass(reading: Reading, clouds: Mapping[int, Cloud], names: Sequence[str], *, progress: Progress | None) -> None:
+def _second_pass(reading: TokenReading, clouds: Mapping[int, Cloud], names: Sequence[str], *, progress: Progress | None) -> None:
     """Store log F of all requested variants in each cloud, under the key by which its metrics find them."""
     variants = {partition.VARIANTS[name] for name in names if name in partition.VARIANTS}
     sums = {layer: _partition_sums(cloud, variants) for layer, cloud in clouds.items()}
@@ -167,7 +167,7 @@ def _partition_sums(cloud: Cloud, variants: set[Variant]) -> list[PartitionSums]
     return sums
 
 
-def _feed(reading: Reading, consume: Consumer, progress: Progress | None) -> None:
+def _feed(reading: TokenReading, consume: Consumer, progress: Progress | None) -> None:
     """Encode all texts once and pass on each layer's rows in blocks of `BLOCK_ROWS`."""
     vectors = {layer: np.empty((BLOCK_ROWS, reading.d), np.float32) for layer in reading.layers}
     numbers = np.empty(BLOCK_ROWS, np.intp)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 from theodolite.models.encoder import Encoder
 from theodolite.models.location import EncoderError
 from theodolite.models.tokens import TextInputs, Tokens

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 from theodolite.models.encoder import Encoder
 from theodolite.models.location import EncoderError
 from theodolite.tasks.examples import Examples

@@ -13,11 +13,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from theodolite.core.vectors import array
-from theodolite.probes.labels import label_codes
+from theodolite.probes.label_codes import label_codes
 
 if TYPE_CHECKING:
+    from theodolite.probes.cluster_merging import Stage
     from theodolite.probes.hulls.active_set import Floats, Ints
-    from theodolite.probes.merging import Stage
 
 LabelDistance: TypeAlias = Literal["mean", "minimum"]
 
@@ -122,7 +122,7 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             All rows are the same point.
         """
         # Not at the top of the file: numba takes a second to load, and not all who import this module fit a probe.
-        from theodolite.probes.merging import find_clusters, is_merged_pairwise, label_bounds
+        from theodolite.probes.cluster_merging import find_clusters, is_merged_pairwise, label_bounds
 
         if self.label_distance not in ("mean", "minimum"):
             raise ValueError(f"label_distance={self.label_distance!r} must be 'mean' or 'minimum'")

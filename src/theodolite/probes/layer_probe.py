@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theodolite.core.options import option
 from theodolite.core.rows import Row, current_versions
 from theodolite.core.sampling import sample_by_label
+from theodolite.core.spelling import option
 from theodolite.core.vectors import Floats, array
 from theodolite.probes.direct_probe import DirectProbe, LabelDistance, NoSpread
-from theodolite.probes.labels import require_match
+from theodolite.probes.label_codes import require_match
 from theodolite.probes.similarity import Similarity, spatial_similarity
 
 if TYPE_CHECKING:
     from theodolite.probes.classifiers.estimators import BaseClassifierProbe, ProbeScore
-    from theodolite.probes.merging import Stage
+    from theodolite.probes.cluster_merging import Stage
 
 Classifier: TypeAlias = Literal["none", "linear", "mlp"]
 

@@ -16,7 +16,7 @@ from theodolite.core.moments import Doubles
 from theodolite.core.spectrum import fixed_signs
 from theodolite.core.vectors import Indices, Vectors, array
 from theodolite.metrics.evaluation import FEWEST_REPLICATES, FEWEST_ROWS
-from theodolite.probes.labels import require_match
+from theodolite.probes.label_codes import require_match
 
 _MAX_CHOICES = 1_000_000  # sets of labels that `closest_labels` tries
 

@@ -1,9 +1,9 @@
 """Repairs of embedding spaces, as scikit-learn transformers: learned from one set of vectors, applied to any other."""
 
 from theodolite.repairs.base import Repair, fold_affine, repair_settings
+from theodolite.repairs.catalogue import REPAIRS, StoredRepairError, load_repair, make_repair, repair_named, save_repair
 from theodolite.repairs.clusterwise import ClusterRemoveDirections, ClusterZeroMean
 from theodolite.repairs.directions import DropRogueDimensions, RemoveDirections, scaled_count
-from theodolite.repairs.registry import REPAIRS, StoredRepairError, load_repair, make_repair, repair_named, save_repair
 from theodolite.repairs.scaling import PowerWhiten, Rotate, Standardize, UnitLength, Whiten, ZeroMean
 from theodolite.repairs.weighted import WeightedRemoval
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from theodolite.core.files import Marker, require_free, require_free_folder, whole_file, whole_folder, write_json
+from theodolite.core.files import Marker, atomic_file, atomic_folder, require_free, require_free_folder, write_json
 from theodolite.core.moments import Doubles
 from theodolite.core.vectors import Floats
 
@@ -35,9 +35,9 @@ def write_affine(matrix: Doubles, bias: Doubles, path: str | os.PathLike[str], *
     M, b = np.ascontiguousarray(matrix, np.float32), np.ascontiguousarray(bias, np.float32)
     X = np.random.default_rng(0).standard_normal((16, len(M)), dtype=np.float32)
     if target.suffix.lower() in _FILES:
-        with whole_file(target, overwrite=overwrite) as partial:
+        with atomic_file(target, overwrite=overwrite) as partial:
             return _agreement(_FILES[target.suffix.lower()](M, b, X, partial), X @ matrix + bias, target)
-    with whole_folder(target, overwrite=overwrite, marker=MARKER) as partial:
+    with atomic_folder(target, overwrite=overwrite, marker=MARKER) as partial:
         write_json(partial / MARKER.file, MARKER.about)
         np.save(partial / MATRIX, M)
         np.save(partial / BIAS, b)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from theodolite.core.files import require_free
-from theodolite.core.options import option
 from theodolite.core.pictures import COMMON
+from theodolite.core.spelling import option
 from theodolite.reports.cards import interval_head, value_text, verdict_table
 from theodolite.reports.first_screen import opening
 from theodolite.reports.sections import page_content

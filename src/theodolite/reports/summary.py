@@ -31,7 +31,7 @@ from theodolite.reports.wording import (
 )
 
 if TYPE_CHECKING:
-    from theodolite.studies.claims.judging import Comparison
+    from theodolite.studies.claims.judging import PrintedComparison
 
 COLOURS = {"fails": "red", "open": "yellow", "holds": "green"}
 # What a tuning run measures of the vectors that its head reads, next to the task's score.
@@ -73,7 +73,7 @@ def verdict_blocks(verdicts: Sequence[Verdict]) -> Iterator[Block]:
         yield from (Paragraph(f"{judged.source}: the table {judged.outcome}", "dim", indent=4) for judged in tables)
 
 
-def comparison_blocks(comparisons: Sequence[Comparison]) -> Iterator[Block]:
+def comparison_blocks(comparisons: Sequence[PrintedComparison]) -> Iterator[Block]:
     """Printed and measured, side by side: one table for each source and pair of models."""
     measured = [comparison for comparison in comparisons if comparison.measured is not None]
     tables = grouped(measured, lambda comparison: (comparison.printed.source, comparison.printed.row.model, comparison.model))

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from theodolite.core.files import Lock, Marker, whole_file, write_json
+from theodolite.core.files import Lock, Marker, atomic_file, write_json
 from theodolite.core.moments import FORMAT, Moments
 from theodolite.core.vectors import Source
 from theodolite.spaces.opening import files_of, read
@@ -161,7 +161,7 @@ def _store(moments: Moments, entry: Path, file_size: int) -> None:
     try:
         if not _is_ours(entry.parent):
             return
-        with whole_file(entry) as partial:
+        with atomic_file(entry) as partial:
             moments.save(partial)
         total = 0
         for other in sorted(_entries(), key=lambda path: path.stat().st_mtime, reverse=True):

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from theodolite.core.declared import as_declared
-from theodolite.core.files import Marker, parse_json, recover_folder, sha256_of, whole_folder, write_json
+from theodolite.core.files import Marker, atomic_folder, parse_json, recover_folder, sha256_of, write_json
 from theodolite.core.numbers import bytes_text
-from theodolite.core.options import option
 from theodolite.core.parallel import in_threads
 from theodolite.core.rows import current_versions
+from theodolite.core.spelling import option
 from theodolite.core.vectors import BLOCK_BYTES, Floats, Source, source
 from theodolite.spaces.readers.arrays import read_layout
 from theodolite.spaces.row_table import Rows, StoredRows, write_row_table
@@ -88,7 +88,7 @@ def write_folder(folder: Path, vectors: Mapping[int, Floats], rows: Rows, origin
     first = next(iter(vectors.values()))
     (n, d), dtype = first.shape, require_float_type(first.dtype)
     step = max(1, BLOCK_BYTES // (d * dtype.itemsize))
-    with whole_folder(folder, overwrite=overwrite, marker=MARKER) as partial:
+    with atomic_folder(folder, overwrite=overwrite, marker=MARKER) as partial:
         require_disk_space(partial, len(vectors) * n * d * dtype.itemsize, folder)
         if rows:
             write_row_table(rows, n, partial / ROWS)

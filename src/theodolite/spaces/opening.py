@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from theodolite.core.files import require_regular, sha256_of
-from theodolite.core.options import option, switched_off
+from theodolite.core.spelling import option, switched_off
 from theodolite.core.vectors import Floats, Source, array, joined
 from theodolite.spaces.folder import is_space, layer_name, read_about, read_layer
 from theodolite.spaces.readers.arrays import read_npy, read_npz, read_safetensors
 from theodolite.spaces.readers.data_files import AnyPath, DataError, EmptyFileError, File, locate
 from theodolite.spaces.readers.indexes import read_faiss
 from theodolite.spaces.readers.table_vectors import read_delimited, read_jsonl, read_parquet, read_text_file
-from theodolite.spaces.readers.text import read_text_vectors
+from theodolite.spaces.readers.text_files import read_text_vectors
 
 _TABLE = ("columns", "delimiter", "header", "decimal")
 # Readers by the ending of the file, and the options that each of them takes.

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 from theodolite.spaces.opening import files_of, read
 from theodolite.spaces.readers.data_files import AnyPath, DataError, EmptyFileError, File, locate
+from theodolite.spaces.readers.delimited import DelimitedTable, JsonTable
 from theodolite.spaces.readers.table_vectors import open_parquet
-from theodolite.spaces.readers.tables import DelimitedTable, JsonTable
 from theodolite.spaces.row_table import BATCH
 from theodolite.spaces.writers import TABLES
 

@@ -17,7 +17,7 @@ Rows: TypeAlias = Mapping[str, Sequence[Any]]
 BATCH = 2**16
 
 
-class Column(Sequence[Any]):
+class RowColumn(Sequence[Any]):
     """A column read from disk: a sequence of str, int, float or None that stores repeated strings once."""
 
     def __init__(self, arrow: Any) -> None:
@@ -40,7 +40,7 @@ class Column(Sequence[Any]):
             start, stop, step = at.indices(len(self))
             if step != 1:
                 return [self[i] for i in range(start, stop, step)]
-            return list(Column(self._arrow.slice(start, max(0, stop - start))))
+            return list(RowColumn(self._arrow.slice(start, max(0, stop - start))))
         row = operator.index(at)
         if not -len(self) <= row < len(self):
             raise IndexError(f"row {row} is out of range; the column has {len(self)} rows")
@@ -86,7 +86,7 @@ class StoredRows(Mapping[str, Sequence[Any]]):
             # As a dictionary, a text that many rows share is in memory once.
             with pq.ParquetFile(self.path, read_dictionary=[name]) as file:
                 arrow = file.read(columns=[name]).column(0)
-            column = Column(arrow)
+            column = RowColumn(arrow)
             is_plain = column.kind != "str" and not arrow.null_count
             self._columns[name] = _frozen(arrow.to_numpy()) if is_plain else column
         return self._columns[name]
@@ -136,7 +136,7 @@ def write_row_table(rows: Rows, n: int, path: Path) -> None:
 
 
 def _working_form(name: str, values: Any) -> Sequence[Any]:
-    if isinstance(values, Column):
+    if isinstance(values, RowColumn):
         return values
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "if":
         return _frozen(values.astype(np.int64 if values.dtype.kind == "i" else np.float64))
@@ -157,7 +157,7 @@ def _working_form(name: str, values: Any) -> Sequence[Any]:
 
 def _kind(name: str, values: Any) -> Kind:
     """What a column holds. Ints among floats are floats; any other mixture is an error."""
-    if isinstance(values, Column):
+    if isinstance(values, RowColumn):
         return values.kind
     if isinstance(values, np.ndarray):
         return "int" if values.dtype.kind == "i" else "float"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 from theodolite.core.vectors import Floats, working_dtype
 from theodolite.spaces.folder import ABOUT, StoredSpaceError, open_folder, write_folder
 from theodolite.spaces.row_table import Rows, checked_rows

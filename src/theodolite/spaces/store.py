@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from theodolite.core.files import (
     UNFINISHED,
     Lock,
+    atomic_file,
     parse_json,
+    recover_interrupted_replace,
     replace_folder,
     require_free_folder,
     require_own_folder,
     sha256_of,
     sync,
-    undo_half_replacement,
-    whole_file,
 )
 from theodolite.spaces.folder import FORMAT, MARKER, ROWS, layer_name, require_disk_space, write_about
 from theodolite.spaces.row_table import checked_rows, write_row_table
@@ -112,7 +112,7 @@ class SpaceWriter:
         self._parts: set[int] = set()
         try:
             # Under the lock: another writer may have finished since the caller looked.
-            undo_half_replacement(self.folder)
+            recover_interrupted_replace(self.folder)
             require_free_folder(self.folder, overwrite=overwrite, marker=MARKER)
             require_own_folder(self.partial)
             UNFINISHED.add(self.partial)
@@ -216,7 +216,7 @@ class SpaceWriter:
         if not columns:
             path.unlink(missing_ok=True)
             return ""
-        with whole_file(path) as partial:
+        with atomic_file(path) as partial:
             write_row_table(columns, self.n, partial)
         return sha256_of(path)
 

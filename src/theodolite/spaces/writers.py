@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from theodolite.core.files import require_free, whole_file
+from theodolite.core.files import atomic_file, require_free
 from theodolite.spaces.readers.data_files import AnyPath
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def write_vectors(
         raise ValueError(f"there are no vectors to write to {path}; give at least one block")
     width = first.shape[1] if d is None else d
     kind = require_float_type(first.dtype if dtype is None else dtype)
-    with whole_file(path, overwrite=overwrite) as unfinished:
+    with atomic_file(path, overwrite=overwrite) as unfinished:
         checked = _checked(chain([first], blocks), width, kind)
         ending = path.suffix.lower()
         if ending in TABLES:

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
 
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 from theodolite.spaces.readers.data_files import DataError
-from theodolite.studies.planning import Request
+from theodolite.studies.requests import Request
 from theodolite.studies.spec import StudySpec, study_names
 from theodolite.studies.steps import Step
 

@@ -16,25 +16,25 @@ from typing import TYPE_CHECKING, Any
 from theodolite.core.declared import as_declared
 from theodolite.core.engines import chosen_engine
 from theodolite.core.files import UNFINISHED, Lock, read_json, reading, write_json
-from theodolite.core.options import ON_COMMAND_LINE, command_line, option, shell_word
 from theodolite.core.pictures import Picture
 from theodolite.core.result import ABOUT, Result, require_result_folder, table_of
 from theodolite.core.rows import current_versions, today
+from theodolite.core.spelling import ON_COMMAND_LINE, command_line, option, shell_word
 from theodolite.spaces.readers.data_files import DataError
-from theodolite.studies.claims.evidence import Origin
+from theodolite.studies.claims.evidence import ModelOrigin
 from theodolite.studies.claims.judging import (
     Check,
-    Comparison,
+    PrintedComparison,
     Rerun,
     chance_note,
     compare_printed,
     judge_claims,
 )
 from theodolite.studies.claims.paper_tables import paper_table_cells
-from theodolite.studies.merging import first_pictures, merge_slices
-from theodolite.studies.planning import Layers, ModelNames, Request, Tasks, identify_models
 from theodolite.studies.plans import load_plan
+from theodolite.studies.requests import Layers, ModelNames, Request, Tasks, identify_models
 from theodolite.studies.runner import Outcome, StepReport, Watcher, run_steps
+from theodolite.studies.slices import first_pictures, merge_slices
 from theodolite.studies.spec import Claim, StudySpec, load_spec
 from theodolite.studies.steps import Step, Store, in_order
 from theodolite.verbs.inputs import Paths, Reading
@@ -345,7 +345,7 @@ class Study:
         facts = result.provenance
         rerun, quick = Rerun(**facts.get("rerun", {})), bool(facts.get("quick"))
         # The list may have been written after the run; what the user or the encoder's own files said is kept with the run.
-        stored = {name: Origin(**about) for name, about in facts.get("origins", {}).items()}
+        stored = {name: ModelOrigin(**about) for name, about in facts.get("origins", {}).items()}
         # A commit of the Hub comes with the id as the name; a folder may be called like any model.
         names = {name: [weights, name] if len(weights) == 40 else [weights] for name, weights in facts.get("models", {}).items()}
         listed = {name: self.spec.known_origin(*known) for name, known in names.items()}
@@ -357,7 +357,7 @@ class Study:
         checked = replace(result, verdicts=judged, records=records)
         return Check(comparisons=comparisons, verdicts=judged, quick=quick, result=checked)
 
-    def _paper_tables(self, comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    def _paper_tables(self, comparisons: Sequence[PrintedComparison]) -> dict[str, Any]:
         cells = paper_table_cells(self.spec, comparisons)
         return {"paper_tables": table_of(cells)} if cells else {}
 

@@ -12,7 +12,7 @@ from typing import Any
 from theodolite.core.rows import Row
 from theodolite.spaces.readers.data_files import DataError, name_list, suggestion
 from theodolite.studies.claims import RULES
-from theodolite.studies.claims.evidence import ORIGINS, Origin
+from theodolite.studies.claims.evidence import ORIGINS, ModelOrigin
 from theodolite.studies.claims.premises import Premises
 from theodolite.studies.claims.rules import SIDES, ClaimedEffect
 from theodolite.studies.toml_reading import TomlTable, half_unit, plain_values, read_toml
@@ -134,13 +134,13 @@ class StudySpec:
     tasks: Mapping[str, Task] = field(default_factory=dict)
     encoders: tuple[KnownEncoder, ...] = ()
 
-    def known_origin(self, *names: str) -> Origin | None:
+    def known_origin(self, *names: str) -> ModelOrigin | None:
         """What the study's list says of an encoder, by a Hub id or the hash of its files; None if it is not there."""
         for encoder in self.encoders:
             if {*encoder.hub, *encoder.sha256} & set(names):
-                return Origin(encoder.origin, encoder.about, "list")
+                return ModelOrigin(encoder.origin, encoder.about, "list")
         paper = next((model for model in self.models if set(model.hub) & set(names)), None)
-        return None if paper is None else Origin(ORIGINS[0], f"the paper's {paper.name}", "list")
+        return None if paper is None else ModelOrigin(ORIGINS[0], f"the paper's {paper.name}", "list")
 
     @property
     def reference(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from theodolite.core.options import refuse_trust
+from theodolite.core.spelling import refuse_trust
 from theodolite.spaces.readers.data_files import DataError, name_list, suggestion
 
 Record = TypeVar("Record")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from theodolite.spaces.readers.data_files import locate
-from theodolite.spaces.readers.tables import DelimitedTable
+from theodolite.spaces.readers.delimited import DelimitedTable
 from theodolite.tasks.formats import EMBEDDED
 
 

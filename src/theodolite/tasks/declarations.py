@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from theodolite.spaces.readers.data_files import DataError, name_list, suggestion
-from theodolite.tasks.task import Hub, Kind, Layout, Task
+from theodolite.tasks.task import FileLayout, Hub, Kind, Task
 
 _SENTENCES = {"text": "sentence1", "text_b": "sentence2"}
 _GLUE_SPLITS = {"train": "train", "dev": "validation"}
@@ -26,7 +26,7 @@ def _glue(name: str, labels: tuple[str, str], columns: Mapping[str, str], citati
         kind="pair_classification",
         labels=labels,
         splits={"train": ("train.tsv",), "dev": ("dev.tsv",)},
-        layout=Layout(format="glue", folders=(name, name.upper()), columns=columns),
+        layout=FileLayout(format="glue", folders=(name, name.upper()), columns=columns),
         hub=Hub(id="nyu-mll/glue", config=name, columns={**_SENTENCES, "label": "label"}, splits=_GLUE_SPLITS),
         citation=f"{citation}; Wang et al. (2019), GLUE",
         note=_GLUE_NOTE,
@@ -41,7 +41,7 @@ def _pud(name: str, kind: Kind, column: str, note: str, labels: tuple[str, ...] 
         kind=kind,
         labels=labels,
         splits={"train": file, "test": file},
-        layout=Layout(
+        layout=FileLayout(
             format="conllu",
             folders=("ud-english-pud", "UD_English-PUD"),
             columns={"label": column},
@@ -66,7 +66,7 @@ def _streusle(name: str, column: str, label: str) -> Task:
         name=name,
         kind="tagging",
         splits={split: (f"streusle.ud_{split}.conllulex",) for split in splits},
-        layout=Layout(
+        layout=FileLayout(
             format="streusle",
             # The release keeps each split in a folder of its own.
             folders=("streusle", *(f"streusle/{split}" for split in splits), *splits),
@@ -86,7 +86,7 @@ def _trec(name: str, column: str, hub_column: str, note: str, labels: tuple[str,
         kind="classification",
         labels=labels,
         splits={"train": ("train_5500.label",), "test": ("TREC_10.label",)},
-        layout=Layout(format="trec", folders=("trec",), columns={"label": column}, encoding="latin-1"),
+        layout=FileLayout(format="trec", folders=("trec",), columns={"label": column}, encoding="latin-1"),
         hub=Hub(id="SetFit/TREC-QC", columns={"text": "text", "label": hub_column}, splits={"train": "train", "test": "test"}),
         citation="Li & Roth (2002), Learning Question Classifiers",
         note=f"Latin-1 text. 70 lines of train are duplicates and are kept, as in the release. {note}",
@@ -98,7 +98,7 @@ def _demo(name: str, file: str, note: str, **fields: Any) -> Task:
     return Task(
         name=name,
         splits={"train": (file,), "dev": (file,)},
-        layout=Layout(format="embedded", folders=("embedded",)),
+        layout=FileLayout(format="embedded", folders=("embedded",)),
         citation="Written for Theodolite; Apache-2.0, as the project",
         note=f"Not on the Hub: the files are inside the package. Small and made for a demonstration, not a benchmark. {note}",
         **fields,
@@ -111,7 +111,7 @@ _STSB = Task(
     score="spearman",
     score_range=(0.0, 5.0),
     splits={split: (f"sts-{split}.csv",) for split in ("train", "dev", "test")},
-    layout=Layout(format="sts", folders=("stsb", "stsbenchmark", "STS-B")),
+    layout=FileLayout(format="sts", folders=("stsb", "stsbenchmark", "STS-B")),
     hub=Hub(id="mteb/stsbenchmark-sts", columns={**_SENTENCES, "score": "score"}, splits={**_GLUE_SPLITS, "test": "test"}),
     citation="Cer et al. (2017), SemEval-2017 Task 1",
     note="The Hub copy has the scores of test, on the scale 0 to 5. GLUE's copy hides them, others rescale to 0 to 1.",
@@ -130,7 +130,7 @@ _COLA = Task(
         "in_domain_dev": _COLA_FILES[:1],
         "out_of_domain_dev": _COLA_FILES[1:],
     },
-    layout=Layout(format="cola", folders=("cola", "CoLA", "cola_public/raw", "raw")),
+    layout=FileLayout(format="cola", folders=("cola", "CoLA", "cola_public/raw", "raw")),
     hub=Hub(id="nyu-mll/glue", config="cola", columns={"text": "sentence", "label": "label"}, splits=_GLUE_SPLITS),
     citation="Warstadt, Singh & Bowman (2019), Neural Network Acceptability Judgments",
     note=f"dev is both development files, as in GLUE. {_GLUE_NOTE}",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 from theodolite.spaces.readers.data_files import DataError, name_list, suggestion
 from theodolite.tasks.task import Task
 

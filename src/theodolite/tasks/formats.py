@@ -13,9 +13,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 from theodolite.spaces.readers.data_files import DataError, excerpt, locate, name_list, suggestion
-from theodolite.spaces.readers.tables import DelimitedTable, JsonTable
+from theodolite.spaces.readers.delimited import DelimitedTable, JsonTable
 from theodolite.tasks.task import Format, Task, column_option
 
 # The folder of the demo's files, inside the package.

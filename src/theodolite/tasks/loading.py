@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 from theodolite.spaces.readers.data_files import AnyPath, DataError, excerpt, name_list, suggestion
 from theodolite.tasks.declarations import find_task
 from theodolite.tasks.examples import Examples

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias, get_args
 
-from theodolite.core.options import option, switched_off
+from theodolite.core.spelling import option, switched_off
 from theodolite.spaces.readers.data_files import AnyPath, DataError, name_list, suggestion
-from theodolite.spaces.readers.tables import checked_delimiter
-from theodolite.tasks.task import ROLES, Format, Kind, Layout, Task, column_option
+from theodolite.spaces.readers.delimited import checked_delimiter
+from theodolite.tasks.task import ROLES, FileLayout, Format, Kind, Task, column_option
 
 Paths: TypeAlias = AnyPath | Sequence[AnyPath]
 
@@ -105,7 +105,7 @@ def own_task(
         splits=files,
         labels=None if labels is None else tuple(labels),
         score_range=_checked_range(kind, score_range),
-        layout=Layout(
+        layout=FileLayout(
             format=format,
             columns=_checked_columns(columns or {}, kind, format),
             encoding=encoding,

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 from theodolite.spaces.readers.data_files import AnyPath, DataError, File, excerpt, locate, name_list, suggestion
+from theodolite.spaces.readers.delimited import DelimitedTable, JsonTable
 from theodolite.spaces.readers.table_vectors import open_parquet
-from theodolite.spaces.readers.tables import DelimitedTable, JsonTable
 
 CORPUS, QUERIES, JUDGEMENTS = "corpus.jsonl", "queries.jsonl", "qrels"
 _TABLES = (".tsv", ".csv", ".jsonl", ".parquet")

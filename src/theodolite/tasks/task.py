@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
-from theodolite.core.options import ON_COMMAND_LINE, option
+from theodolite.core.spelling import ON_COMMAND_LINE, option
 
 Kind: TypeAlias = Literal["similarity", "classification", "pair_classification", "tagging", "word_pairs"]
 Format: TypeAlias = Literal["sts", "glue", "cola", "trec", "conllu", "streusle", "table", "jsonl", "conll", "embedded"]
@@ -48,7 +48,7 @@ class Hub:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
+class FileLayout:
     """How the files of a task are written."""
 
     format: Format
@@ -92,7 +92,7 @@ class Task:
     kind: Kind
     score: str = "accuracy"
     splits: Mapping[str, tuple[str, ...]]
-    layout: Layout
+    layout: FileLayout
     labels: tuple[str, ...] | None = None
     score_range: tuple[float, float] | None = None
     hub: Hub | None = None

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from theodolite.tuning.isolayer.insertion import load_with_layer as load_with_layer
     from theodolite.tuning.isolayer.insertion import save_with_layer as save_with_layer
     from theodolite.tuning.isolayer.layer import IsotropyLayer as IsotropyLayer
-    from theodolite.tuning.planning import PRESETS as PRESETS
-    from theodolite.tuning.planning import plan_runs as plan_runs
-    from theodolite.tuning.planning import preset as preset
+    from theodolite.tuning.run_plans import PRESETS as PRESETS
+    from theodolite.tuning.run_plans import plan_runs as plan_runs
+    from theodolite.tuning.run_plans import preset as preset
     from theodolite.tuning.runs import Tuned as Tuned
     from theodolite.tuning.settings import LayerSettings as LayerSettings
     from theodolite.tuning.settings import TuneSettings as TuneSettings
@@ -31,7 +31,7 @@ _NAMES = {
     "evaluator": ("GeometryEvaluator",),
     "isolayer.insertion": ("insert_layer", "load_with_layer", "save_with_layer"),
     "isolayer.layer": ("IsotropyLayer",),
-    "planning": ("PRESETS", "plan_runs", "preset"),
+    "run_plans": ("PRESETS", "plan_runs", "preset"),
     "runs": ("Tuned",),
     "settings": ("LayerSettings", "TuneSettings"),
     "tracker": ("Alarm", "CollapseWarning", "GeometryCallback", "GeometryTracker"),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import Trainer, TrainingArguments
 
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 from theodolite.models.alignment import plan_rows, warn_dropped
 from theodolite.models.encoder import Encoder
 from theodolite.models.tokens import text_inputs

@@ -16,19 +16,19 @@ from theodolite.core.files import (
     UNFINISHED,
     Lock,
     Marker,
+    atomic_folder,
     hidden,
     recover_files,
     recover_folder,
     replace_folder,
     require_outside,
     sync_all,
-    whole_folder,
     write_json,
 )
-from theodolite.core.options import option
 from theodolite.core.result import ABOUT, Result
 from theodolite.core.rows import Row
 from theodolite.core.sampling import sample_rows
+from theodolite.core.spelling import option
 from theodolite.models.encoder import quiet_loading
 from theodolite.spaces.readers.data_files import DataError
 from theodolite.tasks.examples import Examples, check_labels, drop_unseen_labels, labels_of
@@ -221,7 +221,7 @@ class Run:
 
     def save_model(self, save: Callable[[Path], None]) -> None:
         """Write the fine-tuned encoder, complete or not at all."""
-        with whole_folder(self.model, overwrite=True) as partial, quiet_loading():
+        with atomic_folder(self.model, overwrite=True) as partial, quiet_loading():
             save(partial)
 
     def finish(self, result: Result) -> None:

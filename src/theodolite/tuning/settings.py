@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, TypeAlias, get_type_hints
 
 from theodolite.core.declared import as_declared
-from theodolite.core.options import option, suggestion
+from theodolite.core.spelling import option, suggestion
 from theodolite.tasks.declarations import find_task
 from theodolite.tasks.task import Task
 

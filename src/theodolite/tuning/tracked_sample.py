@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from theodolite.core.files import whole_file
+from theodolite.core.files import atomic_file
 from theodolite.core.rows import Row, current_versions
 from theodolite.core.sampling import sample_by_label, sample_rows
 from theodolite.models.encoder import Encoder, layer_states
@@ -99,7 +99,7 @@ def save_step(
     folder.mkdir(parents=True, exist_ok=True)
     arrays: dict[str, Any] = {f"layer_{layer}": np.asarray(X[rows], np.float32) for layer, X in vectors.items()}
     arrays["labels"] = names[rows]
-    with whole_file(folder / f"step-{step:08d}.npz") as partial, open(partial, "wb") as file:
+    with atomic_file(folder / f"step-{step:08d}.npz") as partial, open(partial, "wb") as file:
         np.savez(file, **arrays)
 
 

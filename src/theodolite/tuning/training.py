@@ -18,8 +18,8 @@ from theodolite.models.batches import Progress
 from theodolite.models.location import model_name
 from theodolite.tuning.classifier import ClassifierJob
 from theodolite.tuning.isolayer.run import train_run_layer
-from theodolite.tuning.planning import PlannedRun
 from theodolite.tuning.results import loss_rows, over_seeds, row_fields, run_result, shape_rows, write_card
+from theodolite.tuning.run_plans import PlannedRun
 from theodolite.tuning.runs import MARKER, Run, Splits, Tuned, is_first_process, load_splits, read_settings, require_replaceable
 from theodolite.tuning.settings import TuneSettings
 from theodolite.tuning.tracked_sample import preserved_random_state

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from theodolite.core.options import TypedInput, option
 from theodolite.core.result import Result
+from theodolite.core.spelling import TypedInput, option
 from theodolite.verbs.inputs import (
     EncoderInput,
     Reading,
@@ -28,7 +28,7 @@ from theodolite.verbs.surveying import provenance
 if TYPE_CHECKING:
     from theodolite.advice.changes import Change
     from theodolite.advice.nested_validation import Advice, Scored
-    from theodolite.advice.signals import Signal
+    from theodolite.advice.scorers import Signal
     from theodolite.core.rows import Row
     from theodolite.core.vectors import Floats
     from theodolite.spaces.space import Space
@@ -218,9 +218,9 @@ def _shipped_unit(options: Reading) -> Reading:
 
 
 def _vectors(opened: VectorsInput, given: _Given, options: Reading, typed: TypedInput) -> _Data:
-    from theodolite.advice.signals import JudgedQueries, LabelledRows, ScoredPairs
+    from theodolite.advice.scorers import JudgedQueries, LabelledRows, ScoredPairs
     from theodolite.core.vectors import array
-    from theodolite.spaces.readers.labels import checked_label, read_scores
+    from theodolite.spaces.readers.label_files import checked_label, read_scores
     from theodolite.tasks.retrieval import judgements_of
 
     given.refuse("vectors", "pairs", "labels", "queries")
@@ -261,7 +261,7 @@ def _space(space: Space, name: str, given: _Given, typed: TypedInput, layers: An
     """One layer of a space, with the pairs or labels that its rows know of."""
     import numpy as np
 
-    from theodolite.advice.signals import LabelledRows, ScoredPairs
+    from theodolite.advice.scorers import LabelledRows, ScoredPairs
     from theodolite.core.vectors import array
     from theodolite.spaces.space import choose_layers
 
@@ -286,7 +286,7 @@ def _space(space: Space, name: str, given: _Given, typed: TypedInput, layers: An
 
 def _collection(source: Any, given: _Given, options: Reading, bars: Progress) -> _Data:
     """A BEIR folder, read by an encoder."""
-    from theodolite.advice.signals import JudgedQueries
+    from theodolite.advice.scorers import JudgedQueries
     from theodolite.models.extraction import extract_space
     from theodolite.tasks.retrieval import read_beir
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from theodolite.core.numbers import interval_text, number_text
-from theodolite.core.options import option
 from theodolite.core.result import Result, table_of
+from theodolite.core.spelling import option
 from theodolite.verbs.inputs import (
     EncoderInput,
     Reading,
@@ -127,7 +127,7 @@ class _Data:
 def _opened(source: Any, canonical: Any, pairs: Any, scores: Any, match: float | None, options: Reading, bars: Progress) -> _Data:
     from theodolite.advice.folds import row_names
     from theodolite.core.vectors import array
-    from theodolite.spaces.readers.labels import read_scores
+    from theodolite.spaces.readers.label_files import read_scores
 
     kind = input_kind(source, options)
     is_name = isinstance(source, (str, os.PathLike)) and looks_like_a_model(source)
@@ -225,7 +225,7 @@ def _labelled(
     import numpy as np
 
     from theodolite.advice.pair_scores import row_cosines
-    from theodolite.advice.signals import ScoredPairs
+    from theodolite.advice.scorers import ScoredPairs
     from theodolite.advice.thresholds import LabelledPairs
 
     pairs = ScoredPairs(*sides, scores, names=names)  # which checks them

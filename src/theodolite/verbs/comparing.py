@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from theodolite.core.engines import chosen_engine, in_parallel
-from theodolite.core.options import option
 from theodolite.core.result import Result
+from theodolite.core.spelling import option
 from theodolite.core.states import AFTER, BEFORE, DIFFERENCE
 from theodolite.verbs.inputs import (
     APPLICABLE,

@@ -9,14 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from theodolite.core.options import option
 from theodolite.core.result import Result
+from theodolite.core.spelling import option
 from theodolite.verbs.inputs import Paths, Reading
 from theodolite.verbs.progress import Progress, progress_bars
 
 if TYPE_CHECKING:
     from theodolite.tasks.task import Task
-    from theodolite.tuning.planning import PlannedRun
+    from theodolite.tuning.run_plans import PlannedRun
 
 # Where runs go if no folder is named.
 FOLDER = "theodolite-tuned"

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from theodolite.advice.gate import CONFIG, GateFile, judge
-from theodolite.core.options import option, suggestion
 from theodolite.core.result import Result
+from theodolite.core.spelling import option, suggestion
 from theodolite.verbs.inputs import EncoderInput, Reading, open_input
 from theodolite.verbs.progress import Progress, progress_bars
 from theodolite.verbs.surveying import provenance, texts_digest

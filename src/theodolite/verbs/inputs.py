@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar
 
-from theodolite.core.options import TypedInput, command, option
+from theodolite.core.spelling import TypedInput, command, option
 
 if TYPE_CHECKING:
     from theodolite.core.moments import Moments
@@ -296,7 +296,7 @@ class Texts:
 
     @classmethod
     def _plain(cls, texts: str | os.PathLike[str] | Sequence[str], reading: Reading, model: Any) -> Texts:
-        from theodolite.spaces.readers.text import read_texts
+        from theodolite.spaces.readers.text_files import read_texts
         from theodolite.tasks.retrieval import read_corpus
 
         for name in ("split", "data"):
@@ -391,7 +391,7 @@ class VectorsInput:
     def labels(self, name: str, *, n: int) -> list[str]:
         """The labels of a file, or of a column of the table or frame that the n vectors are from."""
         from theodolite.core.frames import column_names, frame_column
-        from theodolite.spaces.readers.labels import checked_label, labels_for
+        from theodolite.spaces.readers.label_files import checked_label, labels_for
 
         if self.frame is not None and name in column_names(self.frame):
             return [checked_label(f"row {row}", value) for row, value in enumerate(frame_column(self.frame, name))]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from theodolite.core.engines import chosen_engine
 from theodolite.core.files import require_free
-from theodolite.core.options import option
 from theodolite.core.result import Result, table_of
+from theodolite.core.spelling import option
 from theodolite.verbs.inputs import (
     EncoderInput,
     Reading,
@@ -240,7 +240,7 @@ class _DirectProbeFiles:
 
     def write(self, measured: LayerProbe, layer: int | None, data: _Data) -> None:
         """Write the files of one layer."""
-        from theodolite.spaces.readers import text
+        from theodolite.spaces.readers import text_files as text
 
         probe = measured.probe
         if self.clusters:
@@ -303,7 +303,7 @@ def _name(opened: Any, source: Any) -> str:
 
 
 def _is_column(labels: Labels | None, opened: Any) -> bool:
-    from theodolite.spaces.readers.labels import TABLE_ENDINGS
+    from theodolite.spaces.readers.label_files import TABLE_ENDINGS
 
     if not isinstance(labels, str):
         return False
@@ -317,7 +317,7 @@ def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None
     from theodolite.core.vectors import array
     from theodolite.metrics.cloud import Cloud
     from theodolite.models.token_counts import counts_line
-    from theodolite.spaces.readers.labels import checked_label
+    from theodolite.spaces.readers.label_files import checked_label
     from theodolite.spaces.space import choose_layers
 
     if isinstance(opened, EncoderInput):
@@ -387,7 +387,7 @@ def _directprobe_data(
 ) -> _Data:
     import numpy as np
 
-    from theodolite.spaces.readers.text import read_directprobe
+    from theodolite.spaces.readers.text_files import read_directprobe
 
     if labels is not None:
         raise ValueError(f"{option('labels', 'X')} and {option('entities', 'FILE')} both name labels; give one of them")
@@ -452,7 +452,7 @@ def _with_fitted_labels(train: _Labelled, test: _Labelled, drop_unseen: bool, no
     """The held-out rows, whose labels must be among those that are fitted."""
     import numpy as np
 
-    from theodolite.probes.labels import check_label_sets
+    from theodolite.probes.label_codes import check_label_sets
 
     if tuple(test.layers) != tuple(train.layers):
         raise ValueError(
@@ -474,7 +474,7 @@ def _fixed_clusters(clusters: str | Sequence[int] | None, data: _Data) -> NDArra
         return None
     if not isinstance(clusters, str):
         return np.asarray(clusters)
-    from theodolite.spaces.readers.text import read_clusters
+    from theodolite.spaces.readers.text_files import read_clusters
 
     numbers = read_clusters(clusters, n=len(data.train.y))
     if numbers.min() < 0:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+from theodolite.core.escapes import visible
 from theodolite.core.numbers import duration_text
-from theodolite.core.options import ON_COMMAND_LINE
-from theodolite.core.text import visible
+from theodolite.core.spelling import ON_COMMAND_LINE
 
 # Seconds between two lines of a log.
 LOG_EVERY = 30.0
@@ -110,10 +110,10 @@ class LogDisplay:
 def _terminal_display() -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Display
+    from rich.progress import Progress as ProgressDisplay
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    return Display(*columns, console=Console(file=sys.stderr), transient=True)
+    return ProgressDisplay(*columns, console=Console(file=sys.stderr), transient=True)
 
 
 @contextmanager
@@ -126,7 +126,7 @@ def _notebook_display() -> Iterator[Any]:
         return
     bars: list[Any] = []
 
-    class Display:
+    class ProgressDisplay:
         def add_task(self, label: str, *, total: int | None, **_: Any) -> int:
             bars.append(tqdm(desc=label, total=total, leave=False, delay=0.5))
             return len(bars) - 1
@@ -137,7 +137,7 @@ def _notebook_display() -> Iterator[Any]:
             bar.update(completed - bar.n)
 
     try:
-        yield Display()
+        yield ProgressDisplay()
     finally:
         for bar in bars:
             bar.close()

@@ -13,8 +13,8 @@ import numpy as np
 from theodolite.core.engines import chosen_engine
 from theodolite.core.files import require_free_folder
 from theodolite.core.numbers import number_text
-from theodolite.core.options import command, option
 from theodolite.core.result import Result
+from theodolite.core.spelling import command, option
 from theodolite.core.states import AFTER, BEFORE
 from theodolite.verbs.inputs import Reading, VectorsInput, input_name, open_input, unchanged_files
 from theodolite.verbs.progress import Progress, progress_bars
@@ -100,8 +100,8 @@ def fit(
     """
     from theodolite.core.vectors import array
     from theodolite.repairs import make_repair, save_repair
-    from theodolite.repairs.registry import MARKER
-    from theodolite.spaces.readers.labels import read_scores
+    from theodolite.repairs.catalogue import MARKER
+    from theodolite.spaces.readers.label_files import read_scores
 
     repair = make_repair(name, directions=directions, clusters=clusters, components=components, seed=seed, **(settings or {}))
     if (pairs is None) != (scores is None) or (pairs is not None and not hasattr(repair, "fit_pairs")):
@@ -311,7 +311,7 @@ def _export_model(
 
     from theodolite.models.export import check_dense, write_dense
     from theodolite.models.location import DEMO, demo_folder, local_folder, model_name
-    from theodolite.spaces.readers.text import read_texts
+    from theodolite.spaces.readers.text_files import read_texts
 
     require_free_folder(to, overwrite=overwrite)
     first = _steps(fitted)[0]  # the one that sees the vectors as they were

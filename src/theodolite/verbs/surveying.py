@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from theodolite.core.engines import chosen_engine, in_parallel
-from theodolite.core.options import TypedInput, command_line, option, switched_off
 from theodolite.core.result import Finding, LateTables, Result
+from theodolite.core.spelling import TypedInput, command_line, option, switched_off
 from theodolite.verbs.inputs import (
     EncoderInput,
     Reading,
@@ -218,14 +218,14 @@ def texts_digest(space: Space) -> dict[str, str]:
 
 
 def _streamed(opened: EncoderInput, metrics: Sequence[str], *, sample: int, seed: int, progress: Progress) -> Result:
-    from theodolite.models.batches import Reading as EncoderReading
+    from theodolite.models.batches import TokenReading
     from theodolite.models.streaming import survey_reading
     from theodolite.models.token_counts import counts_line
 
     options = opened.encoding_options(progress)
     steps = options.pop("progress")
     encoder = opened.reading.load_encoder(opened.model)
-    reading = EncoderReading.of(encoder, opened.texts.texts, **options)
+    reading = TokenReading.of(encoder, opened.texts.texts, **options)
     rows = survey_reading(reading, metrics, sample=sample, seed=seed, progress=steps)
     facts = {"name": opened.name, "n": rows[0].n, "d": rows[0].d, "dtype": encoder.dtype, "unit": opened.texts.unit}
     notes = (counts_line(reading.counts.to_dict()), "no findings: the vectors were not kept")

@@ -16,7 +16,7 @@ from sklearn.neural_network import MLPClassifier
 
 from theodolite.probes.classifiers.estimators import ClassifierProbe, LinearProbe
 from theodolite.probes.classifiers.grid_search import stratified_folds
-from theodolite.probes.labels import labelled
+from theodolite.probes.label_codes import labelled
 
 SMALL: dict[str, Any] = {"hidden": ((16, 8), (32, 8)), "alphas": (1e-4, 1e-1), "folds": 3}
 

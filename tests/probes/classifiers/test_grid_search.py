@@ -22,7 +22,7 @@ from theodolite.probes.classifiers.grid_search import (
     stratified_folds,
 )
 from theodolite.probes.classifiers.networks import Network
-from theodolite.probes.labels import labelled
+from theodolite.probes.label_codes import labelled
 
 
 def test_the_published_grid_has_128_cells() -> None:

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from theodolite.probes.classifiers.networks import Job, Network, _Batch, train_batched, train_one_by_one  # noqa: E402
-from theodolite.probes.labels import Labelled  # noqa: E402
+from theodolite.probes.label_codes import Labelled  # noqa: E402
 
 CLASSES = 5
 

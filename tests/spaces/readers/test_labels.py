@@ -12,7 +12,7 @@ import pytest
 
 import theodolite
 from theodolite.spaces.readers.data_files import DataError
-from theodolite.spaces.readers.labels import checked_label, labels_for, read_labels, read_scores
+from theodolite.spaces.readers.label_files import checked_label, labels_for, read_labels, read_scores
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import theodolite
-from theodolite.core.options import ON_COMMAND_LINE
+from theodolite.core.spelling import ON_COMMAND_LINE
 from theodolite.core.vectors import array
 from theodolite.spaces import read
 from theodolite.spaces.readers.data_files import locate

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File, locate
-from theodolite.spaces.readers.tables import DelimitedTable, JsonTable, only_column, vector_columns
+from theodolite.spaces.readers.delimited import DelimitedTable, JsonTable, only_column, vector_columns
 
 CELL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00\ufeff"))
 ROWS = st.lists(st.tuples(CELL, CELL), min_size=1, max_size=6)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from theodolite.core.vectors import array
 from theodolite.spaces import read
 from theodolite.spaces.readers.data_files import DataError
-from theodolite.spaces.readers.text import (
+from theodolite.spaces.readers.text_files import (
     ClusterDistance,
     read_clusters,
     read_directprobe,

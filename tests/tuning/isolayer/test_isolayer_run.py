@@ -24,7 +24,7 @@ from theodolite.tasks import load_task  # noqa: E402
 from theodolite.tuning import LayerSettings, TunedClassifier, fine_tune  # noqa: E402
 from theodolite.tuning.heads import Features, TextDataset  # noqa: E402
 from theodolite.tuning.isolayer.run import cached_features, features_key  # noqa: E402
-from theodolite.tuning.planning import settings_of_run  # noqa: E402
+from theodolite.tuning.run_plans import settings_of_run  # noqa: E402
 from theodolite.tuning.runs import Run  # noqa: E402
 from theodolite.tuning.trainers import Diverged  # noqa: E402
 

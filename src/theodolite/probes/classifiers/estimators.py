@@ -33,7 +33,7 @@ from theodolite.probes.classifiers.grid_search import (
     stratified_folds,
 )
 from theodolite.probes.classifiers.networks import Backend, Count, Job, installed_backend, trainer
-from theodolite.probes.labels import labelled, require_match, single_precision
+from theodolite.probes.label_codes import labelled, require_match, single_precision
 
 # Called with (done, total); an error it raises ends the work.
 Progress: TypeAlias = Callable[[int, int], None]

@@ -16,7 +16,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from theodolite.core.vectors import Indices
 from theodolite.probes.classifiers.networks import Job, Network
-from theodolite.probes.labels import Labelled
+from theodolite.probes.label_codes import Labelled
 
 # The published grid (Zhou & Srikumar 2022): units of two hidden layers, and L2 weights.
 HIDDEN = tuple((first, second) for first in (32, 64, 128, 256) for second in (32, 64, 128, 256))

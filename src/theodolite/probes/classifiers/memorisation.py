@@ -21,7 +21,7 @@ from theodolite.core.vectors import Vectors
 from theodolite.probes.classifiers.estimators import BaseClassifierProbe, ProbeScore, Progress
 from theodolite.probes.classifiers.grid_search import ALPHAS
 from theodolite.probes.classifiers.networks import Backend, Job, trainer
-from theodolite.probes.labels import Labelled, labelled
+from theodolite.probes.label_codes import Labelled, labelled
 
 # The published shares of the rows after which the probe is trained again.
 TIMESTEPS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.03125, 0.0625, 0.125, 0.25, 0.5, 1.0)

@@ -24,7 +24,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.utils import check_random_state
 
 from theodolite.core.vectors import Floats, Indices
-from theodolite.probes.labels import Labelled
+from theodolite.probes.label_codes import Labelled
 
 if TYPE_CHECKING:
     import torch

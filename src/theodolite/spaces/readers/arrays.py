@@ -16,7 +16,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from theodolite.core.files import parse_json
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 from theodolite.core.vectors import BLOCK_BYTES, Source
 from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File, file_source, require_numbers
 
@@ -27,7 +27,7 @@ _SAFETENSORS_TYPES = {
 
 
 @dataclass(frozen=True)
-class Layout:
+class ArrayLayout:
     """How an array is stored in a file: what its header says, and at which byte its numbers begin."""
 
     shape: tuple[int, ...]
@@ -51,7 +51,7 @@ def read_npy(file: File) -> Source:
 
 def read_npz(file: File, *, key: str | None) -> Source:
     """One matrix of a `.npz` file, streamed."""
-    layouts: dict[str, Layout] = {}
+    layouts: dict[str, ArrayLayout] = {}
     sizes: dict[str, int] = {}
     if file.size == 0:
         raise EmptyFileError("the file is empty; there must be at least one vector", file)
@@ -84,7 +84,7 @@ def read_safetensors(file: File, *, key: str | None) -> Source:
     tensor, place = tensors[name], f"{file}, tensor {name!r}"
     if tensor.dtype not in _SAFETENSORS_TYPES:
         raise DataError(f"it is stored as {tensor.dtype}; convert it to one of {', '.join(_SAFETENSORS_TYPES)}", place)
-    layout = Layout(tensor.shape, False, np.dtype(_SAFETENSORS_TYPES[tensor.dtype]), start + tensor.begin)
+    layout = ArrayLayout(tensor.shape, False, np.dtype(_SAFETENSORS_TYPES[tensor.dtype]), start + tensor.begin)
     _require_matrix(layout, place)
     if layout.end != start + tensor.end:
         raise DataError("its header is damaged: shape and length do not go together; copy the file again", place)
@@ -92,7 +92,7 @@ def read_safetensors(file: File, *, key: str | None) -> Source:
     return _widened(file, numbers) if tensor.dtype == "BF16" else numbers
 
 
-def read_layout(stream: IO[bytes], name: object) -> Layout:
+def read_layout(stream: IO[bytes], name: object) -> ArrayLayout:
     """The header of a `.npy` stream."""
     try:
         with warnings.catch_warnings():
@@ -109,7 +109,7 @@ def read_layout(stream: IO[bytes], name: object) -> Layout:
             raise EmptyFileError("the file is empty; there must be at least one vector", name) from None
         fault = " ".join(str(error).split())[:200]
         raise DataError(f"this is not a .npy array ({fault}); write it with numpy.save", name) from error
-    return Layout(tuple(shape), bool(fortran), dtype, stream.tell())
+    return ArrayLayout(tuple(shape), bool(fortran), dtype, stream.tell())
 
 
 @contextmanager
@@ -125,7 +125,7 @@ def _open_archive(file: File) -> Iterator[zipfile.ZipFile]:
         raise DataError(f"this is not a whole .npz archive ({error}); write it again with numpy.savez", file) from error
 
 
-def _array_source(file: File, layout: Layout) -> Source:
+def _array_source(file: File, layout: ArrayLayout) -> Source:
     if 0 in layout.shape:
         raise EmptyFileError(f"the array is empty (shape {layout.shape}); there must be at least one vector", file)
     _require_length(file.size, layout, file)
@@ -143,7 +143,7 @@ def _array_source(file: File, layout: Layout) -> Source:
 
 
 def _streamed(
-    file: File, open_stream: Callable[[], AbstractContextManager[IO[bytes]]], layout: Layout, *, spool: bool = False
+    file: File, open_stream: Callable[[], AbstractContextManager[IO[bytes]]], layout: ArrayLayout, *, spool: bool = False
 ) -> Source:
     """A source that reads rows from the front of a byte stream, one block at a time, and opens it again for every pass."""
     n, d = layout.shape
@@ -164,14 +164,14 @@ def _streamed(
     return file_source(file, chunks, n=n, d=d, dtype=layout.dtype, spool=spool)
 
 
-def _require_length(size: int, layout: Layout, file: File) -> None:
+def _require_length(size: int, layout: ArrayLayout, file: File) -> None:
     # Mapping a file that is too short would kill the process when the missing page is touched.
     if size < layout.end:
         fault = f"the file is cut short: vectors {layout.shape} end at byte {layout.end:,}, the file has {size:,}"
         raise DataError(f"{fault}; copy or write it again", file)
 
 
-def _require_matrix(layout: Layout, name: object) -> None:
+def _require_matrix(layout: ArrayLayout, name: object) -> None:
     if layout.dtype.hasobject:
         hint = "save it as numbers: numpy.save(path, numpy.stack(list(X)).astype('float32'))"
         raise DataError(f"it holds pickled Python objects, which can run code when opened, and is refused; {hint}", name)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from theodolite.core.columns import name_list as name_list
 from theodolite.core.columns import suggestion as suggestion
 from theodolite.core.files import natural_key, require_regular
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 from theodolite.core.vectors import Indices, Source
 
 AnyPath: TypeAlias = str | os.PathLike[str]

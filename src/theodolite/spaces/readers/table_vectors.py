@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from theodolite.core.columns import SAMPLED_ROWS, ColumnKind, name_list
 from theodolite.core.frames import arrow_block, arrow_kind
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 from theodolite.core.vectors import BLOCK_BYTES, Source
 from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File, excerpt, file_source, parsed_source
-from theodolite.spaces.readers.tables import (
+from theodolite.spaces.readers.delimited import (
     DelimitedTable,
     JsonTable,
     checked_decimal,
@@ -33,7 +33,7 @@ from theodolite.spaces.readers.tables import (
     text_kinds,
     vector_columns,
 )
-from theodolite.spaces.readers.text import read_text_vectors
+from theodolite.spaces.readers.text_files import read_text_vectors
 
 
 def read_delimited(

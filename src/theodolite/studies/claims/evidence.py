@@ -49,7 +49,7 @@ class Missing(LookupError):
 
 
 @dataclass(frozen=True)
-class Origin:
+class ModelOrigin:
     """What an encoder is before a study tunes it."""
 
     kind: str = UNDECLARED
@@ -241,7 +241,7 @@ class Evidence:
     printed: bool = False
     score: Mapping[str, str] = field(default_factory=dict)
     widths: Mapping[str, int] = field(default_factory=dict)
-    origins: Mapping[str, Origin] = field(default_factory=dict)
+    origins: Mapping[str, ModelOrigin] = field(default_factory=dict)
     quick: bool = False
 
     @cached_property

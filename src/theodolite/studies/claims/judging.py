@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from theodolite.core.options import shell_word
 from theodolite.core.result import Judged, Result, Verdict
 from theodolite.core.rows import Row
+from theodolite.core.spelling import shell_word
 from theodolite.core.states import PRE_TRAINED
-from theodolite.studies.claims.evidence import SEEDS, Evidence, Origin, Records
+from theodolite.studies.claims.evidence import SEEDS, Evidence, ModelOrigin, Records
 from theodolite.studies.claims.rules import judge
 from theodolite.studies.spec import Claim, PrintedTable, PrintedValue, StudySpec
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class PrintedComparison:
     """A printed number and what was measured in its cell.
 
     Only the paper's own model can be compared; any other is only shown next to it.
@@ -42,7 +42,7 @@ class Check:
     `quick` says whether the run used the small sizes, which decide nothing for good; `result` is the run with these verdicts.
     """
 
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[PrintedComparison, ...]
     verdicts: tuple[Verdict, ...]
     quick: bool = False
     result: Result | None = None
@@ -63,7 +63,7 @@ def judge_claims(
     *,
     own_tasks: Mapping[str, str] | None = None,
     rerun: Rerun | None = None,
-    origins: Mapping[str, Origin] | None = None,
+    origins: Mapping[str, ModelOrigin] | None = None,
     quick: bool = False,
 ) -> list[Verdict]:
     """A verdict for each claim and each model in the rows; a claim that compares models has one for all of them."""
@@ -158,7 +158,7 @@ def _printed_evidence(spec: StudySpec, source: str, values: Iterable[PrintedValu
     return Evidence(source=source, rows=rows, printed=True, score=spec.score, widths=widths)
 
 
-def compare_printed(spec: StudySpec, rows: Sequence[Row], *, quick: bool = False) -> list[Comparison]:
+def compare_printed(spec: StudySpec, rows: Sequence[Row], *, quick: bool = False) -> list[PrintedComparison]:
     """Every printed number next to that of every measured model."""
     by_model = _rows_by_model(spec, rows) or {"": ()}  # without any row the printed numbers are listed all the same
     evidence = {model: Evidence(source="measured", rows=own) for model, own in by_model.items()}
@@ -172,7 +172,7 @@ def compare_printed(spec: StudySpec, rows: Sequence[Row], *, quick: bool = False
             row, same = _measured_row(value.row, tables[value.table], evidence[model]), model in hub_ids[value.row.model]
             comparable = row is not None and same and not quick
             words = _words(value, row, model, same=same, quick=quick)
-            comparisons.append(Comparison(printed=value, model=model, measured=row, comparable=comparable, words=words))
+            comparisons.append(PrintedComparison(printed=value, model=model, measured=row, comparable=comparable, words=words))
     return comparisons
 
 

@@ -40,7 +40,7 @@ Labels = Sequence[str]
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class LabelLayout:
     """The layout of the labels of one layer in one state."""
 
     labels: tuple[str, ...]
@@ -51,7 +51,7 @@ class Layout:
     overlaps: int
 
     @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Layout:
+    def of(cls, record: Mapping[str, Any]) -> LabelLayout:
         """The layout that a record holds."""
         labels = tuple(record["labels"])
         distances = np.full((len(labels), len(labels)), np.nan)
@@ -84,7 +84,7 @@ class Layout:
 
 
 # The layouts of each seed; under None that of an encoder before it is fine-tuned.
-Layouts = dict[int | None, Layout]
+Layouts = dict[int | None, LabelLayout]
 
 
 def _layouts(evidence: Evidence, side: str, selector: Selector) -> Layouts:
@@ -97,10 +97,10 @@ def _layouts(evidence: Evidence, side: str, selector: Selector) -> Layouts:
     if not records:
         raise Missing(f"layouts of labels, {', '.join(str(value) for value in selector.values() if value)}")
     last = max(record["layer"] for record in records)
-    return {record["seed"]: Layout.of(record) for record in records if record["layer"] == last}
+    return {record["seed"]: LabelLayout.of(record) for record in records if record["layer"] == last}
 
 
-def _paired(first: Layouts, second: Layouts) -> list[tuple[int | None, Layout, Layout]]:
+def _paired(first: Layouts, second: Layouts) -> list[tuple[int | None, LabelLayout, LabelLayout]]:
     seeds = sorted(first.keys() & second.keys(), key=str)
     if not seeds:
         raise Missing("a seed that both states have")
@@ -120,7 +120,7 @@ def over_tasks(tasks: Names, cell: Callable[[str], Cell], *, limits: Limits = UN
     for task in tasks:
         try:
             values, parts = cell(task)
-        except Undefined as error:
+        except UndefinedEffect as error:
             left_out[task] = str(error)
             continue
         by_task.append(values)
@@ -144,14 +144,14 @@ def over_tasks(tasks: Names, cell: Callable[[str], Cell], *, limits: Limits = UN
     )
 
 
-class Undefined(ValueError):
+class UndefinedEffect(ValueError):
     """An effect has no meaning in a task; the message says why."""
 
 
 def _jackknife(labels: Labels, statistic: Callable[[Labels], float], name: str) -> Component:
     """The variance of a statistic of labels, from leaving out each in turn."""
     if len(labels) <= FEWEST_LABELS:
-        raise Undefined(f"{len(labels)} labels are too few")
+        raise UndefinedEffect(f"{len(labels)} labels are too few")
     left = [statistic([other for other in labels if other != label]) for label in labels]
     return Component(name, jackknife_variance(left), len(labels) - 1, len(labels))
 
@@ -174,7 +174,7 @@ def label_distances(
         parts = []
         for seed, first, second in _paired(*(_layouts(evidence, "train", {**side, "task": task}) for side in (of, minus))):
             if linear and not (first.is_linear and second.is_linear):
-                raise Undefined("its labels are not linearly separable in both states")
+                raise UndefinedEffect("its labels are not linearly separable in both states")
             labels = [label for label in first.labels if label in second.labels]
             effect = _change(first, second, unit)
             effects[seed] = effect(labels)
@@ -212,7 +212,7 @@ def share_that_grew(evidence: Evidence, *, of: Selector, minus: Selector, tasks:
     return Estimate(grew / n, (), uncovered, remark, bounds, counts=counts, seeds=tuple(sorted(seeds)))
 
 
-def _change(first: Layout, second: Layout, unit: str) -> Callable[[Labels], float]:
+def _change(first: LabelLayout, second: LabelLayout, unit: str) -> Callable[[Labels], float]:
     return lambda labels: first.minimum(labels, unit) - second.minimum(labels, unit)
 
 
@@ -234,7 +234,7 @@ def clusters_per_label(evidence: Evidence, *, of: Selector, minus: Selector, tas
         parts = []
         for seed, first, second in _paired(*(_layouts(evidence, "train", {**side, "task": task}) for side in (of, minus))):
             if first.is_linear and second.is_linear:
-                raise Undefined("one cluster per label in both states")
+                raise UndefinedEffect("one cluster per label in both states")
             changes = np.array(
                 [first.clusters[label] - second.clusters[label] for label in first.labels if label in second.labels]
             )
@@ -257,7 +257,7 @@ def train_test_similarity(evidence: Evidence, *, of: Selector, minus: Selector, 
         for seed in seeds:
             layouts = [side[seed] for side in sides]
             if not all(layout.is_linear for layout in layouts):
-                raise Undefined("its labels are not linearly separable in all of train and test, before and after")
+                raise UndefinedEffect("its labels are not linearly separable in all of train and test, before and after")
             labels = [label for label in layouts[0].labels if all(label in layout.labels for layout in layouts)]
             effect = _similarity_change(layouts)
             effects[seed] = effect(labels)
@@ -269,11 +269,11 @@ def train_test_similarity(evidence: Evidence, *, of: Selector, minus: Selector, 
     return over_tasks(tasks, cell, limits=(-2.0, 2.0))
 
 
-def _similarity_change(layouts: Sequence[Layout]) -> Callable[[Labels], float]:
+def _similarity_change(layouts: Sequence[LabelLayout]) -> Callable[[Labels], float]:
     return lambda labels: similarity(layouts[0], layouts[1], labels) - similarity(layouts[2], layouts[3], labels)
 
 
-def similarity(first: Layout, second: Layout, labels: Labels) -> float:
+def similarity(first: LabelLayout, second: LabelLayout, labels: Labels) -> float:
     """Pearson's correlation of the distances of all pairs of the labels; nan if it is not defined."""
     above = _pairs(len(labels))
     x, y = first.between(labels)[above], second.between(labels)[above]
@@ -291,15 +291,15 @@ def _pairs(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 class _Course:
     """The layouts of one task and seed over training: of each layer the first one, and the later ones by step."""
 
-    first: dict[int, Layout]
-    later: dict[tuple[int, int], Layout]
+    first: dict[int, LabelLayout]
+    later: dict[tuple[int, int], LabelLayout]
 
     @property
     def labels(self) -> list[str]:
         return list(next(iter(self.first.values())).labels)
 
     @property
-    def last(self) -> dict[int, Layout]:
+    def last(self) -> dict[int, LabelLayout]:
         """The last layout of each layer that has one."""
         return {layer: self.later[layer, step] for layer, step in sorted(self.later)}
 
@@ -310,9 +310,9 @@ def _courses(evidence: Evidence, task: str) -> dict[int | None, _Course]:
         if record["side"] == "tracked" and record["task"] == task and record["model"] in evidence.models:
             course = courses.setdefault(record["seed"], _Course({}, {}))
             if record["step"]:
-                course.later[record["layer"], record["step"]] = Layout.of(record)
+                course.later[record["layer"], record["step"]] = LabelLayout.of(record)
             else:
-                course.first[record["layer"]] = Layout.of(record)
+                course.first[record["layer"]] = LabelLayout.of(record)
     # Where labels overlap there is no similarity: ZS22 leaves the case out.
     for course in courses.values():
         for layer in [layer for layer, layout in course.first.items() if not layout.is_linear]:
@@ -323,7 +323,7 @@ def _courses(evidence: Evidence, task: str) -> dict[int | None, _Course]:
     if not courses:
         raise Missing(f"layouts of {task} over training")
     if not usable:
-        raise Undefined("labels overlap in every layer")
+        raise UndefinedEffect("labels overlap in every layer")
     return usable
 
 
@@ -341,10 +341,10 @@ def similarity_against_height(evidence: Evidence, *, tasks: Names) -> Estimate:
         for seed, course in _courses(evidence, task).items():
             layers, labels = len(course.last), course.labels
             if layers < FEWEST_LAYERS:
-                raise Undefined(f"{layers} layers without overlaps are too few")
+                raise UndefinedEffect(f"{layers} layers without overlaps are too few")
             halves = half_samples(len(labels), HALVES, seed=0)
             if len(halves[0]) < FEWEST_LABELS:
-                raise Undefined(f"{len(labels)} labels are too few")
+                raise UndefinedEffect(f"{len(labels)} labels are too few")
             ranks.append(_height_correlation(course, labels))
             effects[seed] = _rank_z(ranks[-1], layers)
             draws = [_rank_z(_height_correlation(course, [labels[i] for i in half]), layers) for half in halves]
@@ -395,7 +395,7 @@ def lowest_similarity(evidence: Evidence, *, tasks: Names) -> Estimate:
     for task in tasks:
         try:
             courses = _courses(evidence, task)
-        except Undefined as error:
+        except UndefinedEffect as error:
             left_out[task] = str(error)
             continue
         for seed, course in courses.items():
@@ -433,7 +433,7 @@ def lowest_similarity(evidence: Evidence, *, tasks: Names) -> Estimate:
     return Estimate(value, components(lowest), uncovered, remark, bounds, **about)
 
 
-def _similarity_z(first: Layout, second: Layout, labels: Labels) -> tuple[float, float]:
+def _similarity_z(first: LabelLayout, second: LabelLayout, labels: Labels) -> tuple[float, float]:
     """Fisher's z of the similarity of two layouts, and its variance over labels."""
 
     def z(some: Labels) -> float:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from theodolite.core.states import FINE_TUNED, state_title
 
 if TYPE_CHECKING:
-    from theodolite.studies.claims.judging import Comparison
+    from theodolite.studies.claims.judging import PrintedComparison
     from theodolite.studies.spec import PrintedTable, PrintedValue, StudySpec
 
 # What a run is called among the sources of printed numbers.
@@ -27,7 +27,7 @@ class _Cell(NamedTuple):
     setting: str
 
 
-def paper_table_cells(spec: StudySpec, comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
+def paper_table_cells(spec: StudySpec, comparisons: Sequence[PrintedComparison]) -> list[dict[str, Any]]:
     """The cells of the printed tables with what was measured in them; tables in which nothing was measured are left out."""
     tables = {table.name: table for table in spec.printed_tables}
     measured = {comparison.printed.table for comparison in comparisons if comparison.measured is not None}

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from theodolite.core.intervals import LEVEL, share_interval, standard_error_interval
-from theodolite.core.options import option
 from theodolite.core.rows import Row
+from theodolite.core.spelling import option
 from theodolite.core.states import FINE_TUNED, PRE_TRAINED
 from theodolite.studies.claims.evidence import UNDECLARED, Evidence, Missing, Number, combined
 

@@ -11,14 +11,14 @@ import numpy as np
 
 from theodolite.advice.changes import Change
 from theodolite.advice.nested_validation import effect_elsewhere
-from theodolite.advice.signals import JudgedQueries, LabelledRows, ScoredPairs, Signal
-from theodolite.core.options import option
+from theodolite.advice.scorers import JudgedQueries, LabelledRows, ScoredPairs, Signal
 from theodolite.core.rows import Row, current_versions
 from theodolite.core.sampling import sample_rows
+from theodolite.core.spelling import option
 from theodolite.core.states import FINE_TUNED, PRE_TRAINED
 from theodolite.core.vectors import Floats
 from theodolite.metrics.registry import METRICS
-from theodolite.studies.planning import Request
+from theodolite.studies.requests import Request
 from theodolite.studies.shared_steps import RUN
 from theodolite.studies.steps import Action, Step, Work
 from theodolite.tasks.examples import Examples

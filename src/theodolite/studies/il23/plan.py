@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from theodolite.core.files import read_json, write_json
 from theodolite.core.rows import Row, current_versions
 from theodolite.core.states import FINE_TUNED, ISOLAYER, base_state
-from theodolite.studies.planning import Request, StudyModel
+from theodolite.studies.requests import Request, StudyModel
 from theodolite.studies.shared_steps import RUN, train_or_read, tuned_rows, tuning_settings
 from theodolite.studies.steps import Action, Step, Work
 

@@ -21,7 +21,7 @@ from theodolite.metrics.cloud import Cloud, Undefined, moments_with_spread
 from theodolite.repairs import make_repair, scaled_count
 from theodolite.spaces.space import Space
 from theodolite.studies.item_records import DRAW_SEED, Draws, Recorder, half_draws
-from theodolite.studies.planning import Request, StudyModel
+from theodolite.studies.requests import Request, StudyModel
 from theodolite.studies.shared_steps import PICTURE, SPECTRUM, open_space, row_fields
 from theodolite.studies.steps import Action, Step, Work
 from theodolite.tasks.scores import score, spearman

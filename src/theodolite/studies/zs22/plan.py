@@ -16,12 +16,12 @@ from theodolite.core.rows import Row, current_versions, read_rows
 from theodolite.core.states import FINE_TUNED, FINE_TUNING, PRE_TRAINED
 from theodolite.core.vectors import Floats
 from theodolite.probes.direct_probe import DirectProbe, NoSpread
-from theodolite.probes.labels import check_label_sets
+from theodolite.probes.label_codes import check_label_sets
 from theodolite.probes.layer_probe import probe_layer
 from theodolite.probes.movement import centroid_movement, centroid_paths, closest_labels, movement_directions
 from theodolite.probes.similarity import cka_similarity, spatial_similarity
 from theodolite.studies.item_records import DRAW_SEED, DRAWS, Draws, Recorder
-from theodolite.studies.planning import Request, StudyModel
+from theodolite.studies.requests import Request, StudyModel
 from theodolite.studies.shared_steps import PICTURE, TRACKED, open_space, row_fields
 from theodolite.studies.steps import ROWS, Action, Step, Work
 

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-from theodolite.core.files import Marker, read_json, reading, whole_folder, write_json
+from theodolite.core.files import Marker, atomic_folder, read_json, reading, write_json
 from theodolite.models.encoder import quiet_loading
 from theodolite.models.pipeline import evaluating
 from theodolite.tuning.isolayer.layer import IsotropyLayer
@@ -196,7 +196,7 @@ def save_with_layer(
         Whether a model with a layer that is in the folder may be replaced; anything else never is.
     """
     model: Any = inserted.model
-    with whole_folder(folder, overwrite=overwrite, marker=MARKER) as partial:
+    with atomic_folder(folder, overwrite=overwrite, marker=MARKER) as partial:
         write_layer(partial, inserted.layer, at=inserted.at)
         with quiet_loading():
             weights = {name: tensor for name, tensor in model.state_dict().items() if NAME not in name.split(".")}

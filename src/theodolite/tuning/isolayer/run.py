@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from theodolite.core.files import whole_file, write_json
+from theodolite.core.files import atomic_file, write_json
 from theodolite.core.rows import Row
 from theodolite.core.states import FINE_TUNED, FINE_TUNING, ISOLAYER
 from theodolite.models.batches import Progress
@@ -130,6 +130,6 @@ def cached_features(path: Path, key: str, make: Callable[[], dict[str, Features]
     features = make()
     tensors = {f"{name}.vectors": part.vectors.contiguous() for name, part in features.items()}
     tensors |= {f"{name}.labels": part.labels.contiguous() for name, part in features.items()}
-    with whole_file(path) as partial:
+    with atomic_file(path) as partial:
         save_file(tensors, partial, metadata={"key": key})
     return features

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 from theodolite.core.vectors import Floats, Indices, Vectors, array, require_finite
 
 

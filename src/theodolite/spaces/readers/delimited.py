@@ -12,7 +12,7 @@ from typing import Any
 from theodolite.core.columns import ColumnKind, choose_columns
 from theodolite.core.columns import vector_columns as columns_of_vectors
 from theodolite.core.files import parse_json
-from theodolite.core.options import option, switched_off
+from theodolite.core.spelling import option, switched_off
 from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File, excerpt, name_list, suggestion
 
 # Characters of one cell; the default of the csv module is too short for a list of 8,192 numbers.

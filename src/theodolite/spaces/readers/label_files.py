@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 from theodolite.spaces.opening import read
 from theodolite.spaces.readers.arrays import read_layout
 from theodolite.spaces.readers.data_files import AnyPath, DataError, EmptyFileError, File, locate
+from theodolite.spaces.readers.delimited import DelimitedTable, JsonTable, only_column
 from theodolite.spaces.readers.table_vectors import read_parquet_column
-from theodolite.spaces.readers.tables import DelimitedTable, JsonTable, only_column
 
 # The column that holds the labels if none is named.
 LABEL = "label"

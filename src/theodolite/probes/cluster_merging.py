@@ -49,7 +49,7 @@ _MAX_PAIRWISE_DIMENSION = 64
 _CHANGING = ("parent", "alive", "mergeable", "partner", "square", "stale", "used", "refused")
 
 
-class Clusters(NamedTuple):
+class MergedClusters(NamedTuple):
     """The clusters of labelled rows."""
 
     numbers: Ints
@@ -81,7 +81,7 @@ def find_clusters(
     deadline: float = np.inf,
     *,
     is_pairwise: bool,
-) -> Clusters:
+) -> MergedClusters:
     """The clusters of labelled rows.
 
     Overlap only grows, so labels whose whole hulls are disjoint from all others are one cluster each, and only the groups of
@@ -118,7 +118,7 @@ def find_clusters(
             unfinished += group.tolist()
         fewest += at_least
         rows_done += len(rows)
-    return Clusters(clusters, fewest, np.array(unfinished, dtype=np.int64))
+    return MergedClusters(clusters, fewest, np.array(unfinished, dtype=np.int64))
 
 
 def is_merged_pairwise(d: int) -> bool:

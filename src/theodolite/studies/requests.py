@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from theodolite.core.files import sha256_of
-from theodolite.core.options import option
+from theodolite.core.spelling import option
 from theodolite.core.states import ISOLAYER, PRE_TRAINED, base_state
 from theodolite.spaces.space import choose_layers
-from theodolite.studies.claims.evidence import ORIGINS, TUNED, Origin
+from theodolite.studies.claims.evidence import ORIGINS, TUNED, ModelOrigin
 from theodolite.studies.shared_steps import TUNE, VECTORS
 from theodolite.studies.spec import StudySpec
 from theodolite.studies.steps import Sources, Step
@@ -47,7 +47,7 @@ class StudyModel:
     weights: str
     last_layer: int
     id: str = ""
-    origin: Origin = field(default_factory=Origin)
+    origin: ModelOrigin = field(default_factory=ModelOrigin)
     revision: str = ""
 
     @property
@@ -107,16 +107,16 @@ def _identify_model(
     return StudyModel(location.name, location.place, weights, last, id, origin, location.revision or "")
 
 
-def _origin(location: Location, weights: str, name: str, spec: StudySpec | None, declared: str | None) -> Origin:
+def _origin(location: Location, weights: str, name: str, spec: StudySpec | None, declared: str | None) -> ModelOrigin:
     """What an encoder is: by the study's list, because it is a pipeline of sentence-transformers, or as the user declared it."""
     known = spec.known_origin(weights, name, location.name) if spec else None
     # Of a folder nothing but its files counts: it may be called like any model.
     if known is not None and location.is_folder and spec and spec.known_origin(weights) is None:
         known = None
     if known is None and location.listed and location.modules:
-        known = Origin(TUNED, "a sentence-transformers model", "pipeline")
+        known = ModelOrigin(TUNED, "a sentence-transformers model", "pipeline")
     if known is None:
-        return Origin() if declared is None else Origin(declared, "", "declared")
+        return ModelOrigin() if declared is None else ModelOrigin(declared, "", "declared")
     if declared is not None and declared != known.kind:
         way = f"leave out {option('origin', declared)}, or run the other encoders without this one"
         raise ValueError(f"{location.name} is {known.kind} ({known.about}), not {declared}; {way}")

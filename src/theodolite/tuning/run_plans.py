@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from theodolite.core.options import option, refuse_trust
+from theodolite.core.spelling import option, refuse_trust
 from theodolite.tasks.declarations import find_task
 from theodolite.tasks.task import Kind, Task
 from theodolite.tuning.runs import MARKER, read_settings

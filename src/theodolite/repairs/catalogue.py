@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from theodolite.core.declared import as_declared
-from theodolite.core.files import Marker, parse_json, recover_folder, require_free_folder, whole_folder
-from theodolite.core.options import suggestion
+from theodolite.core.files import Marker, atomic_folder, parse_json, recover_folder, require_free_folder
 from theodolite.core.rows import installed_version
+from theodolite.core.spelling import suggestion
 from theodolite.repairs.base import Repair, learned, repair_settings
 from theodolite.repairs.clusterwise import ClusterRemoveDirections, ClusterZeroMean
 from theodolite.repairs.directions import DropRogueDimensions, RemoveDirections
@@ -44,7 +44,7 @@ REPAIRS: dict[str, type[Repair]] = {
 }
 
 
-class _About(TypedDict):
+class _StoredAbout(TypedDict):
     """The content of `repair.json`; a later version may write more."""
 
     repair: str
@@ -151,7 +151,7 @@ def save_repair(repair: Repair, folder: str | os.PathLike[str], *, overwrite: bo
         "theodolite": installed_version("theodolite"),
     }
     text = json.dumps(about, indent=1, default=_plain) + "\n"
-    with whole_folder(folder, overwrite=overwrite, marker=MARKER) as partial:
+    with atomic_folder(folder, overwrite=overwrite, marker=MARKER) as partial:
         (partial / ARRAYS).write_bytes(content)
         (partial / ABOUT).write_text(text, encoding="utf-8")
 
@@ -209,7 +209,7 @@ def load_repair(folder: str | os.PathLike[str]) -> Repair:
     return repair
 
 
-def _read_about(folder: Path) -> _About:
+def _read_about(folder: Path) -> _StoredAbout:
     path = folder / ABOUT
     try:
         about = parse_json(path.read_bytes())
@@ -221,7 +221,7 @@ def _read_about(folder: Path) -> _About:
         stored = about.get("format") if isinstance(about, dict) else None
         raise StoredRepairError(f"{path} has format {stored!r}; this version of theodolite reads format {FORMAT}")
     try:
-        described: _About = as_declared(_About, about)
+        described: _StoredAbout = as_declared(_StoredAbout, about)
     except ValueError as error:
         raise StoredRepairError(f"{path} is not as it was saved: {error}; {_AGAIN}") from None
     if described["repair"] not in REPAIRS:

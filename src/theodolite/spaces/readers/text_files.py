@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theodolite.core.columns import SAMPLED_ROWS
-from theodolite.core.files import whole_file
+from theodolite.core.files import atomic_file
 from theodolite.core.vectors import Floats, Source, array
 from theodolite.spaces.readers.data_files import AnyPath, DataError, EmptyFileError, File, locate, parsed_source
-from theodolite.spaces.readers.tables import (
+from theodolite.spaces.readers.delimited import (
     checked_decimal,
     decimal_hint,
     first_numbers,
@@ -227,5 +227,5 @@ def _plain(label: Any) -> str:
 
 
 def _write_lines(lines: Iterable[str], path: AnyPath, *, overwrite: bool) -> None:
-    with whole_file(path, overwrite=overwrite) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
+    with atomic_file(path, overwrite=overwrite) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"{line}\n" for line in lines)
