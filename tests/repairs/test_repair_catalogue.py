@@ -19,9 +19,9 @@ from theodolite.repairs import (
     StoredRepairError,
     Whiten,
     ZeroMean,
+    catalogue,
     load_repair,
     make_repair,
-    registry,
     repair_named,
     save_repair,
 )
@@ -81,8 +81,8 @@ def saved(tmp_path: Path) -> Path:
 
 
 def change(folder: Path, **values: Any) -> None:
-    about = json.loads((folder / registry.ABOUT).read_text())
-    (folder / registry.ABOUT).write_text(json.dumps({**about, **values}))
+    about = json.loads((folder / catalogue.ABOUT).read_text())
+    (folder / catalogue.ABOUT).write_text(json.dumps({**about, **values}))
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_numpy_numbers_as_options(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("where", [0, 100, -1])
 def test_one_changed_byte_is_detected(saved: Path, where: int) -> None:
-    content = bytearray((saved / registry.ARRAYS).read_bytes())
+    content = bytearray((saved / catalogue.ARRAYS).read_bytes())
     content[where] ^= 1
-    (saved / registry.ARRAYS).write_bytes(content)
+    (saved / catalogue.ARRAYS).write_bytes(content)
     with pytest.raises(StoredRepairError, match="SHA-256"):
         load_repair(saved)
 
@@ -136,19 +136,19 @@ def test_errors_name_what_is_wrong_with_the_folder(saved: Path) -> None:
     change(saved, format=99)
     with pytest.raises(StoredRepairError, match="format 99"):
         load_repair(saved)
-    (saved / registry.ABOUT).write_text('{"format": 1}')
+    (saved / catalogue.ABOUT).write_text('{"format": 1}')
     with pytest.raises(StoredRepairError, match="lacks 'repair'"):
         load_repair(saved)
-    (saved / registry.ABOUT).write_text("{")
+    (saved / catalogue.ABOUT).write_text("{")
     with pytest.raises(StoredRepairError, match="not JSON"):
         load_repair(saved)
-    (saved / registry.ABOUT).unlink()
+    (saved / catalogue.ABOUT).unlink()
     with pytest.raises(FileNotFoundError, match="does not hold a saved repair"):
         load_repair(saved)
 
 
 def test_a_missing_file_of_arrays(saved: Path) -> None:
-    (saved / registry.ARRAYS).unlink()
+    (saved / catalogue.ARRAYS).unlink()
     with pytest.raises(StoredRepairError, match=r"has no repair\.safetensors"):
         load_repair(saved)
 
@@ -218,8 +218,8 @@ def test_a_value_of_another_type_is_one_sentence(saved: Path, values: dict[str, 
 
 
 def test_a_repair_of_an_earlier_release_without_the_later_keys_is_loaded(saved: Path) -> None:
-    about = json.loads((saved / registry.ABOUT).read_text())
+    about = json.loads((saved / catalogue.ABOUT).read_text())
     for name in ("fitted_on", "feature_names", "theodolite"):
         del about[name]
-    (saved / registry.ABOUT).write_text(json.dumps({**about, "later": 1}))
+    (saved / catalogue.ABOUT).write_text(json.dumps({**about, "later": 1}))
     assert load_repair(saved).fitted_on_ == FittingPath()
