@@ -87,15 +87,17 @@ def flat(count: int, cost: dict[str, float], small: int, before: dict[str, float
 
 def child(count: int) -> dict[str, float]:
     """What a survey of the tokens of all layers took above the texts and the loaded encoder."""
-    from theodolite.models import Encoder, survey_layers
+    from theodolite.models import Encoder
+    from theodolite.models.batches import TokenReading
+    from theodolite.models.streaming import survey_reading
 
     lines = texts(count)
     encoder = Encoder.load("demo", device="cpu")
-    survey_layers(encoder, lines[:8], MEASURES, unit="tokens")  # loads every module
+    survey_reading(TokenReading.of(encoder, lines[:8], unit="tokens"), MEASURES)  # loads every module
     watch = Watch()
     watch.start()
     busy = time.process_time()
-    survey_layers(encoder, lines, MEASURES, unit="tokens")
+    survey_reading(TokenReading.of(encoder, lines, unit="tokens"), MEASURES)
     return {"megabytes": watch.end()[0], "cpu": time.process_time() - busy}
 
 

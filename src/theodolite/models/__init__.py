@@ -2,6 +2,5 @@
 
 from theodolite.models.encoder import Encoder as Encoder
 from theodolite.models.extraction import extract_space as extract_space
-from theodolite.models.streaming import survey_layers as survey_layers
 
-__all__ = ["Encoder", "extract_space", "survey_layers"]
+__all__ = ["Encoder", "extract_space"]

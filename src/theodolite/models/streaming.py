@@ -18,70 +18,15 @@ from theodolite.metrics.cloud import SAMPLE, Cloud, Undefined
 from theodolite.metrics.evaluation import metric_rows
 from theodolite.metrics.partition import LogPartition, PartitionSums, Variant
 from theodolite.metrics.registry import METRICS, check_metrics
-from theodolite.models.batches import BatchSize, Progress, TokenReading
-from theodolite.models.encoder import Encoder
+from theodolite.models.batches import Progress, TokenReading
 from theodolite.models.extraction import model_versions
 from theodolite.models.tokens import Ints
-from theodolite.tasks.examples import Examples
-from theodolite.tasks.task import TEXT_UNIT, Unit
 
 # Rows of a layer that are gathered before they are added up: an encoder's batches are too small for fast matrix products.
 BLOCK_ROWS = 1024
 
 # Takes the number of a layer, row numbers and their vectors.
 Consumer: TypeAlias = Callable[[int, Ints, Floats], None]
-
-
-def survey_layers(
-    encoder: Encoder,
-    texts: Sequence[str] | Examples,
-    metrics: Sequence[str] | None = None,
-    *,
-    unit: Unit = TEXT_UNIT,
-    layers: str | int | Sequence[int] = "all",
-    specials: bool = False,
-    batch_size: BatchSize = "auto",
-    allow_unknown: bool = False,
-    sample: int = SAMPLE,
-    seed: int = 0,
-    about: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
-) -> list[Row]:
-    """Measure every requested layer without storing its vectors: the rows that a survey of each stored layer would give.
-
-    The texts are encoded once for the moments of all layers, and once more if a metric needs a second pass, as I(W) does.
-    Memory does not grow with the corpus: each layer needs a few (d, d) matrices, and `sample` rows if a metric compares rows.
-
-    Parameters
-    ----------
-    encoder
-        The encoder.
-    texts
-        Texts, or the examples of a task.
-    metrics
-        Names of metrics; by default those of a survey.
-    unit
-        What gets a vector.
-    layers
-        "all", "last", a number or several.
-    specials
-        Whether special tokens get vectors too; for unit "tokens".
-    batch_size
-        Texts per batch, or "auto" to fit the device.
-    allow_unknown
-        Whether any share of tokens may be unknown to the tokenizer; a fifth is an error otherwise.
-    sample
-        Rows that metrics which compare rows are computed on, at most.
-    seed
-        Seed of that sample.
-    about
-        Further fields of every row, such as `state`.
-    progress
-        Called with the number of texts that are done, over all passes, and of all.
-    """
-    options: dict[str, Any] = {"unit": unit, "layers": layers, "specials": specials, "batch_size": batch_size}
-    reading = TokenReading.of(encoder, texts, **options, allow_unknown=allow_unknown)
-    return survey_reading(reading, metrics, sample=sample, seed=seed, about=about, progress=progress)
 
 
 def survey_reading(
@@ -93,7 +38,11 @@ def survey_reading(
     about: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """What `survey_layers` does, of texts that are tokenized already."""
+    """Measure every layer of a reading without storing its vectors: the rows that a survey of each stored layer would give.
+
+    The texts are encoded once for the moments of all layers, and once more if a metric needs a second pass, as I(W) does. Memory
+    does not grow with the corpus: each layer needs a few (d, d) matrices, and `sample` rows if a metric compares rows.
+    """
     names, encoder = check_metrics(metrics), reading.encoder
     needs = {METRICS[name].needs for name in names}
     passes = 2 if "second pass" in needs else 1
