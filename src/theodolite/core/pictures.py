@@ -56,7 +56,15 @@ class Picture:
         return len(self.points)
 
     def thinned(self, points: int, *, without: Sequence[str] = ()) -> Picture:
-        """The picture with at most so many points, evenly spread over its rows, and without some of its columns."""
+        """The picture with fewer points, evenly spread over its rows, and without some of its columns.
+
+        Parameters
+        ----------
+        points
+            The largest number of points to keep.
+        without
+            Names of the columns to leave out.
+        """
         kept = np.linspace(0, self.n - 1, min(points, self.n)).round().astype(np.intp)
         columns = {name: [column[i] for i in kept] for name, column in self.columns.items() if name not in without}
         return Picture(self.points[kept], self.explained, self.rows[kept], self.about, columns)

@@ -75,17 +75,7 @@ class _Clusterwise(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
         return gather(lambda start, block: self._within(block, index[start : start + len(block)]), data)
 
     def fit_transform(self, X: Vectors, y: Any = None, *, labels: Any = None) -> Floats:  # noqa: ARG002
-        """Fit, and repair the same rows with the same labels.
-
-        Parameters
-        ----------
-        X
-            The vectors.
-        y
-            Ignored.
-        labels
-            One integer per row, which replace k-means.
-        """
+        """Fit, and repair the same rows with the same labels."""
         if labels is not None:
             return self.fit(X, labels=labels).transform(X, labels=labels)
         if (data := self._open(X, reset=True)).parts:  # the fit of shards finds their clusters somewhere else

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from theodolite.core.declared import as_declared
 from theodolite.core.engines import chosen_engine
@@ -52,6 +52,30 @@ QUICK = "Quick run, not final"
 TEXT_COLUMNS = ("text", "token")
 # Points of a picture that `export` keeps.
 EXPORTED_POINTS = 3_000
+
+
+# Options of a run that describe files of the user's own.
+OWN_FILES = ("own", "kind", "column", "score_range", "encoding")
+
+
+class RunOptions(TypedDict, total=False):
+    """What decides the steps of a run; `Study.run` describes them."""
+
+    data: str | os.PathLike[str] | None
+    tasks: Tasks | None
+    seeds: Iterable[int] | None
+    layers: Layers | None
+    quick: bool
+    settings: Mapping[str, Any] | None
+    origin: str | None
+    to: str | os.PathLike[str] | None
+    own: Mapping[str, Paths] | None
+    kind: str | None
+    column: Mapping[str, str] | None
+    score_range: tuple[float, float] | None
+    encoding: str | None
+    trust_remote_code: bool
+    trust_plan: bool
 
 
 def study(name: str | os.PathLike[str]) -> Study:
@@ -139,33 +163,25 @@ class Study:
         return Path(self.spec.path).read_text(encoding="utf-8")
 
     def folder(self, to: str | os.PathLike[str] | None = None) -> Path:
-        """The folder of a run: the one given, or `theodolite-studies/NAME` in the working directory."""
+        """The folder of a run.
+
+        Parameters
+        ----------
+        to
+            The folder that the user named; `theodolite-studies/NAME` in the working directory by default.
+        """
         return Path(FOLDER) / self.name if to is None else Path(to)
 
     def run(
         self,
         models: ModelNames,
         *,
-        data: str | os.PathLike[str] | None = None,
-        tasks: Tasks | None = None,
-        seeds: Iterable[int] | None = None,
-        layers: Layers | None = None,
-        quick: bool = False,
-        settings: Mapping[str, Any] | None = None,
-        origin: str | None = None,
-        to: str | os.PathLike[str] | None = None,
         workers: int | None = None,
         engine: str | None = None,
-        own: Mapping[str, Paths] | None = None,
-        kind: str | None = None,
-        column: Mapping[str, str] | None = None,
-        score_range: tuple[float, float] | None = None,
-        encoding: str | None = None,
-        trust_remote_code: bool = False,
         dry_run: bool = False,
         text: bool = True,
-        trust_plan: bool = False,
         progress: bool | Watcher | None = None,
+        **options: Unpack[RunOptions],
     ) -> Result:
         """Run what is missing of the study, judge its claims, and save the result to the run's folder.
 
@@ -221,10 +237,7 @@ class Study:
             Rows, verdicts, pictures, and the records "paths", "spectra" and "paper_tables" (the cells of the paper's tables
             with what was measured in them).
         """
-        own_files = Reading(own=own, kind=kind, column=column, score_range=score_range, encoding=encoding)
-        identified = identify_models(models, self.spec, origin=origin, trust_remote_code=trust_remote_code)
-        request = Request(self.spec, identified, data, tasks, seeds, layers, quick, settings, own_files, trust_remote_code)
-        folder, steps = self.folder(to), _ordered_steps(request, trust_plan=trust_plan)
+        request, folder, steps = self._requested(models, options)
         # Earlier runs with other settings share the store; a key says which of its steps this run may use.
         store = Store(folder / STEPS)
         finished = [step for step in steps if store.has(step)]
@@ -241,42 +254,20 @@ class Study:
         UNFINISHED.discard(folder)
         return result
 
-    def plan(
-        self,
-        models: ModelNames,
-        *,
-        data: str | os.PathLike[str] | None = None,
-        tasks: Tasks | None = None,
-        seeds: Iterable[int] | None = None,
-        layers: Layers | None = None,
-        quick: bool = False,
-        settings: Mapping[str, Any] | None = None,
-        origin: str | None = None,
-        to: str | os.PathLike[str] | None = None,
-        own: Mapping[str, Paths] | None = None,
-        kind: str | None = None,
-        column: Mapping[str, str] | None = None,
-        score_range: tuple[float, float] | None = None,
-        encoding: str | None = None,
-        trust_remote_code: bool = False,
-        trust_plan: bool = False,
-        downloads: bool = False,
-    ) -> Plan:
+    def plan(self, models: ModelNames, *, downloads: bool = False, **options: Unpack[RunOptions]) -> Plan:
         """The steps of a run, and which of them are done; nothing is run.
 
         Parameters
         ----------
-        models, data, tasks, seeds, layers, quick, settings, origin, to, own, kind, column, score_range, encoding
-            As for `run`.
-        trust_remote_code, trust_plan
-            As for `run`.
+        models
+            Encoders to run with, as for `run`.
         downloads
             Whether to say what the Hub would send for each model.
+        **options
+            As for `run`: all but where the work runs and what is shown.
         """
-        own_files = Reading(own=own, kind=kind, column=column, score_range=score_range, encoding=encoding)
-        identified = identify_models(models, self.spec, origin=origin, trust_remote_code=trust_remote_code)
-        request = Request(self.spec, identified, data, tasks, seeds, layers, quick, settings, own_files, trust_remote_code)
-        store, steps = Store(self.folder(to) / STEPS), _ordered_steps(request, trust_plan=trust_plan)
+        request, folder, steps = self._requested(models, options)
+        store = Store(folder / STEPS)
         planned = tuple(PlannedStep(step.title, step.action.kind, store.has(step)) for step in steps)
         if not downloads:
             return Plan(planned)
@@ -284,6 +275,16 @@ class Study:
 
         places, revisions = request.sources.models, request.sources.revisions
         return Plan(planned, tuple(download_of(place, revision=revisions.get(name)) for name, place in places.items()))
+
+    def _requested(self, models: ModelNames, options: RunOptions) -> tuple[Request, Path, list[Step]]:
+        """What a run asks for, its folder, and its steps in the order they are done."""
+        values: dict[str, Any] = dict(options)
+        origin, to, trust_plan = values.pop("origin", None), values.pop("to", None), values.pop("trust_plan", False)
+        own_files = Reading(**{name: values.pop(name) for name in OWN_FILES if name in values})
+        trusted = values.get("trust_remote_code", False)
+        identified = identify_models(models, self.spec, origin=origin, trust_remote_code=trusted)
+        request = Request(self.spec, identified, own_files=own_files, changes=values.pop("settings", None), **values)
+        return request, self.folder(to), _ordered_steps(request, trust_plan=trust_plan)
 
     def check(self, to: str | os.PathLike[str] | None = None) -> Check:
         """Compare a run's numbers with the printed ones, side by side, and judge the claims again.
@@ -424,7 +425,7 @@ class Study:
 
     def _call(self, request: Request) -> str:
         """The run as a call in Python."""
-        own = {name: getattr(request.own_files, name) for name in ("own", "kind", "column", "score_range", "encoding")}
+        own = {name: getattr(request.own_files, name) for name in OWN_FILES}
         tasks = [task if isinstance(task, str) else task.name for task in request.requested_tasks]
         if own["own"]:
             tasks.pop()  # the task of these files comes last, and has no other name to call it by

@@ -31,7 +31,13 @@ class Progress:
         self._display = display
 
     def rows(self, label: str, total: int | None) -> Callable[[int], None]:
-        """A function that takes the number of rows just read; the bar starts over when a further pass begins."""
+        """A function that takes the number of rows just read; the bar starts over when a further pass begins.
+
+        Parameters
+        ----------
+        label, total
+            What the bar says, and the number of rows of a pass if it is known.
+        """
         if self._display is None:
             return lambda _: None
         task = self._display.add_task(visible(label), total=total)
@@ -45,14 +51,26 @@ class Progress:
         return advance
 
     def steps(self, label: str) -> Steps:
-        """A function that takes (done, total)."""
+        """A function that takes (done, total).
+
+        Parameters
+        ----------
+        label
+            What the bar says.
+        """
         if self._display is None:
             return lambda _, __: None
         task = self._display.add_task(visible(label), total=None, visible=False)
         return lambda done, total: self._display.update(task, completed=done, total=total, visible=True)
 
     def stages(self, suffix: str = "") -> Callable[[str, int, int], None]:
-        """A function that takes (stage, done, total), with one bar per stage."""
+        """A function that takes (stage, done, total), with one bar per stage.
+
+        Parameters
+        ----------
+        suffix
+            What every bar's label ends with.
+        """
         bars: dict[str, Steps] = {}
 
         def advance(stage: str, done: int, total: int) -> None:

@@ -6,7 +6,7 @@ Rows cannot be resampled: the hull of a resample lies inside the hull of all row
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
@@ -100,35 +100,39 @@ def _layouts(evidence: Evidence, side: str, selector: Selector) -> Layouts:
     return {record["seed"]: LabelLayout.of(record) for record in records if record["layer"] == last}
 
 
-def _paired(first: Layouts, second: Layouts) -> list[tuple[int | None, LabelLayout, LabelLayout]]:
+def _paired(evidence: Evidence, task: str, *sides: Selector) -> list[tuple[int | None, LabelLayout, LabelLayout]]:
+    """The layouts of two states on a task's training rows, for every seed that both have."""
+    first, second = (_layouts(evidence, "train", {**side, "task": task}) for side in sides)
     seeds = sorted(first.keys() & second.keys(), key=str)
     if not seeds:
         raise Missing("a seed that both states have")
     return [(seed, first[seed], second[seed]) for seed in seeds]
 
 
-# An effect by seed, and its components.
-Cell = tuple[dict[int | None, float], list[Component]]
+# The effect of every seed in a task, with its variance over the labels.
+Cell = Iterator[tuple[int | None, float, Component]]
 
 
 def over_tasks(tasks: Names, cell: Callable[[str], Cell], *, limits: Limits = UNLIMITED) -> Estimate:
-    """The mean over tasks of an effect that each task has by seed, with components of its own; undefined ones are left out."""
+    """The mean over tasks of an effect that each task has by seed; tasks in which it is undefined are left out."""
     by_task: list[dict[int | None, float]] = []
     components: list[Component] = []
     counts: dict[str, int] = {}
     left_out: dict[str, str] = {}
     for task in tasks:
         try:
-            values, parts = cell(task)
+            effects = list(cell(task))
         except UndefinedEffect as error:
             left_out[task] = str(error)
             continue
-        by_task.append(values)
-        components += parts
-        counts[task] = parts[0].n
+        by_task.append({seed: effect for seed, effect, _ in effects})
+        # The labels are the same for all seeds, so that their variance does not shrink with the number of seeds.
+        of_labels = [component for _, _, component in effects]
+        components.append(replace(of_labels[0], variance=float(np.mean([component.variance for component in of_labels]))))
+        counts[task] = of_labels[0].n
     if not by_task:
         raise Missing(f"a task where it is defined ({'; '.join(f'{task}: {why}' for task, why in left_out.items())})")
-    scaled = [Component(part.source, part.variance / len(by_task) ** 2, part.degrees, part.n) for part in components]
+    scaled = [replace(component, variance=component.variance / len(by_task) ** 2) for component in components]
     seeds = sorted(set.intersection(*(set(values) for values in by_task)), key=str)
     if not seeds:
         raise Missing("a seed that all tasks have")
@@ -148,12 +152,12 @@ class UndefinedEffect(ValueError):
     """An effect has no meaning in a task; the message says why."""
 
 
-def _jackknife(labels: Labels, statistic: Callable[[Labels], float], name: str) -> Component:
+def _jackknife(labels: Labels, statistic: Callable[[Labels], float]) -> Component:
     """The variance of a statistic of labels, from leaving out each in turn."""
     if len(labels) <= FEWEST_LABELS:
         raise UndefinedEffect(f"{len(labels)} labels are too few")
     left = [statistic([other for other in labels if other != label]) for label in labels]
-    return Component(name, jackknife_variance(left), len(labels) - 1, len(labels))
+    return Component("labels", jackknife_variance(left), len(labels) - 1, len(labels))
 
 
 @rule("label distances")
@@ -170,16 +174,12 @@ def label_distances(
         return Estimate(float(np.mean(values)), remark="raw")
 
     def cell(task: str) -> Cell:
-        effects: dict[int | None, float] = {}
-        parts = []
-        for seed, first, second in _paired(*(_layouts(evidence, "train", {**side, "task": task}) for side in (of, minus))):
+        for seed, first, second in _paired(evidence, task, of, minus):
             if linear and not (first.is_linear and second.is_linear):
                 raise UndefinedEffect("its labels are not linearly separable in both states")
             labels = [label for label in first.labels if label in second.labels]
             effect = _change(first, second, unit)
-            effects[seed] = effect(labels)
-            parts.append(_jackknife(labels, effect, "labels"))
-        return effects, [_averaged(parts)]
+            yield seed, effect(labels), _jackknife(labels, effect)
 
     return over_tasks(tasks, cell)
 
@@ -193,7 +193,7 @@ def share_that_grew(evidence: Evidence, *, of: Selector, minus: Selector, tasks:
     larger: list[Doubles] = []
     counts, seeds = {}, set()
     for task in tasks:
-        pairs = _paired(*(_layouts(evidence, "train", {**side, "task": task}) for side in (of, minus)))
+        pairs = _paired(evidence, task, of, minus)
         labels = [label for label in pairs[0][1].labels if all(label in each.labels for pair in pairs for each in pair[1:])]
         nearest = [
             [np.fmin.reduce(each.between(labels), axis=1) / np.nanmean(list(each.inside.values())) for each in pair[1:]]
@@ -216,12 +216,6 @@ def _change(first: LabelLayout, second: LabelLayout, unit: str) -> Callable[[Lab
     return lambda labels: first.minimum(labels, unit) - second.minimum(labels, unit)
 
 
-def _averaged(parts: Sequence[Component]) -> Component:
-    """The components of several seeds as one: the labels are the same in all of them."""
-    variance = float(np.mean([part.variance for part in parts]))
-    return Component(parts[0].source, variance, parts[0].degrees, parts[0].n)
-
-
 @rule("clusters per label")
 def clusters_per_label(evidence: Evidence, *, of: Selector, minus: Selector, tasks: Names) -> Estimate:
     """How the number of clusters per label differs between two states, paired by label; the mean over tasks.
@@ -230,17 +224,14 @@ def clusters_per_label(evidence: Evidence, *, of: Selector, minus: Selector, tas
     """
 
     def cell(task: str) -> Cell:
-        effects: dict[int | None, float] = {}
-        parts = []
-        for seed, first, second in _paired(*(_layouts(evidence, "train", {**side, "task": task}) for side in (of, minus))):
+        for seed, first, second in _paired(evidence, task, of, minus):
             if first.is_linear and second.is_linear:
                 raise UndefinedEffect("one cluster per label in both states")
             changes = np.array(
                 [first.clusters[label] - second.clusters[label] for label in first.labels if label in second.labels]
             )
-            effects[seed] = float(changes.mean())
-            parts.append(Component("labels", float(changes.var(ddof=1)) / len(changes), len(changes) - 1, len(changes)))
-        return effects, [_averaged(parts)]
+            n = len(changes)
+            yield seed, float(changes.mean()), Component("labels", float(changes.var(ddof=1)) / n, n - 1, n)
 
     return over_tasks(tasks, cell)
 
@@ -252,19 +243,15 @@ def train_test_similarity(evidence: Evidence, *, of: Selector, minus: Selector, 
     def cell(task: str) -> Cell:
         sides = [_layouts(evidence, part, {**side, "task": task}) for side in (of, minus) for part in ("train", "test")]
         seeds = sorted(set.intersection(*map(set, sides)), key=str)
-        effects: dict[int | None, float] = {}
-        parts = []
+        if not seeds:
+            raise Missing(f"a seed of {task} in both states")
         for seed in seeds:
             layouts = [side[seed] for side in sides]
             if not all(layout.is_linear for layout in layouts):
                 raise UndefinedEffect("its labels are not linearly separable in all of train and test, before and after")
             labels = [label for label in layouts[0].labels if all(label in layout.labels for layout in layouts)]
             effect = _similarity_change(layouts)
-            effects[seed] = effect(labels)
-            parts.append(_jackknife(labels, effect, "labels"))
-        if not effects:
-            raise Missing(f"a seed of {task} in both states")
-        return effects, [_averaged(parts)]
+            yield seed, effect(labels), _jackknife(labels, effect)
 
     return over_tasks(tasks, cell, limits=(-2.0, 2.0))
 
@@ -336,8 +323,6 @@ def similarity_against_height(evidence: Evidence, *, tasks: Names) -> Estimate:
     ranks: list[float] = []
 
     def cell(task: str) -> Cell:
-        effects: dict[int | None, float] = {}
-        parts = []
         for seed, course in _courses(evidence, task).items():
             layers, labels = len(course.last), course.labels
             if layers < FEWEST_LAYERS:
@@ -346,10 +331,9 @@ def similarity_against_height(evidence: Evidence, *, tasks: Names) -> Estimate:
             if len(halves[0]) < FEWEST_LABELS:
                 raise UndefinedEffect(f"{len(labels)} labels are too few")
             ranks.append(_height_correlation(course, labels))
-            effects[seed] = _rank_z(ranks[-1], layers)
             draws = [_rank_z(_height_correlation(course, [labels[i] for i in half]), layers) for half in halves]
-            parts.append(Component("labels", float(np.nanvar(draws, ddof=1)), len(labels) - 1, len(labels)))
-        return effects, [_averaged(parts)]
+            variance = Component("labels", float(np.nanvar(draws, ddof=1)), len(labels) - 1, len(labels))
+            yield seed, _rank_z(ranks[-1], layers), variance
 
     on_z, value = over_tasks(tasks, cell), float(np.mean(ranks))
 
