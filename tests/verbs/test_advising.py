@@ -113,7 +113,7 @@ def test_sentences_that_repeat_are_never_on_both_sides() -> None:
         ({"pairs": B, "scores": np.where(COSINE > 0, COSINE, np.nan)}, r"pair \d+ has no score .* leave such pairs out"),
         ({"pairs": B, "scores": np.ones(N)}, r"all 150 scores are 1"),
         ({"labels": ["a"] * N}, r"all 150 rows have the label 'a'"),
-        ({"labels": ["a", "b"]}, r"there are 2 labels for 150 vectors"),
+        ({"labels": ["a", "b"]}, r"there are 2 labels for the 150 rows"),
         ({"queries": B, "judgements": [[0, 0, 1]]}, r"query 1 has no judged document"),
         ({"queries": B[:1], "judgements": [[0, 150, 1]]}, r"document 150 is not one of the 150 documents"),
         ({"retrieval": "somewhere"}, r"retrieval=X does not go with vectors or a space"),

@@ -115,7 +115,7 @@ def calibrate(  # type: ignore[misc]  # `layers` is a reading option with a defa
 
 
 @dataclass(frozen=True, eq=False)
-class _Data:
+class _CalibrationInput:
     """The vectors of each line, as far as they are given."""
 
     name: str
@@ -124,7 +124,9 @@ class _Data:
     labelled: LabelledPairs | None = None
 
 
-def _opened(source: Any, canonical: Any, pairs: Any, scores: Any, match: float | None, options: Reading, bars: Progress) -> _Data:
+def _opened(
+    source: Any, canonical: Any, pairs: Any, scores: Any, match: float | None, options: Reading, bars: Progress
+) -> _CalibrationInput:
     from theodolite.advice.folds import row_names
     from theodolite.core.vectors import array
     from theodolite.spaces.readers.label_files import read_scores
@@ -141,7 +143,7 @@ def _opened(source: Any, canonical: Any, pairs: Any, scores: Any, match: float |
     opened = open_input(source, options)
     if isinstance(opened, VectorsInput):
         X = array(opened.vectors)
-        data = _Data(short_name(opened.name), own=(X, row_names(X)))
+        data = _CalibrationInput(short_name(opened.name), own=(X, row_names(X)))
         if pairs is not None:
             other = open_input(pairs, options)
             assert isinstance(other, VectorsInput)
@@ -173,7 +175,7 @@ def _canonical(source: Any, d: int | None) -> tuple[Floats, Sequence[str]]:
     return X, domains
 
 
-def _encoded(source: Any, match: float | None, options: Reading, bars: Progress) -> _Data:
+def _encoded(source: Any, match: float | None, options: Reading, bars: Progress) -> _CalibrationInput:
     """The package's sentences and, if there are any, the user's texts, read by an encoder."""
     from theodolite.models.extraction import extract_space
     from theodolite.tasks.canonical import canonical_sentences
@@ -182,7 +184,7 @@ def _encoded(source: Any, match: float | None, options: Reading, bars: Progress)
     task = options.declared_task()
     if task is not None and options.unit is None and not task.on_words:
         options = replace(options, unit=TEXT_UNIT)
-    data = _Data(encoder_name(source))
+    data = _CalibrationInput(encoder_name(source))
     opened = EncoderInput(source, options) if options.has_texts() else None
     if opened is not None:
         _ = opened.texts  # a fault in a file must not cost the loading of an encoder
@@ -198,7 +200,7 @@ def _encoded(source: Any, match: float | None, options: Reading, bars: Progress)
     return replace(data, canonical=(space[space.layers[-1]], domains))
 
 
-def _of_space(space: Space, name: str, layers: Any, match: float | None) -> _Data:
+def _of_space(space: Space, name: str, layers: Any, match: float | None) -> _CalibrationInput:
     import numpy as np
 
     from theodolite.advice.folds import row_names
@@ -210,7 +212,7 @@ def _of_space(space: Space, name: str, layers: Any, match: float | None) -> _Dat
         raise ValueError(f"a threshold belongs to one layer; {option('layers', str(layers))} names {len(chosen)}")
     X = array(space[chosen[0]])
     texts: Sequence[Hashable] = list(space.rows["sentence"]) if "sentence" in space.rows else row_names(X)
-    data = _Data(name, own=(X, texts))
+    data = _CalibrationInput(name, own=(X, texts))
     if "side" not in space.rows or "score" not in space.rows:
         return data
     left, right = (np.flatnonzero(np.asarray(space.rows["side"]) == side) for side in (0, 1))
@@ -250,7 +252,7 @@ def _own_pairs(X: Floats, names: Sequence[Hashable], *, seed: int) -> UnrelatedP
     return UnrelatedPairs.of(X[different[sample_rows(len(different), OWN_TEXTS, seed=seed)]])
 
 
-def _result(data: _Data, lines: dict[str, UnrelatedPairs], rate: float, seed: int) -> Result:
+def _result(data: _CalibrationInput, lines: dict[str, UnrelatedPairs], rate: float, seed: int) -> Result:
     import numpy as np
 
     from theodolite.advice.thresholds import QUANTILES

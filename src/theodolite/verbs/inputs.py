@@ -158,24 +158,23 @@ class Reading:
             raise ValueError(f"say which texts the encoder is to read: {ways}")
         return task
 
-    def unit_for(self, *models: Any) -> str:
-        """What gets a vector: the unit that was chosen, or the default for these models, one for all of them."""
+    def unit_for(self, *models: Any, one_per_text: bool = False) -> str:
+        """What gets a vector: the unit that was chosen, or else the default for these models, one for all of them.
+
+        A sentence model's own vectors come first. If there are none, or one of the models has none, it is the task's unit, or
+        with `one_per_text` the mean of a text's tokens where that unit would be [CLS], which few encoders are shipped with.
+        """
         from theodolite.tasks.task import TEXT_UNIT
 
         if self.unit is not None:
             return self.unit
         task = self.declared_task()
-        own = TEXT_UNIT if task is None else task.unit
         # A sentence model has its own vector for a text, but none for a word or for two texts in one sequence, and one layer.
-        is_text = task is None or not (task.on_words or task.kind == "pair_classification")
-        if (
-            models
-            and is_text
-            and self.layers in ("all", "last")
-            and all(is_sentence_source(each, self.revision) for each in models)
-        ):
+        if task is not None and (task.on_words or task.kind == "pair_classification"):
+            return task.unit
+        if models and self.layers in ("all", "last") and all(is_sentence_source(model, self.revision) for model in models):
             return "text"
-        return own
+        return TEXT_UNIT if task is None or one_per_text else task.unit
 
     def load_encoder(self, model: Any) -> Encoder:
         """The encoder of an id, a folder, `demo`, or a model in memory."""
