@@ -28,8 +28,8 @@ from theodolite.core.vectors import Floats, Indices, Source
 Item = TypeVar("Item")
 Output = TypeVar("Output")
 
-SHORT = 0.05  # seconds of work that are not worth a second thread
-ANSWER = 10.0  # seconds in which a scheduler must answer
+INLINE_SECONDS = 0.05  # seconds of work that are not worth a second thread
+CONNECT_TIMEOUT = 10.0  # seconds in which a scheduler must answer
 NO_WORKERS = 15.0  # seconds that a scheduler may be without any worker while there is work
 CLOSE = 2.0  # seconds for taking leave of a scheduler
 SAME_VERSIONS = ("theodolite", "numpy")  # packages that must be the same in every worker, besides Python
@@ -79,7 +79,7 @@ def in_parallel(
     jobs = n_jobs if n_jobs is not None else configured_workers(prefer)
     start = time.perf_counter()
     # Threads cost milliseconds to set up, so the first tasks run here: a short list is finished by then.
-    while done < len(tasks) and (jobs == 1 or (prefer == "threads" and time.perf_counter() - start <= SHORT)):
+    while done < len(tasks) and (jobs == 1 or (prefer == "threads" and time.perf_counter() - start <= INLINE_SECONDS)):
         yield counted(function(tasks[done]))
     rest = tasks[done:]
     if not rest:
@@ -188,7 +188,10 @@ def _client(address: str) -> Iterator[Any]:
         raise ValueError(f"{option('engine', address)} is not the address of a scheduler; write it as tcp://HOST:PORT")
     start = f"start one with: dask scheduler, or leave {option('engine', 'ADDRESS')} out"
     # Shards are opened by the workers; what travels with a task is small beside them, if more than Dask expects of a graph.
-    settings = {"distributed.admin.large-graph-warning-threshold": "1GB", "distributed.comm.timeouts.connect": f"{ANSWER}s"}
+    settings = {
+        "distributed.admin.large-graph-warning-threshold": "1GB",
+        "distributed.comm.timeouts.connect": f"{CONNECT_TIMEOUT}s",
+    }
     log = logging.getLogger("distributed")
     level = log.level
     log.setLevel(logging.CRITICAL + 1)  # it reports at length what is one sentence here
@@ -198,11 +201,11 @@ def _client(address: str) -> Iterator[Any]:
             try:
                 # In a thread of its own: a notebook has an event loop running in this one.
                 with ThreadPoolExecutor(1) as thread:
-                    has_workers = thread.submit(asyncio.run, asyncio.wait_for(_has_workers(address), ANSWER)).result()
-                client = Client(address, timeout=ANSWER, set_as_default=False)  # type: ignore[no-untyped-call]
+                    has_workers = thread.submit(asyncio.run, asyncio.wait_for(_has_workers(address), CONNECT_TIMEOUT)).result()
+                client = Client(address, timeout=CONNECT_TIMEOUT, set_as_default=False)  # type: ignore[no-untyped-call]
                 if not has_workers:
-                    client.wait_for_workers(1, timeout=ANSWER)
-                seen = client.sync(client._get_versions, packages=list(SAME_VERSIONS), callback_timeout=ANSWER)
+                    client.wait_for_workers(1, timeout=CONNECT_TIMEOUT)
+                seen = client.sync(client._get_versions, packages=list(SAME_VERSIONS), callback_timeout=CONNECT_TIMEOUT)
             except TimeoutError as error:
                 if client is not None:
                     fault = f"the scheduler at {address} has no workers that answer"
@@ -226,7 +229,7 @@ async def _has_workers(address: str) -> bool:
 
     untyped: Any = (core.rpc, security.Security)
     connect, settings = untyped
-    async with connect(address, connection_args=settings().get_connection_args("client"), timeout=ANSWER) as scheduler:
+    async with connect(address, connection_args=settings().get_connection_args("client"), timeout=CONNECT_TIMEOUT) as scheduler:
         return bool(await scheduler.ncores())
 
 
@@ -304,7 +307,7 @@ def _dask_backend(client: Any) -> Any:
             since, silences = None, 0  # when the last worker was gone; requests without an answer
             while self.fault is None and not self.ended.wait(1.0):
                 try:
-                    workers = client.sync(client.scheduler.ncores, callback_timeout=ANSWER)
+                    workers = client.sync(client.scheduler.ncores, callback_timeout=CONNECT_TIMEOUT)
                     silences = 0
                 except Exception:
                     silences += 1  # a scheduler that imports packages may be silent for seconds
