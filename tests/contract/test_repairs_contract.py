@@ -17,6 +17,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "global": {"n_directions": 2},
     "cluster-zero-mean": {"n_clusters": 3},
     "cluster-based": {"n_clusters": 3, "n_directions": 2},
+    "pca": {"n_components": 5},
+    "truncate": {"n_components": 5},
     "drop-rogue": {"n_dimensions": 2},
     "weighted": {"n_directions": 2},
 }

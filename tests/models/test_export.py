@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("torch", reason="the extra models is not installed")
 sentence_transformers = pytest.importorskip("sentence_transformers", reason="the extra models is not installed")
 
+import theodolite as th  # noqa: E402
 from theodolite.models import export  # noqa: E402
 from theodolite.models.encoder import Encoder  # noqa: E402
 from theodolite.models.export import check_dense, write_dense  # noqa: E402
@@ -253,3 +254,26 @@ def test_settings_get_the_names_that_old_releases_read(pipeline: Any, tmp_path: 
     assert pooling["word_embedding_dimension"] == 16 and pooling["pooling_mode_mean_tokens"] is True
     assert pooling["pooling_mode_cls_token"] is False and "pooling_mode" not in pooling
     assert set(json.loads((written / "sentence_bert_config.json").read_text())) == {"max_seq_length", "do_lower_case"}
+
+
+def test_the_length_limit_of_the_fit_goes_with_the_repair(pipeline: Any, tmp_path: Path) -> None:
+    source = pipeline(normalize=True)
+    texts = [f"{word} {' '.join(WORDS)}." for word in WORDS]  # which the limit cuts
+    space = th.extract(source, texts=texts, unit="text", max_length=6)
+    repair = th.repair.fit("zero-mean", space)
+    assert repair.fitted_on_.max_length == 6
+    th.repair.fit("zero-mean", space, to=tmp_path / "repair")
+    result = th.repair.export(tmp_path / "repair", source, to=tmp_path / "out")
+    assert "texts are cut after 6 tokens, as in the fit" in result.notes
+    written = sentence_transformers.SentenceTransformer(str(tmp_path / "out"), device="cpu")
+    assert written.max_seq_length == 6
+    repaired = repair.transform(np.asarray(space[space.layers[-1]], np.float64))
+    expected = repaired / np.linalg.norm(repaired, axis=1, keepdims=True)
+    np.testing.assert_allclose(written.encode(texts, show_progress_bar=False), expected, atol=1e-5)
+    # Vectors from elsewhere do not carry it: the message names the limit, and the option sets it.
+    plain = th.repair.fit("zero-mean", np.asarray(space[space.layers[-1]]))
+    with pytest.raises(ValueError, match=r"its own length limit \(if that was another one, name it with max_length=N\)"):
+        th.repair.export(plain, source, to=tmp_path / "other", texts=texts)
+    th.repair.export(plain, source, to=tmp_path / "other", texts=texts, max_length=6)
+    with pytest.raises(ValueError, match="the length limit of the fit, 8 tokens, than"):
+        th.repair.export(plain, source, to=tmp_path / "third", texts=texts, max_length=8)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
 from theodolite.core.moments import Moments
-from theodolite.repairs import DropRogueDimensions, RemoveDirections, ZeroMean, scaled_count
+from theodolite.repairs import DropRogueDimensions, KeepDirections, RemoveDirections, Truncate, ZeroMean, scaled_count
 from theodolite.repairs.directions import leading_directions
 
 Array = np.ndarray[Any, Any]
@@ -170,3 +170,24 @@ def test_how_many_dimensions_may_be_dropped() -> None:
         DropRogueDimensions(5).fit(X)
     with pytest.raises(ValueError, match="two rows that are not zero"):
         DropRogueDimensions().fit(np.zeros((4, 5)))
+
+
+def test_pca_is_scikit_learns_and_keeps_what_directions_allow() -> None:
+    X = cloud(80, 10)
+    ours, peer = KeepDirections(4).fit(X), PCA(4).fit(X)
+    np.testing.assert_allclose(np.abs(ours.transform(X)), np.abs(peer.transform(X)), atol=1e-9)
+    # No scaling: distances among rows that lie in the directions it keeps are what they were.
+    flat = X[:, :3] @ np.random.default_rng(1).standard_normal((3, 10))
+    kept = KeepDirections(3).fit_transform(flat)
+    np.testing.assert_allclose(np.linalg.norm(kept[0] - kept[1:], axis=1), np.linalg.norm(flat[0] - flat[1:], axis=1))
+    assert KeepDirections(8).fit_transform(flat).shape == (80, 3)  # the rank is 3
+    with pytest.raises(ValueError, match="n_components=11 must be at least 1 and at most the dimension d=10"):
+        KeepDirections(11).fit(X)
+
+
+def test_truncation_keeps_the_first_dimensions() -> None:
+    X = cloud(20, 6)
+    np.testing.assert_array_equal(Truncate(2).fit_transform(X), X[:, :2])
+    np.testing.assert_array_equal(Truncate().fit_transform(X), X)
+    matrix, bias = Truncate(2).fit(X).affine()
+    np.testing.assert_array_equal(X @ matrix + bias, X[:, :2])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -245,3 +247,34 @@ def test_other_columns_are_read_with_the_delimiter_and_header_of_the_vectors(tmp
     vectors = np.loadtxt(tmp_path / "out.csv", delimiter=",", skiprows=1, usecols=range(1, 9), comments=None)
     np.testing.assert_array_equal(vectors, repair.transform(X.astype(float)))
     assert all(line.startswith("#,") for line in written[1:])
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "least"),
+    [
+        ("whiten", {}, "at least 80 rows"),
+        ("power-whiten", {}, "at least 80 rows"),
+        ("whiten", {"components": 20}, "at least 40 rows"),
+    ],
+)
+def test_too_few_rows_to_divide_by_their_variances_are_warned_of(name: str, options: dict[str, Any], least: str) -> None:
+    X = np.random.default_rng(0).standard_normal((30, 40))
+    with pytest.warns(UserWarning, match=f"^{name} divides by the variances of 40 dimensions.* fitted on 30 rows.*{least}"):
+        th.repair.fit(name, X, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "n"),
+    [
+        ("whiten", {}, 80),
+        ("whiten", {"components": 15}, 30),
+        ("whiten", {"settings": {"shrinkage": 0.5}}, 30),
+        ("power-whiten", {"settings": {"power": 0}}, 30),
+        ("zero-mean", {}, 30),
+        ("pca", {"components": 5}, 30),
+    ],
+)
+def test_repairs_that_divide_by_nothing_or_have_rows_enough_are_not(name: str, options: dict[str, Any], n: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        th.repair.fit(name, np.random.default_rng(0).standard_normal((n, 40)), **options)

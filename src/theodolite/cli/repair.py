@@ -131,6 +131,9 @@ def export_command(
     prompt: Annotated[
         str | None, typer.Option(help="What was put before every text, if not the model's default.", metavar="TEXT")
     ] = None,
+    max_length: Annotated[
+        int | None, typer.Option(help="Tokens after which texts of the fit were cut, if not the model's.", metavar="N", min=1)
+    ] = None,
     overwrite: opt.Overwrite = False,
     **_reading: Any,
 ) -> None:

@@ -96,6 +96,8 @@ def add_dense(
         raise ValueError("matrix and bias have values that are not finite numbers; such a map cannot be exported")
     name = name or folder.name
     modules = _modules(folder, path, name)
+    if path.max_length is not None:
+        _limit_length(folder, modules, path.max_length)
     ends_normalized = modules[-1]["type"] == f"{_TYPES}Normalize"
     reading: dict[str, Any] = {"without_last": ends_normalized and not path.normalized, "normalize": path.normalized}
     # None is the model's own default prompt, which its `encode` puts before a text; pooled hidden states have none.
@@ -158,9 +160,12 @@ def _require_same_path(folder: Path, path: FittingPath, examples: Examples | Non
     difference = _difference(vectors, examples[1]) if vectors.shape == examples[1].shape else np.inf
     if difference > SAME_PATH:
         length = "of length 1" if path.normalized else "as it gives them before a Normalize"
+        limit = "its own length limit" if path.max_length is None else f"the length limit of the fit, {path.max_length} tokens"
+        way = "" if path.max_length else f" (if that was another one, name it with {option('max_length', 'N')})"
         raise ValueError(
-            f"{name} gives other vectors for the texts of the fit, taken {length}, than the repair was fitted on (they differ by "
-            f"{difference:.2g} of the largest value); export it into the model, pooling and prompt it was fitted on, or fit again"
+            f"{name} gives other vectors for the texts of the fit, taken {length} at {limit}{way}, than the repair was fitted on "
+            f"(they differ by {difference:.2g} of the largest value); export it into the model, pooling and prompt it was fitted "
+            "on, or fit again"
         )
 
 
@@ -239,6 +244,15 @@ def _rewrite_settings(folder: Path, kind: str) -> None:
     elif kind == "Transformer" and settings.get("transformer_task") == "feature-extraction":
         settings = {"max_seq_length": settings.get("max_seq_length"), "do_lower_case": settings.get("do_lower_case", False)}
     write_json(file, settings)
+
+
+def _limit_length(folder: Path, modules: Sequence[Mapping[str, Any]], max_length: int) -> None:
+    """Let the model cut texts after as many tokens as those of the fit."""
+    for module in modules:
+        if module["type"] == f"{_TYPES}Transformer":
+            file = folder / str(module["path"]) / "sentence_bert_config.json"
+            settings = read_json(file) if file.is_file() else {"do_lower_case": False}
+            write_json(file, {**settings, "max_seq_length": max_length})
 
 
 def _write_modules(folder: Path, modules: Sequence[Mapping[str, Any]]) -> None:

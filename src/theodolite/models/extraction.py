@@ -110,6 +110,7 @@ def extract_space(
     known: dict[str, Any] = {"model": encoder.name, "revision": encoder.revision, "pooling": unit, "versions": model_versions()}
     known |= {"task": reading.inputs.task, "split": reading.inputs.split}
     known |= {"description": reading.description, "counts": reading.counts.to_dict(), "precision": encoder.dtype}
+    known["max_length"] = encoder.max_length
     origin = replace(origin, **{name: getattr(origin, name) or value for name, value in known.items()})
     if to is not None:
         return _to_folder(reading, to, columns, origin, dtype=store_dtype, overwrite=overwrite, progress=progress)

@@ -3,14 +3,15 @@
 from theodolite.repairs.base import Repair, fold_affine, repair_settings
 from theodolite.repairs.catalogue import REPAIRS, StoredRepairError, load_repair, make_repair, repair_named, save_repair
 from theodolite.repairs.clusterwise import ClusterRemoveDirections, ClusterZeroMean
-from theodolite.repairs.directions import DropRogueDimensions, RemoveDirections, scaled_count
+from theodolite.repairs.directions import DropRogueDimensions, KeepDirections, RemoveDirections, Truncate, scaled_count
 from theodolite.repairs.scaling import PowerWhiten, Rotate, Standardize, UnitLength, Whiten, ZeroMean
 from theodolite.repairs.weighted import WeightedRemoval
 
 # fmt: off
 __all__ = [
-    "REPAIRS", "ClusterRemoveDirections", "ClusterZeroMean", "DropRogueDimensions", "PowerWhiten", "RemoveDirections",
-    "Repair", "Rotate", "Standardize", "StoredRepairError", "UnitLength", "WeightedRemoval", "Whiten", "ZeroMean",
-    "fold_affine", "load_repair", "make_repair", "repair_named", "repair_settings", "save_repair", "scaled_count",
+    "REPAIRS", "ClusterRemoveDirections", "ClusterZeroMean", "DropRogueDimensions", "KeepDirections", "PowerWhiten",
+    "RemoveDirections", "Repair", "Rotate", "Standardize", "StoredRepairError", "Truncate", "UnitLength", "WeightedRemoval",
+    "Whiten", "ZeroMean", "fold_affine", "load_repair", "make_repair", "repair_named", "repair_settings", "save_repair",
+    "scaled_count",
 ]
 # fmt: on

@@ -35,6 +35,7 @@ class Repair(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
 
     is_affine: ClassVar[bool] = True  # whether `affine` has an answer
     not_affine_because: ClassVar[str] = "moves each cluster in its own way"
+    inverts_variances: ClassVar[bool] = False  # whether it divides by variances, which few rows estimate badly
     n_features_in_: int
     fitted_on_: FittingPath  # how the vectors of the fit were made
     examples_: Doubles  # the first few of them
@@ -220,6 +221,13 @@ def directions_to_remove(count: int | None, default: int, d: int, *, name: str =
             f"scaled_count({count}, {d}) is the same share of {d} dimensions as {count} are of 768"
         )
     return int(count)
+
+
+def dimensions_to_keep(count: int | None, d: int) -> int:
+    """How many directions or dimensions a repair keeps; None is all of them."""
+    if count is not None and not 1 <= count <= d:
+        raise ValueError(f"n_components={count} must be at least 1 and at most the dimension d={d}")
+    return d if count is None else int(count)
 
 
 def _is_table(X: Any) -> bool:

@@ -18,7 +18,7 @@ from theodolite.core.rows import installed_version
 from theodolite.core.spelling import suggestion
 from theodolite.repairs.base import Repair, learned, repair_settings
 from theodolite.repairs.clusterwise import ClusterRemoveDirections, ClusterZeroMean
-from theodolite.repairs.directions import DropRogueDimensions, RemoveDirections
+from theodolite.repairs.directions import DropRogueDimensions, KeepDirections, RemoveDirections, Truncate
 from theodolite.repairs.fitting_path import FittingPath
 from theodolite.repairs.scaling import PowerWhiten, Rotate, Standardize, UnitLength, Whiten, ZeroMean
 from theodolite.repairs.weighted import WeightedRemoval
@@ -39,6 +39,8 @@ REPAIRS: dict[str, type[Repair]] = {
     "power-whiten": PowerWhiten,
     "unit-length": UnitLength,
     "rotate": Rotate,
+    "pca": KeepDirections,
+    "truncate": Truncate,
     "drop-rogue": DropRogueDimensions,
     "weighted": WeightedRemoval,
 }

@@ -1,4 +1,4 @@
-"""Removal of directions: dominant or least dominant principal directions, and rogue dimensions."""
+"""Removing or keeping directions: principal ones, rogue dimensions, and the first dimensions."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import OneToOneFeatureMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin
 
 from theodolite.core.moments import Doubles, Moments, centred
 from theodolite.core.parallel import one_blas_thread
 from theodolite.core.spectrum import eigenpairs, fixed_signs, noise_floor
 from theodolite.core.vectors import Floats, Source
-from theodolite.repairs.base import Affine, Repair, directions_to_remove
+from theodolite.repairs.base import Affine, Repair, dimensions_to_keep, directions_to_remove
 
 Which: TypeAlias = Literal["top", "bottom"]
 
@@ -63,36 +63,50 @@ class RemoveDirections(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
         return matrix, -self.mean_ @ matrix
 
 
-class DropRogueDimensions(Repair):
-    """Drop the dimensions that add most to the mean cosine (Timkey & van Schijndel 2021). One pass, affine.
+class KeepDirections(ClassNamePrefixFeaturesOutMixin, Repair):  # type: ignore[misc]
+    """Centre, keep the coordinates along the k principal directions of most variance, unscaled: (x - mean) U_k. One pass, affine.
 
-    Dimension j adds (s_j^2 - sum_i u_ij^2) / (n (n - 1)) to the mean cosine of all pairs, s the sum of the unit vectors u. The
-    rows get shorter by as many columns, and nothing is centred.
+    Principal component analysis: shorter rows that keep as much of the variance as k dimensions can. If the data have a lower
+    rank than k, there are as many columns as the rank.
 
     Parameters
     ----------
-    n_dimensions
-        How many dimensions to drop, at most d - 1; of equal ones the first. None means 3, or d - 1 if that is less.
+    n_components
+        How many directions to keep, at most d; all by default.
     """
 
-    contributions_: Doubles  # (d,) what each dimension adds; together the mean cosine
-    dropped_: NDArray[np.int64]  # dropped dimensions, the largest contribution first
-    kept_: NDArray[np.int64]
+    mean_: Doubles
+    kernel_: Doubles  # (d, n_components_), orthonormal columns
+    n_components_: int
 
-    def __init__(self, n_dimensions: int | None = None) -> None:
-        self.n_dimensions = n_dimensions
+    def __init__(self, n_components: int | None = None) -> None:
+        self.n_components = n_components
 
     def _learn(self, data: Source) -> None:
-        count = directions_to_remove(self.n_dimensions, PAPER_ROGUE_DIMENSIONS, data.d, name="n_dimensions")
+        count = dimensions_to_keep(self.n_components, data.d)
         moments = Moments.of(data)
-        if moments.directed_rows < 2:
+        self.kernel_ = leading_directions(moments, count, data.dtype)
+        self.mean_, self.n_components_ = moments.mean, self.kernel_.shape[1]
+        if not self.n_components_:
             raise ValueError(
-                f"a cosine needs two rows that are not zero; there are {moments.directed_rows} (n_samples={moments.n})"
+                f"all rows are the same point, up to rounding, so there is no direction to keep (n_samples={moments.n})"
             )
-        self.contributions_ = moments.cosine_contributions()
-        order = np.argsort(-self.contributions_, kind="stable")
-        self.dropped_ = order[:count].astype(np.int64)
-        self.kept_ = np.sort(order[count:]).astype(np.int64)
+
+    def _apply(self, block: Floats) -> Floats:
+        return centred(block, self.mean_) @ self.kernel_.astype(block.dtype)
+
+    def _affine(self) -> Affine:
+        return self.kernel_.copy(), -self.mean_ @ self.kernel_
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+
+class KeepDimensions(Repair):
+    """The base of repairs that leave columns out and change nothing else; `kept_` are the columns that stay."""
+
+    kept_: NDArray[np.int64]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the columns that stay.
@@ -110,6 +124,57 @@ class DropRogueDimensions(Repair):
 
     def _affine(self) -> Affine:
         return np.eye(self.n_features_in_)[:, self.kept_], np.zeros(len(self.kept_))
+
+
+class Truncate(KeepDimensions):
+    """Keep the first k dimensions of every row. Nothing is learned, affine.
+
+    Meant for models that were trained for it (Matryoshka models, Kusupati 2022): in others the first dimensions are like any.
+
+    Parameters
+    ----------
+    n_components
+        How many dimensions to keep, at most d; all by default.
+    """
+
+    def __init__(self, n_components: int | None = None) -> None:
+        self.n_components = n_components
+
+    def _learn(self, data: Source) -> None:
+        self.kept_ = np.arange(dimensions_to_keep(self.n_components, data.d))
+        for _ in data.blocks():  # nothing to learn, but an entry that is not finite is named here as by every other repair
+            pass
+
+
+class DropRogueDimensions(KeepDimensions):
+    """Drop the dimensions that add most to the mean cosine (Timkey & van Schijndel 2021). One pass, affine.
+
+    Dimension j adds (s_j^2 - sum_i u_ij^2) / (n (n - 1)) to the mean cosine of all pairs, s the sum of the unit vectors u. The
+    rows get shorter by as many columns, and nothing is centred.
+
+    Parameters
+    ----------
+    n_dimensions
+        How many dimensions to drop, at most d - 1; of equal ones the first. None means 3, or d - 1 if that is less.
+    """
+
+    contributions_: Doubles  # (d,) what each dimension adds; together the mean cosine
+    dropped_: NDArray[np.int64]  # dropped dimensions, the largest contribution first
+
+    def __init__(self, n_dimensions: int | None = None) -> None:
+        self.n_dimensions = n_dimensions
+
+    def _learn(self, data: Source) -> None:
+        count = directions_to_remove(self.n_dimensions, PAPER_ROGUE_DIMENSIONS, data.d, name="n_dimensions")
+        moments = Moments.of(data)
+        if moments.directed_rows < 2:
+            raise ValueError(
+                f"a cosine needs two rows that are not zero; there are {moments.directed_rows} (n_samples={moments.n})"
+            )
+        self.contributions_ = moments.cosine_contributions()
+        order = np.argsort(-self.contributions_, kind="stable")
+        self.dropped_ = order[:count].astype(np.int64)
+        self.kept_ = np.sort(order[count:]).astype(np.int64)
 
 
 def scaled_count(paper_count: int, d: int) -> int:

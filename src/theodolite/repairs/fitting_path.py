@@ -22,7 +22,7 @@ EXAMPLES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class FittingPath:
-    """How the vectors of a fit were made. What is not known is empty."""
+    """How the vectors of a fit were made. What is not known is empty; `max_length` is in tokens."""
 
     normalized: bool = False
     model: str = ""
@@ -31,6 +31,7 @@ class FittingPath:
     description: str = ""
     layer: int | None = None
     prompt: str = ""
+    max_length: int | None = None
     texts: tuple[str, ...] = ()
 
     @classmethod

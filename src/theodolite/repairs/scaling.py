@@ -12,7 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin
 from theodolite.core.moments import Doubles, Moments, centred, row_norms
 from theodolite.core.spectrum import eigenpairs, noise_floor
 from theodolite.core.vectors import Floats, Source
-from theodolite.repairs.base import Affine, Repair
+from theodolite.repairs.base import Affine, Repair, dimensions_to_keep
 from theodolite.repairs.directions import complete_basis
 
 
@@ -81,6 +81,7 @@ class Whiten(ClassNamePrefixFeaturesOutMixin, Repair):  # type: ignore[misc]
         input's own precision.
     """
 
+    inverts_variances: ClassVar[bool] = True
     mean_: Doubles
     kernel_: Doubles
     variances_: Doubles
@@ -116,8 +117,7 @@ class Whiten(ClassNamePrefixFeaturesOutMixin, Repair):  # type: ignore[misc]
         return self.n_components_
 
     def _check_options(self, d: int) -> None:
-        if self.n_components is not None and not 1 <= self.n_components <= d:
-            raise ValueError(f"n_components={self.n_components} must be at least 1 and at most the dimension d={d}")
+        dimensions_to_keep(self.n_components, d)
         if not 0 <= self.shrinkage <= 1:
             raise ValueError(f"shrinkage={self.shrinkage} must be in [0, 1]")
         if self.tolerance is not None and not 0 <= self.tolerance < 1:
@@ -136,6 +136,7 @@ class PowerWhiten(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
         p, in [0, 1].
     """
 
+    inverts_variances: ClassVar[bool] = True
     mean_: Doubles
     kernel_: Doubles  # (d, d), symmetric
 

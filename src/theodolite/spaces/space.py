@@ -51,6 +51,8 @@ class Origin:
         What the tokenizer made of the texts: numbers of tokens, unknown ones, cut texts and so on, by name.
     precision
         What the encoder computed in, such as `bfloat16`, whatever the vectors are stored as.
+    max_length
+        The tokens after which a text was cut; None if nothing limits it, or it is not known.
     """
 
     model: str = ""
@@ -64,6 +66,7 @@ class Origin:
     description: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
     precision: str = ""
+    max_length: int | None = None
 
 
 # The origin of vectors of which nothing is known.
