@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from theodolite.probes.classifiers.estimators import ClassifierProbe, LinearProbe, ProbeScore
     from theodolite.probes.classifiers.memorisation import ControlTask, description_length, selectivity
+    from theodolite.probes.corresponding_rows import Correspondence, KeptStructure, correspondence, kept_structure
     from theodolite.probes.direct_probe import DirectProbe, NoSpread
     from theodolite.probes.hulls.gap import HullGap, hull_gap
     from theodolite.probes.layer_probe import LayerProbe, probe_layer
     from theodolite.probes.movement import centroid_movement, centroid_paths, movement_directions
-    from theodolite.probes.similarity import Similarity, cka, cka_similarity, spatial_similarity
+    from theodolite.probes.similarity import CkaNull, Similarity, cka, cka_similarity, spatial_similarity
+    from theodolite.probes.two_samples import Shift, two_sample_shift
 
 # fmt: off
 __all__ = [
-    "ClassifierProbe", "ControlTask", "DirectProbe", "HullGap", "LayerProbe", "LinearProbe", "NoSpread", "ProbeScore",
-    "Similarity", "centroid_movement", "centroid_paths", "cka", "cka_similarity", "description_length",
-    "hull_gap", "movement_directions", "probe_layer", "selectivity", "spatial_similarity",
+    "CkaNull", "ClassifierProbe", "ControlTask", "Correspondence", "DirectProbe", "HullGap", "KeptStructure", "LayerProbe",
+    "LinearProbe", "NoSpread", "ProbeScore", "Shift", "Similarity", "centroid_movement", "centroid_paths", "cka",
+    "cka_similarity", "correspondence", "description_length", "hull_gap", "kept_structure", "movement_directions",
+    "probe_layer", "selectivity", "spatial_similarity", "two_sample_shift",
 ]
 # fmt: on
 
@@ -26,11 +29,13 @@ __all__ = [
 _NAMES = {
     "classifiers.estimators": ("ClassifierProbe", "LinearProbe", "ProbeScore"),
     "classifiers.memorisation": ("ControlTask", "description_length", "selectivity"),
+    "corresponding_rows": ("Correspondence", "KeptStructure", "correspondence", "kept_structure"),
     "direct_probe": ("DirectProbe", "NoSpread"),
     "hulls.gap": ("HullGap", "hull_gap"),
     "layer_probe": ("LayerProbe", "probe_layer"),
     "movement": ("centroid_movement", "centroid_paths", "movement_directions"),
-    "similarity": ("Similarity", "cka", "cka_similarity", "spatial_similarity"),
+    "similarity": ("CkaNull", "Similarity", "cka", "cka_similarity", "spatial_similarity"),
+    "two_samples": ("Shift", "two_sample_shift"),
 }
 
 

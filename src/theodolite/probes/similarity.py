@@ -12,7 +12,7 @@ import numpy as np
 from theodolite.core.intervals import LEVEL, deviation_interval, half_samples, jackknife_interval, require_level
 from theodolite.core.moments import Doubles
 from theodolite.core.sampling import sample_rows
-from theodolite.core.vectors import Source, Vectors, source
+from theodolite.core.vectors import Floats, Source, Vectors, source
 from theodolite.metrics.evaluation import FEWEST_REPLICATES, FEWEST_ROWS
 
 _MIN_LABELS = 4  # for an interval: one left out must leave three, which have three distances
@@ -186,6 +186,53 @@ def cka_similarity(
     if high is None:
         return Similarity(value, n=n, reason="no interval: some half-samples have no spread")
     return Similarity(value, low, min(1.0, high), n)
+
+
+@dataclass(frozen=True)
+class CkaNull:
+    """Debiased CKA next to what it is if rows do not correspond.
+
+    Parameters
+    ----------
+    value
+        Debiased CKA; nan if one side has no spread or there are too few rows.
+    null
+        Its mean over permutations of the rows of one side.
+    p
+        Share of permutations, the observed order counted as one, that reach the value.
+    calibrated
+        (value - null) / (1 - null): 0 is chance, 1 is the same up to rotation, scale and shift.
+    n
+        Number of rows.
+    """
+
+    value: float
+    null: float
+    p: float
+    calibrated: float
+    n: int
+
+
+def cka_null(X: Floats, Y: Floats, *, permutations: int = 200, seed: int = 0) -> CkaNull:
+    """Debiased CKA of a few thousand rows at most, with its null from permutations of the rows of Y."""
+    n = len(X)
+    K, L = (_gram(rows, np.asarray(rows).mean(axis=0, dtype=np.float64), True) for rows in (X, Y))
+    if n < _MIN_ROWS[True]:
+        return CkaNull(math.nan, math.nan, math.nan, math.nan, n)
+    products = [_products(A, B, np.ones(n), n) for A, B in ((K, L), (K, K), (L, L))]
+    cross, first, second = (float(product.hsic(True)) for product in products)
+    if first <= _ROUNDING * products[1].trace / n**2 or second <= _ROUNDING * products[2].trace / n**2:
+        return CkaNull(math.nan, math.nan, math.nan, math.nan, n)
+    size, sums = math.sqrt(first * second), (K.sum(axis=1), L.sum(axis=1))
+    generator = np.random.default_rng(seed)
+    draws = np.empty(permutations)
+    for number in range(permutations):
+        order = generator.permutation(n)
+        trace, rows = np.vdot(K, L[np.ix_(order, order)]), sums[0] @ sums[1][order]
+        draws[number] = products[0]._replace(trace=trace, rows=rows).hsic(True) / size
+    value, null = cross / size, float(draws.mean())
+    p = (1 + np.count_nonzero(draws >= value)) / (1 + permutations)
+    return CkaNull(value, null, float(p), (value - null) / (1 - null), n)
 
 
 class _Products(NamedTuple):
