@@ -21,7 +21,7 @@ def rp21_row(model: str, metric: str, value: float) -> Row:
 
 def cells_of(study: str, rows: list[Row]) -> list[dict[str, Any]]:
     spec = load_spec(study)
-    return paper_table_cells(spec, compare_printed(spec, rows))
+    return paper_table_cells(spec, compare_printed(spec, rows), ["a"])
 
 
 def test_every_printed_number_is_in_its_cell_and_each_measured_one_is_there_once() -> None:
@@ -35,6 +35,11 @@ def test_every_printed_number_is_in_its_cell_and_each_measured_one_is_there_once
         cell for cell in cells if cell["line"] == ["BERT-base", "pre-trained", "RP21 table 1"] and "global" in cell["head"]
     ]
     assert printed["text"] == "69.20 · 0.59"
+
+
+def test_only_a_pre_trained_encoder_is_called_so_before_it_is_tuned() -> None:
+    cells = cells_of("rp21", [rp21_row("a", "spearman", 0.7), rp21_row("b", "spearman", 0.6)])
+    assert {cell["line"][0]: cell["line"][1] for cell in cells if MEASURED in cell["line"]} == {"a": "pre-trained", "b": "before"}
 
 
 def test_without_measurements_there_is_no_table() -> None:

@@ -20,6 +20,7 @@ from theodolite.core.pictures import Picture
 from theodolite.core.result import ABOUT, Result, require_result_folder, table_of
 from theodolite.core.rows import current_versions, today
 from theodolite.core.spelling import ON_COMMAND_LINE, command_line, option, shell_word
+from theodolite.core.states import PRE_TRAINED
 from theodolite.spaces.readers.data_files import DataError
 from theodolite.studies.claims.evidence import ModelOrigin
 from theodolite.studies.claims.judging import (
@@ -354,12 +355,13 @@ class Study:
         about: dict[str, Any] = {"own_tasks": facts.get("own_tasks"), "rerun": rerun, "origins": origins, "quick": quick}
         judged = tuple(judge_claims(self.spec, result.rows, result.records, **about))
         comparisons = tuple(compare_printed(self.spec, result.rows, quick=quick))
-        records = {**result.records, **self._paper_tables(comparisons)}
+        records = {**result.records, **self._paper_tables(comparisons, origins)}
         checked = replace(result, verdicts=judged, records=records)
         return Check(comparisons=comparisons, verdicts=judged, quick=quick, result=checked)
 
-    def _paper_tables(self, comparisons: Sequence[PrintedComparison]) -> dict[str, Any]:
-        cells = paper_table_cells(self.spec, comparisons)
+    def _paper_tables(self, comparisons: Sequence[PrintedComparison], origins: Mapping[str, ModelOrigin]) -> dict[str, Any]:
+        pre_trained = [name for name, origin in origins.items() if origin.kind == PRE_TRAINED]
+        cells = paper_table_cells(self.spec, comparisons, pre_trained)
         return {"paper_tables": table_of(cells)} if cells else {}
 
     def _result(self, request: Request, steps: list[str], store: Store, outcome: Outcome, *, text: bool) -> Result:
@@ -376,10 +378,10 @@ class Study:
         records = {
             name: pyarrow.concat_tables([by[name] for by in tables if name in by], promote_options="permissive") for name in names
         }
-        records |= self._paper_tables(compare_printed(self.spec, rows, quick=request.quick))
         own_tasks = {name: task.score for name, task in request.own_tasks.items()}
         rerun = Rerun(models={model.name: model.id for model in request.models}, options=_options(request))
         origins = {model.name: model.origin for model in request.models}
+        records |= self._paper_tables(compare_printed(self.spec, rows, quick=request.quick), origins)
         given: dict[str, Any] = {"own_tasks": own_tasks, "rerun": rerun, "origins": origins, "quick": request.quick}
         verdicts = judge_claims(self.spec, rows, records, **given)
         return Result(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from theodolite.core.states import FINE_TUNED, state_title
+from theodolite.core.states import BEFORE, FINE_TUNED, PRE_TRAINED, state_title
 
 if TYPE_CHECKING:
     from theodolite.studies.claims.judging import PrintedComparison
@@ -27,8 +27,13 @@ class _Cell(NamedTuple):
     setting: str
 
 
-def paper_table_cells(spec: StudySpec, comparisons: Sequence[PrintedComparison]) -> list[dict[str, Any]]:
-    """The cells of the printed tables with what was measured in them; tables in which nothing was measured are left out."""
+def paper_table_cells(
+    spec: StudySpec, comparisons: Sequence[PrintedComparison], pre_trained: Collection[str]
+) -> list[dict[str, Any]]:
+    """The cells of the printed tables with what was measured in them; tables in which nothing was measured are left out.
+
+    `pre_trained` names the models whose first state may be called so; that of any other is the state before fine-tuning.
+    """
     tables = {table.name: table for table in spec.printed_tables}
     measured = {comparison.printed.table for comparison in comparisons if comparison.measured is not None}
     values: dict[_Cell, dict[str, float]] = {}
@@ -57,7 +62,7 @@ def paper_table_cells(spec: StudySpec, comparisons: Sequence[PrintedComparison])
         table = tables[cell.table]
         whole = tables[table.part_of or table.name]
         title, fields = f"{spec.source} {whole.name}: {whole.title}", list(whole.lines or whole.keys)
-        line, heads = _place(cell, table, whole)
+        line, heads = _place(cell, table, whole, pre_trained)
         for column, text in _texts(spec, table.cells or whole.cells, table.metrics, cell.task, numbers):
             text = bounds.get(cell, "") + text
             cells.append({"table": title, "fields": fields, "line": line, "head": [*heads, column], "text": text})
@@ -76,8 +81,10 @@ def _gains(spec: StudySpec, values: Mapping[_Cell, Mapping[str, float]]) -> dict
     return gains
 
 
-def _place(cell: _Cell, table: PrintedTable, whole: PrintedTable) -> tuple[list[str], list[str]]:
+def _place(cell: _Cell, table: PrintedTable, whole: PrintedTable, pre_trained: Collection[str]) -> tuple[list[str], list[str]]:
     """The line of a cell, and the heads above it."""
+    if cell.source == MEASURED and cell.state == PRE_TRAINED and cell.model not in pre_trained:
+        cell = cell._replace(state=BEFORE)
     words = cell._asdict()
     # If no column names the source, the name of the model has to say that it is not the paper's.
     if cell.source == MEASURED and "source" not in whole.lines:
