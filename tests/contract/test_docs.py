@@ -17,6 +17,7 @@ from theodolite.repairs import REPAIRS
 DOCS = Path(__file__).parents[2] / "docs"
 
 NEEDS = {
+    "sums": "one pass",
     "moments": "one pass",
     "second pass": "two passes",
     "sample": "a seeded sample of 10,000 rows, or all",

@@ -14,7 +14,6 @@ from theodolite.core.pictures import draw_picture
 from theodolite.metrics.cloud import Cloud
 from theodolite.metrics.cosine import (
     LEVELS,
-    SUMS_METRICS,
     dimension_contributions,
     largest_variance_ratio,
     mean_cosine,
@@ -32,6 +31,7 @@ from theodolite.metrics.cosine import (
 from theodolite.metrics.evaluation import metric_rows
 from theodolite.metrics.registry import METRICS, UndefinedMetricWarning
 
+SUMS_METRICS = [name for name, entry in METRICS.items() if entry.needs == "sums"]
 NAMES = ("pair_cosine_p05", "pair_cosine_median", "pair_cosine_p95", "similar_pairs")
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import theodolite as th
+from theodolite.core import vectors
 from theodolite.core.moments import Moments
 from theodolite.core.vectors import Source
 from theodolite.spaces import cache, read
@@ -23,6 +24,7 @@ X = np.random.default_rng(4).normal(size=(400, 8)).astype(np.float32)
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("THEODOLITE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(vectors, "BLOCK_BYTES", 1)  # blocks of 64 rows: the file is more than one
     return tmp_path / "cache"
 
 
@@ -156,6 +158,24 @@ def test_a_file_that_changes_between_two_passes_is_an_error(
     with pytest.raises(ValueError, match=r"v\.npy changed while it was being read, so its numbers would mix two states"):
         verbs[verb]()
     assert not (tmp_path / "repair").exists() and not (tmp_path / "repaired.npy").exists()
+
+
+def test_a_file_of_one_block_is_read_once_and_leaves_nothing_behind(
+    file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_blocks = th.survey(file, findings=False)
+    cache.clean()
+    monkeypatch.setattr(vectors, "BLOCK_BYTES", 2**20)
+    compute = Moments.of
+
+    def changed_before(data: Any, **options: Any) -> Moments:
+        np.save(file, X + 1)
+        return compute(data, **options)
+
+    monkeypatch.setattr(Moments, "of", changed_before)
+    at_once = th.survey(file, findings=False)
+    assert list(folder.glob("moments/*.npz")) == []
+    assert [row.value for row in at_once] == pytest.approx([row.value for row in in_blocks], rel=1e-3)
 
 
 def test_nothing_of_the_users_is_deleted_from_a_folder_of_that_name(

@@ -118,8 +118,8 @@ def map_shards(function: Callable[[Source], Output], data: Source, *, result_byt
     The pieces are groups of whole shards, and depend on the sizes of the shards alone, never on the number of workers. So does
     whatever is merged from the results in a fixed order. Rows that are not in shards are one piece.
     """
-    pieces = data.pieces(max(PIECE_BYTES, RESULTS_PER_PIECE * result_bytes, data.nbytes // PIECES) if data.parts else 0)
-    if len(pieces) == 1:
+    pieces = data.pieces(max(PIECE_BYTES, RESULTS_PER_PIECE * result_bytes, data.nbytes // PIECES)) if data.parts else []
+    if len(pieces) < 2:
         yield function(data)
         return
     is_here = configured_workers("processes") == 1
@@ -130,6 +130,13 @@ def map_shards(function: Callable[[Source], Output], data: Source, *, result_byt
     for piece, result in zip(pieces, results, strict=True):
         data.on_rows(piece.n)
         yield result
+
+
+def reduce_shards(
+    function: Callable[[Source], Output], data: Source, merge: Callable[[Output, Output], Output], *, result_bytes: int = 0
+) -> Output:
+    """The results of a function for all pieces of a cloud, merged; of rows that are not in shards, the function's own."""
+    return merge_tree(map_shards(function, data, result_bytes=result_bytes), merge) if data.parts else function(data)
 
 
 def merge_tree(parts: Iterable[Output], merge: Callable[[Output, Output], Output]) -> Output:
@@ -161,6 +168,9 @@ def take_rows(data: Source, rows: Indices) -> Floats:
 @contextmanager
 def chosen_engine(workers: int | None = None, engine: str | None = None) -> Iterator[None]:
     """Run what is inside on a number of workers of this machine, or on the workers of a Dask scheduler."""
+    if workers is None and engine is None:
+        yield
+        return
     from joblib import parallel_config
 
     if workers is not None and engine is not None:
@@ -169,7 +179,7 @@ def chosen_engine(workers: int | None = None, engine: str | None = None) -> Iter
     if workers is not None and workers < 1:
         raise ValueError(f"{option('workers', str(workers))} must be at least 1")
     if engine is None:
-        with nullcontext() if workers is None else parallel_config(n_jobs=workers):
+        with parallel_config(n_jobs=workers):
             yield
         return
     with _client(engine) as client, parallel_config(backend=_dask_backend(client), n_jobs=-1):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.engines import map_shards, merge_tree, take_rows
+from theodolite.core.engines import reduce_shards, take_rows
 from theodolite.core.moments import Doubles, centred
 from theodolite.core.parallel import map_blocks, one_blas_thread
 from theodolite.core.sampling import RowSample, sample_rows
@@ -115,7 +115,7 @@ def _iterate(data: Source, shift: Doubles | None, centres: Doubles) -> tuple[Clu
     def piece(rows: Source) -> _Part:
         return reduce(_Part.merged, map_blocks(work, rows))  # in order: the sums do not depend on the number of threads
 
-    counts, sums, squares, far = merge_tree(map_shards(piece, data), _Part.merged)
+    counts, sums, squares, far = reduce_shards(piece, data, _Part.merged)
     has_rows = counts > 0
     means = centres.copy()
     means[has_rows] = sums[has_rows] / counts[has_rows, None]

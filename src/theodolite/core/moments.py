@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.engines import map_shards, merge_tree
+from theodolite.core.engines import reduce_shards
 from theodolite.core.parallel import map_blocks
 from theodolite.core.sampling import RowSample
 from theodolite.core.vectors import Floats, Source, Vectors, source
@@ -60,7 +60,8 @@ class Moments:
         if sample is not None:
             return _in_one_pass(data, sample)
         size = 8 * data.d * (1 if sums_only else data.d)
-        return merge_tree(map_shards(partial(_in_one_pass, sums_only=sums_only), data, result_bytes=size), or_)
+        total: Moments = reduce_shards(partial(_in_one_pass, sums_only=sums_only), data, or_, result_bytes=size)
+        return total
 
     @property
     def d(self) -> int:
@@ -299,6 +300,9 @@ def _in_one_pass(data: Source, sample: RowSample | None = None, *, sums_only: bo
             few.append(block)
         moments = _of_few_rows(np.concatenate(few).astype(np.float64))
         return replace(moments, rows=None) if sums_only else moments
+
+    if data.is_one_block and sample is None:
+        return merge_blocks([BlockMoments.of(data.block, sums_only=sums_only)])
 
     def parts() -> Iterator[BlockMoments]:
         def measured(start: int, block: Floats) -> tuple[int, Floats, BlockMoments]:

@@ -51,6 +51,9 @@ def map_blocks(function: Callable[[int, Floats], Output], data: Source, *, check
     elementwise half of the work then uses all cores as well, which BLAS's own threads leave idle. Results come in order, so
     sums do not depend on the number of threads.
     """
+    if data.is_one_block:
+        yield function(0, data.block)
+        return
 
     def work(numbered: tuple[int, Floats]) -> Output:
         start, raw = numbered
@@ -81,8 +84,8 @@ def in_order(function: Callable[[Item], Output], items: Iterable[Item], *, worke
 def in_threads(function: Callable[[Item], Output], items: Iterable[Item]) -> list[Output]:
     """The results of a function for every item, in order, on all cores; for items that are all in memory."""
     items = list(items)
-    workers = min(available_cores(), len(items))
-    if workers <= 1:
+    workers = min(available_cores(), len(items)) if len(items) > 1 else 1
+    if workers == 1:
         return [function(item) for item in items]
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         return list(pool.map(function, items))

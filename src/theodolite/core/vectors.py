@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -47,6 +47,7 @@ class Source:
         moments: Any = None,
         parts: Sequence[Source] = (),
         first_row: int = 0,
+        rows: NDArray[Any] | None = None,
     ) -> None:
         self._chunks = chunks
         self.n = n
@@ -57,6 +58,7 @@ class Source:
         self.moments = moments
         self.parts = parts
         self.first_row = first_row
+        self._rows = rows
         self.on_rows: Callable[[int], None] = lambda _: None
 
     # The columns of a table that the rows come from, if they do.
@@ -80,6 +82,25 @@ class Source:
         """Rows in a block; the last one may have fewer."""
         # At least 64, so that products of very wide rows are still products of matrices.
         return max(64, BLOCK_BYTES // (self.d * self.dtype.itemsize))
+
+    @property
+    def is_one_block(self) -> bool:
+        """Whether all rows are in memory and no more than one block: what takes milliseconds then goes no other way."""
+        return self._rows is not None and len(self._rows) <= self.block_rows
+
+    @cached_property
+    def block(self) -> Floats:
+        """All rows of a source that is one block, cast and checked once."""
+        assert self._rows is not None
+        return self.prepare(0, self._rows)
+
+    def loaded(self) -> Source:
+        """The same rows in memory, if they are no more than one block; the source itself otherwise."""
+        if self._rows is not None or self.parts or self.n is None or self.n > self.block_rows:
+            return self
+        loaded = _from_array(np.concatenate(list(self._chunks())))
+        loaded.columns, loaded.notes, loaded.opener = self.columns, self.notes, self.opener
+        return loaded
 
     def raw_blocks(self) -> Iterator[tuple[int, NDArray[Any]]]:
         """Pairs of first row and block as stored: neither cast nor checked, so that worker threads can do both."""
@@ -193,7 +214,8 @@ def source(X: Vectors) -> Source:
 
 def array(X: Vectors) -> Floats:
     """All rows as one checked float array, for algorithms that need all of them in memory."""
-    blocks = list(source(X).blocks())
+    data = source(X)
+    blocks = [data.block] if data.is_one_block else list(data.blocks())
     # One block needs no copy: it may be the caller's own array.
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
@@ -247,7 +269,7 @@ def _plain(X: Any) -> NDArray[Any]:
 
 def _from_array(X: NDArray[Any]) -> Source:
     _require_table(X)
-    return Source(lambda: iter([X]), n=X.shape[0], d=X.shape[1], dtype=X.dtype, take=lambda rows: X[rows])
+    return Source(lambda: iter([X]), n=X.shape[0], d=X.shape[1], dtype=X.dtype, take=lambda rows: X[rows], rows=X)
 
 
 def _from_sequence(parts: Sequence[NDArray[Any]]) -> Source:

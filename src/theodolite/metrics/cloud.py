@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self, TypeVar, cast
@@ -63,13 +63,15 @@ class Cloud:
         if sample < 2:
             raise ValueError(f"sample={sample} must be at least 2 rows")
         self.source: Source = source(X)
+        self.d = self.source.d
+        """Number of dimensions."""
         self.sample_size = sample
         self.seed = seed
         # Moments that are kept elsewhere; called with whether to compute them if they are not.
         self.stored_moments: Callable[[bool], Moments | None] | None = None
         self.moments_are_cached = False
         """Whether the moments are of an earlier reading of a file that was too large to be compared as a whole."""
-        self._cache: dict[str, object] = {}
+        self._cache: dict[Hashable, object] = {}
 
     @classmethod
     def of(cls, X: Vectors) -> Cloud:
@@ -91,11 +93,6 @@ class Cloud:
     def n(self) -> int:
         """Number of rows; of a stream, this reads it."""
         return self.source.n if self.source.n is not None else self.moments.n
-
-    @property
-    def d(self) -> int:
-        """Number of dimensions."""
-        return self.source.d
 
     @cached_property
     def moments(self) -> Moments:
@@ -123,6 +120,8 @@ class Cloud:
         if not self.source.replayable:
             self.moments  # noqa: B018  # reads the stream, and sets this attribute
             return self._sampled
+        if self.source.is_one_block and not self.is_sampled:
+            return np.arange(self.n), self.source.block
         index = sample_rows(self.n, self.sample_size, seed=self.seed)
         return index, take_rows(self.source, index)
 
@@ -134,7 +133,7 @@ class Cloud:
             return source(self.sample)
         raise Undefined(f"it needs a second pass over the rows, and this stream can be read once: {REPLAYABLE}")
 
-    def cached(self, key: str, compute: Callable[[], Value]) -> Value:
+    def cached(self, key: Hashable, compute: Callable[[], Value]) -> Value:
         """A value that is computed once per cloud, which is how metrics share intermediate results.
 
         Parameters
@@ -148,7 +147,7 @@ class Cloud:
             self._cache[key] = compute()
         return cast(Value, self._cache[key])
 
-    def with_cached(self, values: Mapping[str, object]) -> Self:
+    def with_cached(self, values: Mapping[Hashable, object]) -> Self:
         """This cloud, with values that the caller has computed already.
 
         Parameters

@@ -9,20 +9,18 @@ import numpy as np
 
 from theodolite.core.intervals import quantile_interval, share_interval
 from theodolite.core.moments import Doubles, Moments, row_norms, unit_sums
-from theodolite.core.parallel import in_threads
-from theodolite.core.vectors import Indices, Vectors, source
+from theodolite.core.parallel import in_threads, map_blocks
+from theodolite.core.vectors import Floats, Indices, Vectors, source
 from theodolite.metrics.cloud import Cloud, Undefined, UnitRows, moments_with_spread, sums_of
 from theodolite.metrics.registry import LOWER, NEITHER, metric
 
 PAIRS = 200_000  # pairs of rows that are measured if there are more
 LEVELS = (0.05, 0.5, 0.95)  # quantiles of the cosines of pairs
 SIMILAR = 0.8  # cosine above which two random rows count as similar
-# Metrics that take no second moments.
-SUMS_METRICS = frozenset({"mean_cosine", "rogue_share", "mean_norm", "norm_variation", "zero_rows"})
 PAIR_METRICS = frozenset({"pair_cosine_p05", "pair_cosine_median", "pair_cosine_p95", "similar_pairs"})
 
 
-@metric("[-1/(n-1), 1]", LOWER, needs="moments", paper="Ethayarajh 2019", isotropic_at="0")
+@metric("[-1/(n-1), 1]", LOWER, needs="sums", paper="Ethayarajh 2019", isotropic_at="0")
 def mean_cosine(X: Vectors | Moments | Cloud) -> float:
     """Mean cosine over all pairs of different rows (Ethayarajh 2019), in [-1/(n-1), 1]; 0 is isotropic.
 
@@ -53,7 +51,7 @@ def dimension_contributions(X: Vectors | Moments | Cloud) -> Doubles:
     return moments.cosine_contributions()
 
 
-@metric("[0, 1]", LOWER, needs="moments", paper="Timkey & van Schijndel 2021")
+@metric("[0, 1]", LOWER, needs="sums", paper="Timkey & van Schijndel 2021")
 def rogue_share(X: Vectors | Moments | Cloud) -> float:
     """Share of the three largest dimension contributions in the sum of all magnitudes, in [0, 1]; 3/d is even.
 
@@ -96,17 +94,20 @@ def mean_cosine_centered(X: Vectors | Cloud) -> float:
     if not cloud.moments.has_spread:
         raise Undefined("all rows are the same point: nothing is left after centring")
     total, squares, directed = np.zeros(cloud.d), np.zeros(cloud.d), 0
-    for block in source(cloud.sample).blocks():
+
+    def sums(_: int, block: Floats) -> tuple[Doubles, Doubles, int]:
         rows = block - cloud.moments.mean  # in float64, one block at a time
         norms = row_norms(rows)
-        unit_sum, unit_squares = unit_sums(rows, norms)
-        total, squares, directed = total + unit_sum, squares + unit_squares, directed + int((norms > 0).sum())
+        return *unit_sums(rows, norms), int((norms > 0).sum())
+
+    for unit_sum, unit_squares, count in map_blocks(sums, source(cloud.sample), check=False):
+        total, squares, directed = total + unit_sum, squares + unit_squares, directed + count
     if directed < 2:
         raise Undefined(f"a cosine needs two rows that are not zero, there are {directed} after centring")
     return float((np.square(total) - squares).sum()) / (directed * (directed - 1))
 
 
-@metric("[0, inf)", NEITHER, needs="moments")
+@metric("[0, inf)", NEITHER, needs="sums")
 def mean_norm(X: Vectors | Moments | Cloud) -> float:
     """Mean Euclidean length of the rows, at least 0.
 
@@ -118,7 +119,7 @@ def mean_norm(X: Vectors | Moments | Cloud) -> float:
     return sums_of(X).mean_norm
 
 
-@metric("[0, inf)", NEITHER, needs="moments")
+@metric("[0, inf)", NEITHER, needs="sums")
 def norm_variation(X: Vectors | Moments | Cloud) -> float:
     """Coefficient of variation of the rows' lengths, at least 0; at 0 cosine and inner product give the same ranking.
 
@@ -134,7 +135,7 @@ def norm_variation(X: Vectors | Moments | Cloud) -> float:
     return float(np.sqrt(max(0.0, variance))) / moments.mean_norm  # rounding may leave it a little below 0
 
 
-@metric("[0, 1]", NEITHER, needs="moments", resample=False)
+@metric("[0, 1]", NEITHER, needs="sums", resample=False)
 def zero_rows(X: Vectors | Moments | Cloud) -> float:
     """Share of rows that are exactly zero, in [0, 1]: empty texts or failed calls.
 
@@ -212,12 +213,12 @@ def pair_cosines(X: Vectors | Cloud, *, pairs: int = PAIRS, threshold: float = S
         raise ValueError(f"pairs={pairs} must be at least 1")
     # Cached, as four metrics read the same cosines.
     cloud = Cloud.of(X)
-    return cloud.cached(pair_key(pairs, threshold), lambda: _measure(cloud, pairs, threshold))
 
+    def measured() -> PairCosines:
+        _, _, cosines, is_sample = draw_pairs(cloud, pairs)
+        return PairCosines(np.sort(cosines), threshold, is_sample)
 
-def pair_key(pairs: int, threshold: float) -> str:
-    """The name under which a cloud keeps the cosines of its pairs."""
-    return f"pair cosines {pairs} {threshold}"
+    return cloud.cached(("pair cosines", pairs, threshold), measured)
 
 
 @metric("[-1, 1]", NEITHER, needs="sample", paper="Ethayarajh 2019", label="pair cosine, 5 %")
@@ -266,11 +267,6 @@ def similar_pairs(X: Vectors | Cloud) -> float:
         Vectors or a cloud; of more than 10,000 rows a seeded sample is measured, see `Cloud`.
     """
     return pair_cosines(X).share_above
-
-
-def _measure(cloud: Cloud, pairs: int, threshold: float) -> PairCosines:
-    _, _, cosines, is_sample = draw_pairs(cloud, pairs)
-    return PairCosines(np.sort(cosines), threshold, is_sample)
 
 
 def draw_pairs(cloud: Cloud, pairs: int) -> tuple[Indices, Indices, Doubles, bool]:

@@ -10,14 +10,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.intervals import LEVEL, replicate_interval, require_level
+from theodolite.core.intervals import LEVEL, NO_INTERVAL, replicate_interval, require_level
 from theodolite.core.moments import Doubles
 from theodolite.core.parallel import available_cores, in_order
 from theodolite.core.rows import Row, current_versions
 from theodolite.core.vectors import Vectors
-from theodolite.metrics import neighbours, partition
 from theodolite.metrics.cloud import Cloud, Undefined
-from theodolite.metrics.cosine import SUMS_METRICS
 from theodolite.metrics.registry import METRICS, check_metrics
 from theodolite.metrics.resampling import half_clouds
 
@@ -83,11 +81,15 @@ def measure(
     cloud = Cloud.of(X)
     names = check_metrics(metrics)
     values = _values(cloud, names)
-    deviations = _deviations(cloud, names, bootstrap, seed=cloud.seed, groups=groups, progress=progress)
+    deviations: Mapping[str, Doubles] = {}
+    if bootstrap:
+        deviations = _deviations(cloud, names, bootstrap, seed=cloud.seed, groups=groups, progress=progress)
     fields = {"n": cloud.n, "d": cloud.d, "seed": cloud.seed, "versions": current_versions(), **(about or {})}
     rows = []
     for name, (value, reason) in values.items():
-        low, high = replicate_interval(value, deviations.get(name), level=level, limits=METRICS[name].limits)
+        low, high = NO_INTERVAL
+        if name in deviations:
+            low, high = replicate_interval(value, deviations[name], level=level, limits=METRICS[name].limits)
         sample = cloud.sample_size if METRICS[name].needs == "sample" and cloud.is_sampled else None
         row = Row(metric=name, value=value, low=low, high=high, reason=reason, sample=sample, **fields)
         rows.append((row, deviations.get(name)))
@@ -185,15 +187,12 @@ def compare_clouds(
 
 def _values(cloud: Cloud, names: Sequence[str]) -> dict[str, tuple[float, str]]:
     """Value and reason of each metric: one pass for all moments, one for all partition functions, one search."""
-    if any(METRICS[name].needs in ("moments", "second pass") for name in names if name not in SUMS_METRICS):
+    if any(METRICS[name].needs in ("moments", "second pass") for name in names):
         cloud.moments  # noqa: B018  # read once for all: sums alone would be another pass
-    variants = {partition.VARIANTS[name] for name in names if name in partition.VARIANTS}
-    if variants:
-        with contextlib.suppress(Undefined):  # each metric raises it again below, and gives its reason
-            partition.log_partitions(cloud, variants)
-    if {"intrinsic_dimension", "uniformity", "hubness"} <= set(names):  # the searches of all neighbour metrics
-        with contextlib.suppress(Undefined):
-            neighbours.search_once(cloud)
+    for prepare in dict.fromkeys(METRICS[name].prepare for name in names):
+        if prepare is not None:
+            with contextlib.suppress(Undefined):  # each metric raises it again below, and gives its reason
+                prepare(cloud, names)
     return {name: METRICS[name].value(cloud) for name in names}
 
 

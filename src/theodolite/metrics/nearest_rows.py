@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,21 +111,15 @@ def squared_distances(queries: Floats, points: Floats, index: Indices) -> Double
 
 def distinct_rows(X: Floats) -> tuple[Indices, Indices]:
     """The first row of each set of identical rows, in order, and for every row the number of its set."""
-
-    def plain(rows: Floats) -> Floats:
-        return rows + rows.dtype.type(0)  # turns -0.0, which equals 0.0, into the same bits
-
-    def bit_sums(rows: Floats) -> NDArray[Any]:
-        bits = plain(rows).view(f"u{rows.dtype.itemsize}")
-        return np.asarray(bits.sum(axis=1, dtype=bits.dtype))
-
+    zero, bits = X.dtype.type(0), np.dtype(f"u{X.dtype.itemsize}")  # + 0 turns -0.0, which equals 0.0, into the same bits
     # Equal rows have equal sums of their bits, as integers: most rows have a sum of their own, and need no digest.
-    sums = np.concatenate([bit_sums(X[start : start + TILE]) for start in range(0, len(X), TILE)])
+    tiles = (X[start : start + TILE] + zero for start in range(0, len(X), TILE))
+    sums = np.concatenate([tile.view(bits).sum(axis=1, dtype=bits) for tile in tiles])
     _, number, count = np.unique(sums, return_inverse=True, return_counts=True)
     first = np.arange(len(X))  # of each row, the first one that equals it
     sets: dict[bytes, int] = {}
     for row in np.flatnonzero(count[number] > 1).tolist():
-        first[row] = sets.setdefault(blake2b(plain(X[row]).tobytes(), digest_size=16).digest(), row)  # smaller than the rows
+        first[row] = sets.setdefault(blake2b((X[row] + zero).tobytes(), digest_size=16).digest(), row)  # smaller than the rows
     distinct, group = np.unique(first, return_inverse=True)
     return distinct, group
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from theodolite.core.moments import Doubles
@@ -11,7 +13,6 @@ from theodolite.metrics.nearest_rows import (
     SPARE,
     Best,
     K,
-    NeighbourTable,
     distinct_rows,
     largest_products,
     mean_distance,
@@ -22,7 +23,7 @@ from theodolite.metrics.nearest_rows import (
     squared_distances,
 )
 from theodolite.metrics.registry import NEITHER, metric
-from theodolite.metrics.sphere import UNIFORMITY_T, UniformitySums, uniformity_key
+from theodolite.metrics.sphere import UNIFORMITY_T, UniformitySums
 
 NEAR = 0.99  # cosine from which two rows count as near-duplicates
 HUBS = 0.01  # share of the rows whose neighbour slots `hub_share` counts
@@ -35,12 +36,16 @@ EUCLIDEAN, PRODUCTS = "euclidean candidates", "largest products"
 DISCARD = 0.1  # share of TwoNN's ratios, the largest ones, that the fit leaves out: the density is least constant there
 
 
-def search_once(cloud: Cloud) -> None:
+def search_once(cloud: Cloud, names: Sequence[str]) -> None:
     """Compute from one product of the sampled rows with themselves what four would take: a cloud keeps all four results.
+
+    Nothing is computed unless metrics are measured that would need at least three of the four.
 
     These are the neighbours by cosine, the uniformity, the largest inner products, and candidates for the nearest rows by
     Euclidean distance: with lengths r and unit vectors u, |x - y|^2 = (r_x - r_y)^2 + r_x r_y |u_x - u_y|^2.
     """
+    if not {"intrinsic_dimension", "uniformity", "hubness"} <= set(names):
+        return
     shifted, norms = cloud.units.shifted, cloud.units.norms
     m, dtype = len(shifted), shifted.dtype
     scale = float(norms.mean())
@@ -76,10 +81,10 @@ def search_once(cloud: Cloud) -> None:
         sums.add(rows, columns, tile.copy())
 
     if search_with(cloud, visit):
-        cloud.with_cached({uniformity_key(UNIFORMITY_T): sums.value(), EUCLIDEAN: nearest.index, PRODUCTS: largest.index})
+        cloud.with_cached({("uniformity", UNIFORMITY_T): sums.value(), EUCLIDEAN: nearest.index, PRODUCTS: largest.index})
 
 
-@metric("(0, inf)", NEITHER, needs="sample", paper="Facco et al. 2017", resample=False)
+@metric("(0, inf)", NEITHER, needs="sample", paper="Facco et al. 2017", resample=False, prepare=search_once)
 def intrinsic_dimension(X: Vectors | Cloud) -> float:
     """Intrinsic dimension by TwoNN (Facco et al. 2017), above 0, usually far below d; Euclidean.
 
@@ -298,7 +303,19 @@ def retrieval_stability(X: Vectors | Cloud) -> float:
 def components(X: Vectors | Cloud) -> tuple[Indices, ...]:
     """Row numbers of each connected part of the symmetrised 10-nearest-neighbour graph by cosine, largest part first."""
     cloud = Cloud.of(X)
-    return cloud.cached("components", lambda: _components(neighbours_of(cloud)))
+
+    def connected() -> tuple[Indices, ...]:
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
+
+        table = neighbours_of(cloud)
+        ends = np.arange(0, table.m * table.k + 1, table.k)
+        graph = csr_array((np.ones(table.index.size, np.int8), table.index.ravel(), ends), shape=(table.m, table.m))
+        _, label = connected_components(graph, directed=True, connection="weak")
+        parts = np.split(np.argsort(label, kind="stable"), np.cumsum(np.bincount(label))[:-1])
+        return tuple(table.rows[part] for part in sorted(parts, key=len, reverse=True))
+
+    return cloud.cached("components", connected)
 
 
 def island_components(X: Vectors | Cloud) -> list[Indices]:
@@ -369,14 +386,3 @@ def _queries(cloud: Cloud, m: int, count: int) -> Indices:
     if m <= count:
         return np.arange(m)
     return np.sort(np.random.default_rng(cloud.seed).choice(m, count, replace=False))
-
-
-def _components(table: NeighbourTable) -> tuple[Indices, ...]:
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
-    ends = np.arange(0, table.m * table.k + 1, table.k)
-    graph = csr_array((np.ones(table.index.size, np.int8), table.index.ravel(), ends), shape=(table.m, table.m))
-    _, label = connected_components(graph, directed=True, connection="weak")
-    parts = np.split(np.argsort(label, kind="stable"), np.cumsum(np.bincount(label))[:-1])
-    return tuple(table.rows[part] for part in sorted(parts, key=len, reverse=True))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Literal, TypeAlias
+from operator import add
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from theodolite.core.engines import map_shards, merge_tree
+from theodolite.core.engines import reduce_shards
 from theodolite.core.low_rank_blocks import LowRankBlocks
 from theodolite.core.moments import Doubles, column_sums, row_norms
 from theodolite.core.parallel import map_blocks
@@ -50,10 +52,18 @@ class LogPartition:
         return float(min(0.0, values.min() - values.max()))
 
 
+def prepare_partitions(cloud: Cloud, names: Sequence[str]) -> None:
+    """Compute log F for all variants that these metrics read, in one pass over the rows."""
+    log_partitions(cloud, {VARIANTS[name] for name in names if name in VARIANTS})
+
+
+_SECOND_PASS: Any = {"needs": "second pass", "prepare": prepare_partitions}
+
+
 @metric(
     "(0, 1]",
     HIGHER,
-    needs="second pass",
+    **_SECOND_PASS,
     paper="RP21 eq. 1-2; Mu & Viswanath 2018",
     resample=False,
     label="I(W)",
@@ -80,7 +90,7 @@ def partition_isotropy(X: Vectors | Cloud, *, sign: Sign = "both", centered: boo
     return float(np.exp(_log_isotropy(X, Variant(centered, unit_norm), sign)))
 
 
-@metric("(-inf, 0]", HIGHER, needs="second pass", paper="RP21 eq. 1-2", label="log I", isotropic_at="0")
+@metric("(-inf, 0]", HIGHER, **_SECOND_PASS, paper="RP21 eq. 1-2", label="log I", isotropic_at="0")
 def log_partition_isotropy(X: Vectors | Cloud, *, sign: Sign = "both", centered: bool = False, unit_norm: bool = False) -> float:
     """Natural logarithm of the partition isotropy, at most 0; 0 is isotropic. Exact even if I(W) itself underflows.
 
@@ -94,7 +104,7 @@ def log_partition_isotropy(X: Vectors | Cloud, *, sign: Sign = "both", centered:
     return _log_isotropy(X, Variant(centered, unit_norm), sign)
 
 
-@metric("(-inf, 0]", HIGHER, needs="second pass", paper="RP21 eq. 1-2", label="log I, unit norm", isotropic_at="0")
+@metric("(-inf, 0]", HIGHER, **_SECOND_PASS, paper="RP21 eq. 1-2", label="log I, unit norm", isotropic_at="0")
 def log_partition_isotropy_unit_norm(X: Vectors | Cloud) -> float:
     """Log partition isotropy of the cloud scaled to mean norm 1, at most 0; 0 is isotropic. Norms no longer matter.
 
@@ -106,7 +116,7 @@ def log_partition_isotropy_unit_norm(X: Vectors | Cloud) -> float:
     return _log_isotropy(X, UNIT_NORM, "both")
 
 
-@metric("(-inf, 0]", HIGHER, needs="second pass", paper="RP21 eq. 1-2", label="log I, centred", isotropic_at="0")
+@metric("(-inf, 0]", HIGHER, **_SECOND_PASS, paper="RP21 eq. 1-2", label="log I, centred", isotropic_at="0")
 def log_partition_isotropy_centered(X: Vectors | Cloud) -> float:
     """Log partition isotropy about the mean, at most 0; 0 is isotropic.
 
@@ -153,7 +163,7 @@ def log_partitions(X: Vectors | Cloud, variants: set[Variant]) -> dict[Variant, 
         def piece(rows: Source) -> LogSums:
             return reduce(_merged, map_blocks(lambda _, block: sums.part(block), rows, check=False))
 
-        sums.add(merge_tree(map_shards(piece, cloud.replay()), _merged))
+        sums.add(reduce_shards(piece, cloud.replay(), _merged))
         logs.update(sums.logs())
     return logs
 
@@ -205,7 +215,11 @@ class PartitionSums:
 
     def __init__(self, cloud: Cloud, variants: set[Variant]) -> None:
         groups = [[variant for variant in sorted(variants, key=repr) if variant.centered is kind] for kind in (True, False)]
-        turned = _turned(cloud) if all(groups) else None
+        turned = None
+        # The eigenvectors of X^T X as combinations of those about the mean, if that saves more than it takes to find out.
+        if all(groups) and cloud.n >= TURNED_ROWS * cloud.d and cloud.d >= 256:
+            turned = LowRankBlocks.of(cloud.spectrum.vectors.T @ cloud.uncentered_spectrum.vectors, cloud.source.dtype)
+            turned = turned if turned.saves else None
         self._frames = [_frame(cloud, group, turned) for group in groups if group]
         self._totals: LogSums | None = None
         # Along a direction without spread every row adds exp(0), so F = n.
@@ -235,14 +249,6 @@ def _merged(first: LogSums, second: LogSums) -> LogSums:
     return [(np.logaddexp(a, c), np.logaddexp(b, e)) for (a, b), (c, e) in pairs]
 
 
-def _turned(cloud: Cloud) -> LowRankBlocks | None:
-    """The eigenvectors of X^T X as combinations of those about the mean, if that saves more than it takes to find out."""
-    if cloud.n < TURNED_ROWS * cloud.d or cloud.d < 256:
-        return None
-    turned = LowRankBlocks.of(cloud.spectrum.vectors.T @ cloud.uncentered_spectrum.vectors, cloud.source.dtype)
-    return turned if turned.saves else None
-
-
 def _frame(cloud: Cloud, variants: list[Variant], turned: LowRankBlocks | None) -> _Frame:
     """The frame of variants that are all centred, or all not; these may be turned from the frame of those that are."""
     moments, dtype, centered = cloud.moments, cloud.source.dtype, variants[0].centered
@@ -266,7 +272,7 @@ def _mean_norm(cloud: Cloud, centered: bool) -> float:
         def total(rows: Source) -> float:
             return sum(map_blocks(lambda _, block: float(row_norms(block - mean).sum()), rows))
 
-        norm = sum(map_shards(total, cloud.replay())) / cloud.n
+        norm = reduce_shards(total, cloud.replay(), add) / cloud.n
     if norm == 0:
         raise Undefined("all rows are zero and cannot be scaled to unit norm")
     return norm

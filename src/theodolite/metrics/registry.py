@@ -17,7 +17,7 @@ from theodolite.metrics.cloud import Undefined
 Arguments = ParamSpec("Arguments")
 
 Direction: TypeAlias = Literal["higher is isotropic", "lower is isotropic", "neither"]
-Needs: TypeAlias = Literal["moments", "second pass", "sample", "pairs", "reference"]
+Needs: TypeAlias = Literal["sums", "moments", "second pass", "sample", "pairs", "reference"]
 HIGHER: Direction = "higher is isotropic"
 LOWER: Direction = "lower is isotropic"
 NEITHER: Direction = "neither"
@@ -50,7 +50,8 @@ class Metric:
     range, direction
         Its bounds, and which values are isotropic.
     needs
-        What is read: moments (one pass), a second pass over the rows, the seeded sample of rows, or a second input.
+        What is read: sums alone or all moments (one pass), a second pass over the rows, the seeded sample of rows, or a second
+        input.
     label
         Its name in tables and legends.
     paper
@@ -61,6 +62,9 @@ class Metric:
         Whether a survey of one cloud measures it unless other metrics are named.
     resample
         Whether an interval from half-samples makes sense.
+    prepare
+        Called once before any of the metrics that share it, with the cloud and the names of all that are measured: it computes
+        together what they would compute one by one.
     """
 
     name: str
@@ -73,6 +77,7 @@ class Metric:
     isotropic_at: str = ""
     default: bool = True
     resample: bool = True
+    prepare: Callable[[Any, Sequence[str]], None] | None = None
 
     @property
     def summary(self) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.core.intervals import half_samples
 from theodolite.metrics.cloud import Cloud, Undefined
-from theodolite.metrics.cosine import PAIR_METRICS, PAIRS, SIMILAR, PairCosines, draw_pairs, pair_key
-from theodolite.metrics.sphere import UNIFORMITY_T, uniformity_key, uniformity_of_parts
+from theodolite.metrics.cosine import PAIR_METRICS, PAIRS, SIMILAR, PairCosines, draw_pairs
+from theodolite.metrics.sphere import UNIFORMITY_T, uniformity_of_parts
 
 
 def half_clouds(
@@ -22,7 +22,7 @@ def half_clouds(
     once. Moments and spectra are computed for each half.
     """
     halves = half_samples(len(cloud.sample), count, seed=seed, groups=None if groups is None else groups[cloud.sample_index])
-    filled: list[dict[str, object]] = [{} for _ in halves]
+    filled: list[dict[Hashable, object]] = [{} for _ in halves]
     try:
         units = cloud.units
     except Undefined:  # each half says so again
@@ -35,10 +35,10 @@ def half_clouds(
         usable = np.flatnonzero(is_member.sum(axis=1) >= 2)
         if PAIR_METRICS & set(names):
             for number, pairs in zip(usable, _pair_cosines(cloud, is_member[usable]), strict=True):
-                filled[number][pair_key(PAIRS, SIMILAR)] = pairs
+                filled[number]["pair cosines", PAIRS, SIMILAR] = pairs
         if "uniformity" in names and len(usable):
             for number, value in zip(usable, uniformity_of_parts(units.shifted, is_member[usable]), strict=True):
-                filled[number][uniformity_key(UNIFORMITY_T)] = float(value)
+                filled[number]["uniformity", UNIFORMITY_T] = float(value)
     for half, values in zip(halves, filled, strict=True):
         yield Cloud(cloud.sample[half], sample=cloud.sample_size, seed=cloud.seed).with_cached(values)
 

@@ -32,18 +32,14 @@ def uniformity(X: Vectors | Cloud, *, t: float = UNIFORMITY_T) -> float:
     if not t > 0:
         raise ValueError(f"t={t} must be positive")
     cloud = Cloud.of(X)
-    return cloud.cached(uniformity_key(t), lambda: _uniformity(cloud.units.shifted, t))
 
+    def compute() -> float:
+        points = cloud.units.shifted
+        sums = UniformitySums(len(points), t)
+        each_tile(points, sums.add)
+        return sums.value()
 
-def uniformity_key(t: float) -> str:
-    """The name under which a cloud keeps its uniformity."""
-    return f"uniformity {t}"
-
-
-def _uniformity(points: Floats, t: float) -> float:
-    sums = UniformitySums(len(points), t)
-    each_tile(points, sums.add)
-    return sums.value()
+    return cloud.cached(("uniformity", t), compute)
 
 
 class UniformitySums:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
-from theodolite.core.engines import map_shards, merge_tree
+from theodolite.core.engines import reduce_shards
 from theodolite.core.kmeans import k_means, nearest_centroids
 from theodolite.core.moments import BlockMoments, Doubles, Moments, centred, merge_blocks
 from theodolite.core.parallel import available_cores, in_order, map_blocks
@@ -178,7 +178,7 @@ class ClusterZeroMean(_Clusterwise):
                     sums[cluster] += total
             return counts, sums
 
-        self.counts_, sums = merge_tree(map_shards(piece, data), lambda a, b: (a[0] + b[0], a[1] + b[1]))
+        self.counts_, sums = reduce_shards(piece, data, lambda a, b: (a[0] + b[0], a[1] + b[1]))
         self.means_ = sums / np.maximum(self.counts_, 1)[:, None]
 
 
@@ -226,9 +226,8 @@ class ClusterRemoveDirections(_Clusterwise):
             directions = leading_directions(moments, min(count + 1, data.d), data.dtype)
             return cluster, moments, Removal(directions[:, : min(count, max(directions.shape[1] - 1, 0))], keeps=False)
 
-        totals = merge_tree(
-            map_shards(lambda rows: _cluster_moments(rows, assign, k), data, result_bytes=8 * k * data.d**2), _merge_clusters
-        )
+        size = 8 * k * data.d**2
+        totals = reduce_shards(lambda rows: _cluster_moments(rows, assign, k), data, _merge_clusters, result_bytes=size)
         # Not stored here any longer than needed: each may be freed once its directions are known.
         clusters = ((cluster, totals.pop(cluster)) for cluster in sorted(totals))
         for cluster, moments, removal in in_order(solve, clusters, workers=available_cores()):

@@ -14,27 +14,24 @@ from theodolite.core.files import require_regular, sha256_of
 from theodolite.core.spelling import option, switched_off
 from theodolite.core.vectors import Floats, Source, array, joined
 from theodolite.spaces.folder import is_space, layer_name, read_about, read_layer
-from theodolite.spaces.readers.arrays import read_npy, read_npz, read_safetensors
+from theodolite.spaces.readers import arrays
 from theodolite.spaces.readers.data_files import AnyPath, DataError, EmptyFileError, File, locate
-from theodolite.spaces.readers.indexes import read_faiss
-from theodolite.spaces.readers.table_vectors import read_delimited, read_jsonl, read_parquet, read_text_file
-from theodolite.spaces.readers.text_files import read_text_vectors
 
 _TABLE = ("columns", "delimiter", "header", "decimal")
-# Readers by the ending of the file, and the options that each of them takes.
-_READERS: dict[str, tuple[Callable[..., Source], tuple[str, ...]]] = {
-    ".npy": (read_npy, ()),
-    ".npz": (read_npz, ("key",)),
-    ".safetensors": (read_safetensors, ("key",)),
-    ".parquet": (read_parquet, ("columns",)),
-    ".csv": (read_delimited, _TABLE),
-    ".tsv": (read_delimited, _TABLE),
-    ".tab": (read_delimited, _TABLE),
-    ".jsonl": (read_jsonl, ("columns",)),
-    ".txt": (read_text_file, _TABLE),
-    ".vec": (read_text_vectors, ("decimal",)),
-    ".faiss": (read_faiss, ()),
-    ".index": (read_faiss, ()),
+# The endings of files that can be read, and the options that each of them takes.
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    ".npy": (),
+    ".npz": ("key",),
+    ".safetensors": ("key",),
+    ".parquet": ("columns",),
+    ".csv": _TABLE,
+    ".tsv": _TABLE,
+    ".tab": _TABLE,
+    ".jsonl": ("columns",),
+    ".txt": _TABLE,
+    ".vec": ("decimal",),
+    ".faiss": (),
+    ".index": (),
 }
 
 # The hash of the demonstration's vectors: the numbers in the documentation hold for these alone.
@@ -52,7 +49,8 @@ def read(
 ) -> Source:
     """Open a file of vectors, shards, or one layer of a space.
 
-    Local `.npy` and `.safetensors` files are memory-mapped; all others are read in blocks. The shards of a folder or pattern are
+    Local `.npy` and `.safetensors` files are memory-mapped; all others are read in blocks. A file of up to 4 MB that says how
+    many rows it has is read at once. The shards of a folder or pattern are
     one cloud, in natural order (`shard-2` before `shard-10`), those of a list in its order; empty ones are skipped.
 
     Parameters
@@ -97,7 +95,7 @@ def read(
         if columns is not None:
             raise DataError(f"a space has layers, not columns; choose one with {option('key', 'NUMBER')}", file)
         return read_layer(file.local, key=key)
-    return _read_shards(files_of(file), options, file) if file.is_folder else _read_file(file, options)
+    return _read_shards(files_of(file), options, file) if file.is_folder else _read_file(file, options).loaded()
 
 
 def files_of(file: File) -> list[File]:
@@ -107,11 +105,11 @@ def files_of(file: File) -> list[File]:
     if file.local is not None and is_space(file.local):
         paths = [file.local / layer_name(layer) for layer in read_about(file.local, verify=False).layers]
         return [File(str(path), path) for path in paths]
-    files = [entry for entry in file.entries() if entry.ending in _READERS]
+    files = [entry for entry in file.entries() if entry.ending in _OPTIONS]
     if len({entry.ending for entry in files}) > 1:  # a README.txt or LICENSE.txt among shards is prose
         files = [entry for entry in files if entry.ending != ".txt"]
     if not files:
-        raise FileNotFoundError(f"{file} holds no file of vectors; the known endings are {', '.join(_READERS)}")
+        raise FileNotFoundError(f"{file} holds no file of vectors; the known endings are {', '.join(_OPTIONS)}")
     endings = sorted({entry.ending for entry in files})
     if len(endings) > 1:
         raise DataError(f"the folder holds {' and '.join(endings)} files; all shards must have one format", file)
@@ -137,24 +135,49 @@ def demo_vectors() -> Floats:
 
 def _read_file(file: File, options: Mapping[str, Any]) -> Source:
     ending = file.ending
-    if ending not in _READERS:
+    if ending not in _OPTIONS:
         fault = f"the ending {ending!r} is not known" if ending else "the file has no ending"
-        raise DataError(f"{fault}; known are {', '.join(_READERS)}, and folders of such files", file)
-    reader, known = _READERS[ending]
+        raise DataError(f"{fault}; known are {', '.join(_OPTIONS)}, and folders of such files", file)
+    known = _OPTIONS[ending]
     for name, value in options.items():
         if name not in known:
-            takers = [other for other, (_, names) in _READERS.items() if name in names]
+            takers = [other for other, names in _OPTIONS.items() if name in names]
             typed = ",".join(value) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
             choice = option(name, typed) if not isinstance(value, bool) else option(name) if value else switched_off(name)
             fault = "holds one array" if name == "key" else "has no columns" if name == "columns" else "is not such a table"
             raise DataError(f"the file {fault}; {choice} is for {', '.join(takers)} files: leave it out", file)
     if file.local is not None:
         require_regular(file.local)
-    vectors = reader(file, **{"key": None, **options} if "key" in known else options)
+    vectors = _reader(ending)(file, **{"key": None, **options} if "key" in known else options)
     if not file.name.startswith("memory://"):  # which no other process sees
         elsewhere = file if file.local is None else replace(file, local=file.local.absolute())
         vectors.opener = partial(_read_file, elsewhere, options)
     return vectors
+
+
+def _reader(ending: str) -> Callable[..., Source]:
+    """The reader of files with this ending; a file of numbers needs none of the modules that read text."""
+    readers: dict[str, Callable[..., Source]] = {
+        ".npy": arrays.read_npy,
+        ".npz": arrays.read_npz,
+        ".safetensors": arrays.read_safetensors,
+    }
+    if ending in readers:
+        return readers[ending]
+    if ending in (".faiss", ".index"):
+        from theodolite.spaces.readers.indexes import read_faiss
+
+        return read_faiss
+    from theodolite.spaces.readers import table_vectors
+    from theodolite.spaces.readers.text_files import read_text_vectors
+
+    readers = {
+        ".parquet": table_vectors.read_parquet,
+        ".jsonl": table_vectors.read_jsonl,
+        ".txt": table_vectors.read_text_file,
+        ".vec": read_text_vectors,
+    }
+    return readers.get(ending, table_vectors.read_delimited)
 
 
 def _read_shards(files: Sequence[File], options: Mapping[str, Any], name: object) -> Source:

@@ -402,9 +402,11 @@ class VectorsInput:
 
         if isinstance(self.vectors, Cloud):
             return self.vectors
+        if self.vectors.is_one_block:
+            return Cloud(self.vectors, sample=sample, seed=seed)
         label = f"reading {short_name(self.name)}"
         cloud = Cloud(self.vectors.watched(progress.rows(label, self.vectors.n)), sample=sample, seed=seed)
-        if cache and self.path is not None:
+        if cache and self.state is not None:
             cloud.stored_moments = partial(self._stored_moments, cloud)
         return cloud
 
@@ -451,8 +453,10 @@ def open_input(source: Any, reading: Reading) -> Input:
         return EncoderInput(source, reading)
     if kind == "file":
         path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else None
-        vectors, state = read(source, **reading.of_file()), FileState.of(path) if path is not None else None
-        if path is not None:
+        vectors = read(source, **reading.of_file())
+        # What is in memory as a whole cannot change while it is measured, and is measured in less time than a cache takes.
+        state = FileState.of(path) if path is not None and not vectors.is_one_block else None
+        if path is not None and state is not None:
             _OPENED.get([]).append((path, state))
         return VectorsInput(path or input_name(source), vectors, path, reading, state=state)
     if is_frame(source):

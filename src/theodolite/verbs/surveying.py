@@ -137,7 +137,8 @@ def survey_cloud(
 
     label = short_name(name)
     about = {"model": label}
-    rows = metric_rows(cloud, metrics, bootstrap=bootstrap, about=about, progress=progress.steps("half-samples"))
+    steps = progress.steps("half-samples") if bootstrap else None
+    rows = metric_rows(cloud, metrics, bootstrap=bootstrap, about=about, progress=steps)
     return Result(
         verb="survey",
         title=label,

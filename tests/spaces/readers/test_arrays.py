@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from theodolite.core import vectors
 from theodolite.core.vectors import array
 from theodolite.spaces import read
 
@@ -35,8 +36,10 @@ def test_npy_gives_back_what_was_saved(tmp_path: Path, dtype: str, order: str) -
     np.testing.assert_array_equal(source.take(np.array([0, 5, 299])), saved[[0, 5, 299]])
 
 
-def test_npy_is_memory_mapped(tmp_path: Path) -> None:
+def test_npy_is_memory_mapped_unless_it_is_one_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.save(tmp_path / "v.npy", X)
+    assert read(tmp_path / "v.npy").is_one_block
+    monkeypatch.setattr(vectors, "BLOCK_BYTES", 1)
     _, block = next(read(tmp_path / "v.npy").raw_blocks())
     assert isinstance(block, np.memmap)
 

@@ -45,7 +45,7 @@ def read_npy(file: File) -> Source:
     """The vectors of a `.npy` file: memory-mapped if it is on this machine, streamed otherwise."""
     with file.open() as stream:
         layout = read_layout(stream, file)
-    _require_matrix(layout, file)
+    _require_matrix(layout, file, file.size)
     return _array_source(file, layout)
 
 
@@ -64,8 +64,7 @@ def read_npz(file: File, *, key: str | None) -> Source:
                 sizes[name] = member.file_size
         is_compressed = any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist())
     name = _choose_array(file, {name: layout.shape for name, layout in layouts.items()}, key)
-    _require_matrix(layouts[name], f"{file}, array {name!r}")
-    _require_length(sizes[name], layouts[name], file)
+    _require_matrix(layouts[name], f"{file}, array {name!r}", sizes[name])
 
     @contextmanager
     def open_member() -> Iterator[IO[bytes]]:
@@ -85,7 +84,7 @@ def read_safetensors(file: File, *, key: str | None) -> Source:
     if tensor.dtype not in _SAFETENSORS_TYPES:
         raise DataError(f"it is stored as {tensor.dtype}; convert it to one of {', '.join(_SAFETENSORS_TYPES)}", place)
     layout = ArrayLayout(tensor.shape, False, np.dtype(_SAFETENSORS_TYPES[tensor.dtype]), start + tensor.begin)
-    _require_matrix(layout, place)
+    _require_matrix(layout, place, file.size)
     if layout.end != start + tensor.end:
         raise DataError("its header is damaged: shape and length do not go together; copy the file again", place)
     numbers = _array_source(file, layout)
@@ -126,20 +125,17 @@ def _open_archive(file: File) -> Iterator[zipfile.ZipFile]:
 
 
 def _array_source(file: File, layout: ArrayLayout) -> Source:
-    if 0 in layout.shape:
-        raise EmptyFileError(f"the array is empty (shape {layout.shape}); there must be at least one vector", file)
-    _require_length(file.size, layout, file)
     if file.local is None:
         return _streamed(file, file.open, layout)
 
     def mapped() -> NDArray[Any]:
         # Anew at every pass: a mapping keeps its file open, and a folder may have more shards than files may be open.
-        _require_length(file.size, layout, file)
+        _require_matrix(layout, file, file.size)
         order: Any = "F" if layout.fortran else "C"
         return np.memmap(str(file.local), layout.dtype, "r", layout.offset, layout.shape, order=order)
 
     n, d = layout.shape
-    return file_source(file, lambda: iter([mapped()]), n=n, d=d, dtype=layout.dtype, take=lambda rows: mapped()[rows])
+    return Source(lambda: iter([mapped()]), n=n, d=d, dtype=layout.dtype, take=lambda rows: mapped()[rows])
 
 
 def _streamed(
@@ -164,14 +160,8 @@ def _streamed(
     return file_source(file, chunks, n=n, d=d, dtype=layout.dtype, spool=spool)
 
 
-def _require_length(size: int, layout: ArrayLayout, file: File) -> None:
-    # Mapping a file that is too short would kill the process when the missing page is touched.
-    if size < layout.end:
-        fault = f"the file is cut short: vectors {layout.shape} end at byte {layout.end:,}, the file has {size:,}"
-        raise DataError(f"{fault}; copy or write it again", file)
-
-
-def _require_matrix(layout: ArrayLayout, name: object) -> None:
+def _require_matrix(layout: ArrayLayout, name: object, size: int) -> None:
+    """Raise an error unless an array is an (n, d) matrix of numbers that ends inside its file of `size` bytes."""
     if layout.dtype.hasobject:
         hint = "save it as numbers: numpy.save(path, numpy.stack(list(X)).astype('float32'))"
         raise DataError(f"it holds pickled Python objects, which can run code when opened, and is refused; {hint}", name)
@@ -181,6 +171,12 @@ def _require_matrix(layout: ArrayLayout, name: object) -> None:
         advice = for_few if axes < 2 else "drop padding, then flatten with X.reshape(-1, X.shape[-1])"
         raise DataError(f"the array has shape {layout.shape}; vectors are an (n, d) array: {advice}", name)
     require_numbers(layout.dtype, name)
+    if 0 in layout.shape:
+        raise EmptyFileError(f"the array is empty (shape {layout.shape}); there must be at least one vector", name)
+    # Mapping a file that is too short would kill the process when the missing page is touched.
+    if size < layout.end:
+        fault = f"the file is cut short: vectors {layout.shape} end at byte {layout.end:,}, the file has {size:,}"
+        raise DataError(f"{fault}; copy or write it again", name)
 
 
 def _choose_array(file: File, shapes: Mapping[str, tuple[int, ...]], key: str | None) -> str:
