@@ -52,7 +52,7 @@ def test_a_cone_is_described_with_the_effect_of_centring() -> None:
     assert "100% of random pairs have cosine above 0.8" in cone.meaning
     assert "dimensions 5," in cone.meaning
     assert "centring alone brings it to" in cone.meaning
-    assert cone.action.endswith(": theodolite repair fit zero-mean vectors.npy --to repair")
+    assert cone.command == "theodolite repair fit zero-mean vectors.npy --to repair"
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_no_cloud_breaks_a_sentence(X: np.ndarray) -> None:
 
 
 def test_a_hint_names_the_number_of_components_that_the_cloud_needs() -> None:
-    action = judged(sound() * ([40] + [1.0] * 23))["effective rank"].action
-    assert action.endswith("theodolite repair fit whiten vectors.npy --to repair --components 1")
+    command = judged(sound() * ([40] + [1.0] * 23))["effective rank"].command
+    assert command == "theodolite repair fit whiten vectors.npy --to repair --components 1"
 
 
 every = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.topic)
@@ -154,8 +154,8 @@ def test_commands_name_the_vectors_as_the_caller_did() -> None:
     rows = metric_rows(cloud, ["mean_cosine"])
     source = TypedInput("my docs.csv", {"columns": "x:z"}, before="theodolite extract m --to docs")
     first = "theodolite extract m --to docs && theodolite repair fit zero-mean 'my docs.csv' --to repair --columns x:z"
-    assert findings(cloud, rows, source)[0].action.endswith(f": {first}")
-    assert findings(cloud, rows, TypedInput(""))[0].action.endswith(": th.repair.fit('zero-mean', X)")
+    assert findings(cloud, rows, source)[0].command == first
+    assert findings(cloud, rows, TypedInput(""))[0].command == "th.repair.fit('zero-mean', X)"
 
 
 def test_bounds_may_be_upper_or_lower() -> None:

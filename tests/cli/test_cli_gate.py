@@ -24,10 +24,11 @@ def files(here: Path) -> Path:
 
 
 def test_bounds_that_hold_and_one_that_is_broken(run: Run) -> None:
-    assert run("gate").stdout.startswith("all 2 bounds hold\n")
+    assert "✓ pass: All 2 bounds hold." in run("gate").stdout.splitlines()
     np.save("x.npy", X + 1)
     lines = run("gate", "--report", "gate.md", code=1).stdout.splitlines()
-    assert lines[0] == "1 of 2 bounds broken" and lines[1].startswith("✗ mean cosine 0.5") and "✓ OK: IsoScore" in lines
+    assert lines[1] == "✗ breach: 1 of 2 bounds is broken." and lines[2].startswith("✗ mean cosine 0.5")
+    assert "✓ OK: IsoScore" in lines
     assert Path("gate.md").read_text().count("| ✗ |") == 1
     document = json.loads(run("gate", "--json", code=1).stdout)
     assert [finding["verdict"] for finding in document["findings"]] == ["bad", "good"]

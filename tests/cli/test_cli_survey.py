@@ -69,7 +69,7 @@ def test_the_table_fits_the_terminal_and_has_no_colour(columns: int, run: Run, m
     assert max(map(len, text.splitlines())) <= columns
     (line,) = [line for line in text.splitlines() if line.startswith("iso_score ")]
     assert f"{iso_score(Y):.4g}" in line
-    assert "y.npy  600 × 8, float32" in text
+    assert "y.npy: 600 × 8, float32" in text
 
 
 def test_a_second_survey_is_the_same_with_and_without_the_cache(run: Run) -> None:

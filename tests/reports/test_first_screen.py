@@ -88,7 +88,7 @@ def test_a_study_that_decides_nothing_opens_with_what_it_measured() -> None:
 def test_several_results_have_a_conclusion_each_and_no_figure_of_one() -> None:
     both = [study("one", points=5), study("two", points=5)]
     first = opening(both, page_content(both, text=True).context)
-    assert first["carrying"] == [] and len(first["conclusions"]) == 2
+    assert first["carrying"] == [] and [answer["run"] for answer in first["answers"]] == ["one", "two"]
 
 
 def tracked(metric: str, value: float, step: int, **more: Any) -> Row:
@@ -118,7 +118,7 @@ def test_advice_opens_with_what_repairs_gain_and_the_answer_as_a_sentence() -> N
     result = Result(verb="advise", rows=rows, notes=("recommended: whiten",))
     content = page_content([result], text=True)
     first = opening([result], content.context)
-    assert first["conclusions"] == ["Recommended: whiten."]
+    assert [answer["sentence"] for answer in first["answers"]] == ["Recommended: whiten."]
     assert [figure["section"] for figure in first["carrying"]] == ["figures-gains"]
     assert [len(section["figures"]) for section in first["figures"]] == [1]  # that of compression; a single choice is no figure
 

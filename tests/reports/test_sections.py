@@ -52,9 +52,9 @@ def test_without_pandas_figures_have_no_table(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_command_of_a_finding_can_be_copied_apart_from_its_sentence() -> None:
-    action = "subtract the mean: theodolite repair fit zero-mean a.npy --to repair"
-    (card,) = page_content([Result(verb="survey", findings=(finding_of("bad", action=action),))], text=True).context["findings"]
-    assert (card["action"], card["command"]) == ("subtract the mean:", "theodolite repair fit zero-mean a.npy --to repair")
+    about = {"action": "subtract the mean", "command": "theodolite repair fit zero-mean a.npy --to repair"}
+    (card,) = page_content([Result(verb="survey", findings=(finding_of("bad", **about),))], text=True).context["findings"]
+    assert {name: card[name] for name in about} == about
 
 
 def test_only_a_short_first_table_is_open() -> None:

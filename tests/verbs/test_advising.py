@@ -28,17 +28,16 @@ def test_a_helpful_repair_is_recommended_with_a_command_that_runs(tmp_path: Path
     monkeypatch.chdir(tmp_path)
     np.save("a.npy", A)
     result = th.advise("a.npy", pairs=B, scores=COSINE)
-    assert result.notes[0].startswith("Recommended: ")
+    assert result.answer is not None and result.answer.verdict == "apply"
     recommended = result.provenance["advice"]["recommended"]
     gain = next(row for row in result.rows if row.state == "choice")
-    assert gain.low is not None and gain.low > 0 and f"{gain.value:+.3f}" in result.notes[0]
+    assert gain.low is not None and gain.low > 0 and f"{gain.value:+.3f}" in result.answer.sentence
     np.save("others.npy", B)
     np.savetxt("scores.txt", COSINE)
-    for line in result.notes[1].split(" && "):
-        words = shlex.split(line)
-        assert CliRunner().invoke(app, words[1:]).exit_code == 0, line
+    for command in result.answer.next:
+        assert CliRunner().invoke(app, shlex.split(command.words)[1:]).exit_code == 0, command
     assert th.load_repair("my-repair").transform(A).shape == np.load("repaired.npy").shape
-    assert recommended["repair"] in result.notes[1]
+    assert recommended["repair"] in result.answer.next[0].words
 
 
 def test_the_result_is_a_ranked_list_and_prints_as_one(tmp_path: Path) -> None:
@@ -136,7 +135,7 @@ def test_fewer_rows_than_folds_are_refused() -> None:
 def test_a_large_signal_is_sampled_and_says_so() -> None:
     result = th.advise(A, pairs=B, scores=COSINE, sample=100)
     assert result.rows[0].n == 100
-    assert "measured on a sample of 100 of 150 pairs, seed 0" in result.notes
+    assert "measured on a sample of 100 of 150 pairs, seed 0" in result.conditions
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ def test_intervals_come_with_bootstrap() -> None:
 
 
 def test_the_sample_is_noted() -> None:
-    assert th.survey(X, metrics=["hubness"], sample=100).notes == ("pairs and neighbours: on a sample of 100 rows, seed 0",)
+    assert th.survey(X, metrics=["hubness"], sample=100).conditions == ("pairs and neighbours: on a sample of 100 rows, seed 0",)
     assert th.survey(X, metrics=["hubness"]).notes == ()
 
 

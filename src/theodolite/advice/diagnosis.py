@@ -278,6 +278,8 @@ def _judge(rule: FindingRule, facts: Facts) -> Finding:
         examples = () if is_good or not rule.examples else tuple(int(row) for row in facts[rule.examples][:EXAMPLES])
     except Undefined as undefined:
         meaning, examples = f"details are not defined: {undefined}", ()
-    action = "" if is_good else rule.action.format_map(facts)
+    # The command that a rule ends with is a field of the finding.
+    action, _, fit = ("" if is_good else rule.action).partition(": {fit:")
+    action, command = action.format_map(facts), f"{{fit:{fit}".format_map(facts) if fit else ""
     about = {name: getattr(rule, name) for name in ("topic", "metric", "healthy", "source")}
-    return Finding(**about, verdict=verdict, value=value, meaning=meaning, action=action, rows=examples)
+    return Finding(**about, verdict=verdict, value=value, meaning=meaning, action=action, command=command, rows=examples)

@@ -35,6 +35,7 @@ def calibrate_command(
     output: opt.Output = None,
     report: opt.Report = None,
     text: opt.Text = True,
+    everything: opt.Everything = False,
     list_sentences: Annotated[
         bool, typer.Option("--list-sentences", help="Print the package's sentences, one per line, and exit.")
     ] = False,
@@ -64,7 +65,7 @@ def calibrate_command(
         raise ValueError(
             "give an encoder (theodolite calibrate -m MODEL) or vectors (theodolite calibrate vectors.npy), one of them"
         )
-    target = Output(as_json, output, report, text)
+    target = Output(as_json, output, report, text, everything)
     result = calibrate(path or model, **opt.typed_options(context, "path", "model", "list_sentences", *opt.PRINTING))
     target.show(result)
     target.finish(result)

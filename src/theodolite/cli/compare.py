@@ -39,6 +39,7 @@ def compare_command(
     output: opt.Output = None,
     report: opt.Report = None,
     text: opt.Text = True,
+    everything: opt.Everything = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with code 1 if a metric got worse, beyond doubt and by more than 5 %.")
     ] = False,
@@ -59,7 +60,7 @@ def compare_command(
     from theodolite.metrics.evaluation import REPLICATES
     from theodolite.verbs.comparing import compare
 
-    target = Output(as_json, output, report, text)
+    target = Output(as_json, output, report, text, everything)
     verb_options = opt.typed_options(context, "before", "after", "strict", *opt.PRINTING)
     if strict:  # judged by intervals, which layers have only if they are asked for
         verb_options.setdefault("bootstrap", REPLICATES)

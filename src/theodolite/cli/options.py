@@ -99,9 +99,10 @@ Output = Annotated[
 ]
 Report = Annotated[str | None, typer.Option(help="Also write a report to this .html, .md or .tex file.", metavar="FILE")]
 Text = Annotated[bool, typer.Option("--text/--no-text", help="Show sentences and tokens in the report.")]
+Everything = Annotated[bool, typer.Option("--all", help="Print every number, not only the first screen.")]
 
 # Options that say what happens to a result; no verb takes them.
-PRINTING = ("as_json", "output", "report", "text")
+PRINTING = ("as_json", "output", "report", "text", "everything")
 
 
 def reading_options(*names: str, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -114,6 +114,7 @@ class Output:
     rows: str | None = None
     report: str | None = None
     text: bool = True
+    everything: bool = False
 
     def __post_init__(self) -> None:
         from theodolite.core.rows import require_rows_file
@@ -132,7 +133,7 @@ class Output:
         if self.as_json:
             return
         try:
-            show(result)
+            show(result, everything=self.everything)
         except SystemExit:  # what Rich raises where nobody reads on, as in `| head`; files that were asked for are still written
             if self.rows is None and self.report is None:
                 raise
@@ -153,12 +154,12 @@ class Output:
             say(f"\n{sentence}")
 
 
-def show(result: Result) -> None:
+def show(result: Result, *, everything: bool = False) -> None:
     """Print a result to the terminal."""
     from theodolite.reports.blocks import print_blocks
     from theodolite.reports.summary import blocks_of
 
-    print_blocks(blocks_of(result), console())
+    print_blocks(blocks_of(result, everything=everything), console())
 
 
 def console() -> Console:

@@ -91,6 +91,7 @@ def probe_command(
     output: opt.Output = None,
     report: opt.Report = None,
     text: opt.Text = True,
+    everything: opt.Everything = False,
     **_reading: Any,
 ) -> None:
     """Measure how labels are arranged: linear separability, distances between labels, and the closest pairs.
@@ -114,7 +115,9 @@ def probe_command(
         )
     if embeddings and not entities:
         raise ValueError("--embeddings is DirectProbe's file of vectors; give its labels with --entities FILE")
-    target = Output(as_json, output, report, text)
-    result = probe(sources[0], **opt.typed_options(context, "path", "model", "embeddings", "as_json", "report", "text"))
+    target = Output(as_json, output, report, text, everything)
+    result = probe(
+        sources[0], **opt.typed_options(context, "path", "model", "embeddings", "as_json", "report", "text", "everything")
+    )
     target.show(result)
     target.finish(result)

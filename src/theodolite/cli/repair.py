@@ -209,6 +209,7 @@ def advise_command(
     output: opt.Output = None,
     report: opt.Report = None,
     text: opt.Text = True,
+    everything: opt.Everything = False,
     **_reading: Any,
 ) -> None:
     """Find the repair that helps on your own data, or learn that none does.
@@ -228,7 +229,7 @@ def advise_command(
 
     if bool(path) == bool(model):
         raise ValueError("give vectors (theodolite repair advise vectors.npy) or an encoder (--model), one of them")
-    target = Output(as_json, output, report, text)
+    target = Output(as_json, output, report, text, everything)
     result = advise(path or model, **opt.typed_options(context, "path", "model", *opt.PRINTING))
     target.show(result)
     target.finish(result)

@@ -35,6 +35,7 @@ def survey_command(
     output: opt.Output = None,
     report: opt.Report = None,
     text: opt.Text = True,
+    everything: opt.Everything = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if a finding is bad.")] = False,
     list_metrics: Annotated[bool, typer.Option("--list-metrics", help="List all metrics and exit.")] = False,
     **_reading: Any,
@@ -62,7 +63,7 @@ def survey_command(
         raise ValueError("give files of vectors (theodolite survey vectors.npy) or an encoder (--model with --task), one of them")
     if strict and not (findings and store):
         raise ValueError(f"--strict judges by findings; leave {'--no-findings' if store else '--no-store'} out")
-    target = Output(as_json, output, report, text)
+    target = Output(as_json, output, report, text, everything)
     verb_options = opt.typed_options(context, "paths", "model", "list_metrics", "strict", *opt.PRINTING)
     results = []
     for source in paths or [str(model)]:

@@ -22,13 +22,14 @@ COLOURS = {"red": "#b3261e", "yellow": "#8a6100", "green": "#1b6e3c", "dim": "#6
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Some text, wrapped where it is shown."""
+    """Some text, wrapped where it is shown; with a lead in its style, the text is plain; a detail is shown on request."""
 
     text: str
     style: str = ""
     lead: str = ""
     indent: int = 0
     is_code: bool = False
+    detail: bool = False
 
 
 Block: TypeAlias = Paragraph | Table

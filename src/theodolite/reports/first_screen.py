@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from theodolite.core.numbers import number_text
-from theodolite.core.result import OUTCOMES
+from theodolite.core.result import OUTCOMES, VERDICTS, Answer
 from theodolite.core.states import AFTER, BEFORE, DIFFERENCE
 from theodolite.metrics.registry import label_of
 from theodolite.reports.displays import of_last_layer
 from theodolite.reports.figures import HELD_OUT, TRAINING
-from theodolite.reports.wording import FACT, clean
+from theodolite.reports.wording import COMMAND, FACT, clean, measured_lines, verdict_look
 
 if TYPE_CHECKING:
     from theodolite.core.result import Result
@@ -47,9 +47,11 @@ def opening(results: Sequence[Result], context: Mapping[str, Any]) -> dict[str, 
     shown = {figure["id"] for figure in carrying}
     left = [{**section, "figures": [f for f in section["figures"] if f["id"] not in shown]} for section in context["figures"]]
     return {
-        "conclusions": [clean(sentence, FACT) for sentence in _conclusions(results, context)],
+        "answers": [
+            _answer(run["name"] if len(results) > 1 else "", each) for run, each in zip(context["runs"], results, strict=True)
+        ],
         "facts_line": " · ".join(_facts(result)) if len(results) == 1 else "",
-        "conditions": [clean(note, FACT) for each in results for note in _conditions(each)],
+        "conditions": [clean(note, FACT) for each in results for note in (*each.conditions, *_conditions(each))],
         "carrying": carrying,
         "figures": [_with_one_note(section) for section in left if section["figures"]],
         "folded": bool(context["counts"]) or result.verb == "study",
@@ -64,12 +66,20 @@ def _with_one_note(section: Mapping[str, Any]) -> dict[str, Any]:
     return {**section, "note": notes.pop(), "figures": [{**figure, "note": ""} for figure in figures]}
 
 
-def _conclusions(results: Sequence[Result], context: Mapping[str, Any]) -> Iterator[str]:
-    """The conclusion of each result, with the name of its run if there are several."""
-    for run, result in zip(context["runs"], results, strict=True):
-        sentence = conclusion_of(result)
-        if sentence:
-            yield f"{run['name']}: {sentence[:1].lower()}{sentence[1:]}" if len(results) > 1 else sentence
+def _answer(run: str, result: Result) -> dict[str, Any]:
+    """The answer of a result for the template; of a result without one, what it came to."""
+    answer = result.answer or Answer(verdict="", sentence=conclusion_of(result))
+    sign, kind = verdict_look(answer.verdict)
+    is_word = any(answer.verdict in words for words in VERDICTS.values())
+    return {
+        "run": run,
+        "verdict": answer.verdict if is_word else "",
+        "sign": sign,
+        "kind": kind,
+        "sentence": clean(answer.sentence, FACT),
+        "reasons": [clean(reason, FACT) for reason in answer.reasons],
+        "commands": [{"why": clean(command.why, FACT), "words": clean(command.words, COMMAND)} for command in answer.next],
+    }
 
 
 def conclusion_of(result: Result) -> str:
@@ -158,17 +168,10 @@ def _change(metric: str, before: float, after: float) -> str:
 
 def _facts(result: Result) -> Iterator[str]:
     """What it was measured on, and when."""
-    provenance = result.provenance
-    for each in result.inputs[:2]:
-        if each.get("n") is not None:
-            name = str(each.get("name", "")).rstrip("/").rpartition("/")[2]  # the provenance has the whole path
-            kind = each.get("unit") or each.get("dtype") or ""
-            size = f" × {each['d']}" if each.get("d") is not None else ""
-            yield clean(f"{name}: {each['n']:,}{size} {kind}", 120)
-    if provenance.get("date"):
-        yield clean(provenance["date"], 40)
-    versions = str(provenance.get("versions") or "")
-    yield from (clean(part, 40) for part in versions.split("; ") if part.startswith("theodolite "))
+    yield from measured_lines(result)[:2]
+    versions = str(result.provenance.get("versions") or "").split("; ")
+    facts = [str(result.provenance.get("date") or ""), *(each for each in versions if each.startswith("theodolite "))]
+    yield from (clean(fact, 40) for fact in facts if fact)
 
 
 def _conditions(result: Result) -> Iterator[str]:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from theodolite.reports.summary import opening_blocks
 from theodolite.reports.tables import Column, Table, tables_of
-from theodolite.reports.wording import clean, command_of, name_of
+from theodolite.reports.wording import COMMAND, clean, command_of, name_of
 
 if TYPE_CHECKING:
     from theodolite.core.result import Result
@@ -26,6 +27,7 @@ def latex_of(result: Result) -> str:
     r"""Every table of a result as a `table` with a caption, for `\input` in a document that loads booktabs."""
     name = name_of(result)
     lines = [r"% needs \usepackage{booktabs}", f"% {clean(command_of(result) or name)}"]
+    lines += [f"% {clean(block.lead + block.text, COMMAND)}" for block in opening_blocks(result)]
     for table in tables_of([(name, result)]):
         lines += ["", *_table(table)]
     return "\n".join(lines) + "\n"

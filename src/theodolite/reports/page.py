@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 from theodolite.core.files import require_free
 from theodolite.core.pictures import COMMON
 from theodolite.core.spelling import option
+from theodolite.reports.blocks import Paragraph
 from theodolite.reports.cards import interval_head, value_text, verdict_table
 from theodolite.reports.first_screen import opening
 from theodolite.reports.sections import page_content
+from theodolite.reports.summary import opening_blocks
 from theodolite.reports.tables import Column, Table, tables_of
 from theodolite.reports.wording import (
+    COMMAND,
     SEVERITY_LOOKS,
     clean,
     command_of,
@@ -130,7 +133,8 @@ def markdown_of(result: Result) -> str:
     name = name_of(result)
     is_gate = result.verb == "gate"
     findings = _bounds(result.findings) if is_gate else _findings(result.findings)
-    parts = [f"# {_text(result.title or name)}", *_verdicts(result.verdicts), *findings]
+    parts = [f"# {_text(result.title or name)}", *map(paragraph_line, opening_blocks(result))]
+    parts += [*_verdicts(result.verdicts), *findings]
     for table in () if is_gate else tables_of([(name, result)]):
         parts += [f"## {_text(table.title)}", *table_lines(table)]
     command = command_of(result).replace("```", "` ` `")  # which would end the block
@@ -139,6 +143,13 @@ def markdown_of(result: Result) -> str:
     if result.notes:
         parts += ["## Notes", "\n".join(f"- {_text(note)}" for note in result.notes)]
     return "\n\n".join(parts) + "\n"
+
+
+def paragraph_line(block: Paragraph) -> str:
+    """A paragraph in Markdown; a command is a block of its own."""
+    if block.is_code:
+        return f"```text\n{clean(block.text, COMMAND).replace('```', '` ` `')}\n```"  # which would end the block
+    return f"**{_text(block.lead.strip())}** {_text(block.text)}" if block.lead else _text(block.text)
 
 
 def _verdicts(verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -196,6 +207,7 @@ def _findings(findings: Sequence[Finding]) -> Iterator[str]:
         yield "\n".join(
             f"- **{_text(f'{finding.verdict}: {finding.topic}')}** ({_text(finding_numbers(finding))}). "
             f"{_text(finding.meaning)}{f' → {_text(finding.action)}' if finding.action else ''}"
+            f"{f' `{clean(finding.command, COMMAND)}`' if finding.command else ''}"
             for finding in unhealthy
         )
 

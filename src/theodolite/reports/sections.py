@@ -24,7 +24,6 @@ from theodolite.reports.wording import (
     facts_of,
     finding_numbers,
     name_of,
-    sentence_and_command,
     unique_names,
 )
 
@@ -115,7 +114,6 @@ def _findings(run: str, result: Result) -> list[dict[str, str]]:
     for finding in sorted((finding for finding in result.findings if finding.severity), key=lambda finding: -finding.severity):
         sign, kind = SEVERITY_LOOKS[finding.verdict]
         layer = "" if finding.layer is None else f"layer {finding.layer}"
-        sentence, command = sentence_and_command(finding.action)
         cards.append(
             {
                 "run": run,
@@ -126,8 +124,8 @@ def _findings(run: str, result: Result) -> list[dict[str, str]]:
                 "measured": clean(finding_numbers(finding), 200),
                 "where": clean(", ".join(filter(None, (finding.model, layer))), 120),
                 "meaning": clean(finding.meaning, 600),
-                "action": clean(sentence, 600),
-                "command": clean(command, COMMAND),
+                "action": clean(finding.action, 600),
+                "command": clean(finding.command, COMMAND),
             }
         )
     return cards

@@ -8,25 +8,28 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from theodolite.core.numbers import interval_text, number_text, short_number
-from theodolite.core.result import Effect, Finding, Result, Verdict
+from theodolite.core.result import VERDICTS, Answer, Effect, Finding, Result, Verdict
 from theodolite.core.rows import Row
+from theodolite.core.spelling import ON_COMMAND_LINE
 from theodolite.core.states import DIFFERENCE, state_title
 from theodolite.metrics.isoscore import iso_score_ceiling
 from theodolite.metrics.registry import LAYER_METRICS, METRICS, label_of
 from theodolite.reports.blocks import Block, Paragraph
-from theodolite.reports.displays import Item, grouped
+from theodolite.reports.displays import grouped
 from theodolite.reports.tables import Column, Entry, Table, all_rows, pivot
 from theodolite.reports.wording import (
+    FACT,
     SEVERITY_LOOKS,
     change_mark,
     clean,
     finding_numbers,
+    measured_lines,
     outcome_look,
-    sentence_and_command,
     standing,
+    verdict_look,
     with_labels,
 )
 
@@ -42,17 +45,48 @@ ENOUGH_ROWS = 10
 LONGEST_LABEL = 24
 # How `advise` calls vectors without a change.
 UNCHANGED = "leave it alone"
+# Results whose title and notes say it all.
+TITLE_AND_NOTES = ("repair", "dry run")
 # Rows of a plain list; a result of more is better saved or framed.
 MOST_ROWS = 60
 # Secondary effects of a verdict that are listed; the report has all of them.
 MOST_EFFECTS = 3
 
 
-def blocks_of(result: Result) -> list[Block]:
-    """The paragraphs and tables that show a result, in reading order."""
-    content = {"survey": _survey, "compare": _compare, "probe": _probe, "tune": _tune, "study": _study, "repair": _repair}
-    content |= {"advise": _advise, "calibrate": _calibrate, "gate": _gate, "repairs": _repairs, "dry run": _dry_run}
-    return list(content.get(result.verb, _any)(result))
+def blocks_of(result: Result, *, everything: bool = False) -> list[Block]:
+    """The paragraphs and tables that show a result, the answer first; with every number on request."""
+    content = {"survey": _survey, "compare": _compare, "probe": _probe, "tune": _tune, "study": _study, "repairs": _repairs}
+    content |= {"advise": _advise, "calibrate": _calibrate, "gate": _gate}
+    notes: list[Block] = [Paragraph(note, "dim" if result.answer else "") for note in result.notes]
+    body = [] if result.verb in TITLE_AND_NOTES else list(content.get(result.verb, _any)(result))
+    shown: list[Block] = [block for block in body if everything or not block.detail]
+    if len(shown) < len(body):
+        shown.append(Paragraph(f"{'--all' if ON_COMMAND_LINE.get() else '.frame()'} shows every number", "dim"))
+    # A result without an answer says what it came to in its notes.
+    return [*opening_blocks(result), *(shown + notes if result.answer else notes + shown)]
+
+
+def opening_blocks(result: Result) -> Iterator[Paragraph]:
+    """What every display of a result opens with: what was measured, the answer, and on how much it stands."""
+    lines = measured_lines(result)
+    names = "AB" if result.verb == "compare" and len(lines) == 2 else ""
+    for number, line in enumerate(lines[:2] if names or len(lines) == 1 else [clean(result.title or result.verb, FACT)]):
+        yield Paragraph(f"{names[number]} = {line}" if names else line, "" if names else "bold")
+    if result.answer is not None:
+        yield from answer_blocks(result.answer)
+    yield from (Paragraph(condition, "dim") for condition in result.conditions)
+
+
+def answer_blocks(answer: Answer) -> Iterator[Paragraph]:
+    """A verdict and its sentence, the reasons, and what to run next with why."""
+    sign, look = verdict_look(answer.verdict)
+    # The counts of a study are its sentence.
+    lead = f"{sign} {answer.verdict}: " if any(answer.verdict in words for words in VERDICTS.values()) else ""
+    yield Paragraph(answer.sentence, COLOURS.get(look, "") if lead else "bold", lead=lead)
+    yield from (Paragraph(reason, indent=2) for reason in answer.reasons)
+    for command in answer.next:
+        yield Paragraph(f"→ {command.why}:" if command.why else "→", indent=2)
+        yield Paragraph(command.words, indent=4, is_code=True)
 
 
 def verdict_blocks(verdicts: Sequence[Verdict]) -> Iterator[Block]:
@@ -96,41 +130,18 @@ def comparison_blocks(comparisons: Sequence[PrintedComparison]) -> Iterator[Bloc
 
 
 def _survey(result: Result) -> Iterator[Block]:
-    for facts, rows, findings in _by_input(result):
-        unit = f" {facts['unit']}" if facts.get("unit") else f", {facts['dtype']}" if facts.get("dtype") else ""
-        yield Paragraph(f"  {_size(facts)}{unit}".rstrip(), lead=str(facts.get("name", result.title)), style="bold")
-        yield from (Paragraph(note, "dim") for note in result.notes)
+    by_model = grouped(result.findings, lambda finding: finding.model)
+    models = grouped(result.rows, lambda row: row.model)
+    for model, rows in models.items():
+        findings = by_model.get(model, []) if len(models) > 1 else result.findings
+        if len(models) > 1:
+            yield Paragraph(clean(model, FACT), "bold")
         layered = any(row.layer is not None for row in rows)
         yield from _pivoted(rows, "layer", "metric") if layered else _metrics(rows)
         yield from _reasons(rows)
         if layered and findings:
             yield Paragraph(f"layer {findings[0].layer}, the last:")
         yield from _findings(findings)
-
-
-def _by_input(result: Result) -> Iterator[tuple[Mapping[str, Any], Sequence[Row], Sequence[Finding]]]:
-    """A survey of several files is shown file by file; their rows follow each other."""
-    inputs = result.inputs or [{}]
-    rows = _before_repetitions(result.rows, lambda row: (row.layer, row.metric))
-    findings = _before_repetitions(result.findings, lambda finding: finding.topic) if result.findings else [[]] * len(inputs)
-    if len(inputs) == len(rows) == len(findings):
-        yield from zip(inputs, rows, findings, strict=True)
-    else:  # one file, or some rows or findings are missing
-        yield inputs[0] if len(inputs) == 1 else {}, result.rows, result.findings
-
-
-def _before_repetitions(items: Iterable[Item], key: Callable[[Item], object]) -> list[list[Item]]:
-    """The items cut into parts before every one whose key the part already has."""
-    parts: list[dict[object, Item]] = [{}]
-    for item in items:
-        if key(item) in parts[-1]:
-            parts.append({})
-        parts[-1][key(item)] = item
-    return [list(part.values()) for part in parts]
-
-
-def _size(facts: Mapping[str, Any]) -> str:
-    return f"{facts['n']:,} × {facts.get('d')}" if facts.get("n") is not None else ""
 
 
 def _metrics(rows: Sequence[Row]) -> Iterator[Block]:
@@ -161,10 +172,9 @@ def _findings(findings: Sequence[Finding]) -> Iterator[Block]:
         yield Paragraph(f": {finding_numbers(finding)}", COLOURS[style], lead=f"{sign} {finding.topic}")
         yield Paragraph(finding.meaning, indent=2)
         if finding.action:
-            sentence, command = sentence_and_command(finding.action)
-            yield Paragraph(f"→ {sentence}", indent=2)
-            if command:
-                yield Paragraph(command, indent=4, is_code=True)
+            yield Paragraph(f"→ {finding.action}", indent=2)
+        if finding.command:
+            yield Paragraph(finding.command, indent=4, is_code=True)
         if finding.rows:
             yield Paragraph(f"rows {', '.join(map(str, finding.rows))}", indent=2)
         if finding.source:
@@ -179,7 +189,6 @@ def _compare(result: Result) -> Iterator[Block]:
     if any(len(triple) != 3 or triple[2].state != DIFFERENCE for triple in triples):  # some rows were selected
         yield from _any(result)
         return
-    yield from map(Paragraph, result.notes[:2])
     if any(row.layer is not None for row in result.rows):
         yield from _pivoted(result.rows, "layer", "metric", _change)
     elif triples:
@@ -196,7 +205,6 @@ def _compare(result: Result) -> Iterator[Block]:
             columns.append(Column("95% interval", [interval_text(row.low, row.high) for row in change], optional=True))
         yield Table("", tuple(columns))
     yield from _reasons([row for row in result.rows if row.state != DIFFERENCE])
-    yield from (Paragraph(note, "dim") for note in result.notes[2:])
 
 
 def _change(rows: Sequence[Row]) -> str:
@@ -206,10 +214,6 @@ def _change(rows: Sequence[Row]) -> str:
 
 
 def _probe(result: Result) -> Iterator[Block]:
-    facts = next(iter(result.inputs), {})
-    held_out = f", {facts['held_out']:,} held out" if "held_out" in facts else ""
-    yield Paragraph(f"{result.title}: {_size(facts)}{held_out}")
-    yield from map(Paragraph, result.notes)
     layers = grouped(result.rows, lambda row: row.layer)
     if len(layers) > 1:
         yield from _probed_layers(layers)
@@ -300,13 +304,11 @@ def _accuracies(rows: Sequence[Row]) -> Iterator[Block]:
 
 def _tune(result: Result) -> Iterator[Block]:
     whole = [row for row in result.rows if row.layer is None and not row.label and row.split not in ("train", "validation")]
-    yield Paragraph(result.title, "bold")
     yield from _states([row for row in whole if row.seed is not None])
     seconds = [row.value for row in result.rows if row.metric == "train_seconds"]
     if seconds:
         yield Paragraph(f"the layer was trained in {number_text(statistics.median(seconds))} s on vectors embedded once")
     yield from _steps(result.rows)
-    yield from map(Paragraph, result.notes)
 
 
 def _states(rows: Sequence[Row]) -> Iterator[Block]:
@@ -358,34 +360,16 @@ def _steps(rows: Sequence[Row]) -> Iterator[Block]:
 
 
 def _study(result: Result) -> Iterator[Block]:
-    yield Paragraph(result.title, "bold")
     yield from verdict_blocks(result.verdicts)
-    yield from map(Paragraph, result.notes)
-
-
-def _repair(result: Result) -> Iterator[Block]:
-    yield Paragraph(result.title, "bold")
-    yield from map(Paragraph, result.notes)
 
 
 def _repairs(result: Result) -> Iterator[Block]:
     """The score after each repair, one column per state."""
-    yield Paragraph(result.title, "bold")
     yield from _pivoted(result.rows, "setting", "state")
 
 
 def _advise(result: Result) -> Iterator[Block]:
-    facts = next(iter(result.inputs), {})
-    size = (
-        f"{facts['n']:,} {facts['unit']} in {facts['d']:,} dimensions"
-        if facts.get("unit") and facts.get("n") and facts.get("d")
-        else _size(facts)
-    )
-    yield Paragraph(f"  {size}".rstrip(), "bold", lead=result.title)
     advice = result.provenance.get("advice", {})
-    yield Paragraph(result.notes[0] if result.notes else "", "bold")
-    commands = result.notes[1].split(" && ") if advice.get("recommended") else []
-    yield from (Paragraph(line, indent=2, is_code=True) for line in commands)
     sizes = advice.get("sizes", {})
     for state, rows in grouped(
         (row for row in result.rows if row.state in ("repair", "compression")), lambda row: row.state
@@ -405,12 +389,9 @@ def _advise(result: Result) -> Iterator[Block]:
             columns.append(Column("95% interval", ["" if low is None else f"[{low:+.3f}, {high:+.3f}]" for low, high in bounds]))
         yield Table("", tuple(columns))
     yield from _reasons(result.rows)
-    yield from (Paragraph(note, "dim") for note in result.notes[1 + bool(commands) :])
 
 
 def _calibrate(result: Result) -> Iterator[Block]:
-    yield Paragraph(result.title, "bold")
-    yield from (Paragraph(note, "bold") for note in result.notes[:1])
     by_metric = grouped(result.rows, lambda row: row.metric)
     shares = {name: rows for name, rows in by_metric.items() if name.startswith("unrelated_cosine_")}
     if shares:
@@ -436,12 +417,10 @@ def _calibrate(result: Result) -> Iterator[Block]:
         columns = [Column(title, [f"{point[name]:.3f}" for point in points]) for name, title in names.items()]
         columns.append(Column("95% interval", [f"[{point['low']:.3f}, {point['high']:.3f}]" for point in points]))
         yield Table("", tuple(columns))
-    yield from (Paragraph(note) for note in result.notes[1:])
 
 
 def _gate(result: Result) -> Iterator[Block]:
     """One line per broken bound, then what holds."""
-    yield Paragraph(result.title, "bold")
     for finding in result.findings:
         if finding.severity:
             sign, style = SEVERITY_LOOKS[finding.verdict]
@@ -449,18 +428,10 @@ def _gate(result: Result) -> Iterator[Block]:
     fine = dict.fromkeys(finding.topic for finding in result.findings if not finding.severity)
     if fine:
         yield Paragraph(", ".join(fine), "green", lead="✓ OK: ")
-    yield from (Paragraph(note, "dim") for note in result.notes)
-
-
-def _dry_run(result: Result) -> Iterator[Block]:
-    """One sentence per estimate."""
-    yield Paragraph(result.title, "bold")
-    yield from (Paragraph(note) for note in result.notes)
 
 
 def _any(result: Result) -> Iterator[Block]:
     """Rows of any kind: the fields that tell them apart, and their values."""
-    yield Paragraph(result.title or result.verb, "bold")
     table = all_rows([Entry("", row) for row in result.rows[:MOST_ROWS]])
     if table is not None:
         columns = [column for column in table.columns if column.name in ("metric", "value") or len(set(column.values)) > 1]

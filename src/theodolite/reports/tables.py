@@ -97,6 +97,8 @@ class Table:
         The number of lines before it was cut; 0 if it was not.
     breaks
         Lines that a terminal puts a blank line before.
+    detail
+        Whether a terminal and a notebook show it on request only.
     """
 
     title: str
@@ -104,6 +106,7 @@ class Table:
     note: str = ""
     total: int = 0
     breaks: tuple[int, ...] = ()
+    detail: bool = False
 
     @property
     def lines(self) -> int:

@@ -41,6 +41,14 @@ OUTCOME_LOOKS = {
     "not printed": ("–", "open"),
 }
 UNDECIDED = ("?", "open")
+# Verdicts of answers that are good or bad news, or leave a question open; the others, such as "turned", are neither.
+VERDICT_LOOKS = {
+    **dict.fromkeys(("OK", "identical", "same up to precision", "same up to length", "no shift found"), ("✓", "holds")),
+    **dict.fromkeys(("separable", "apply", "leave it alone", "separates", "pass", "learned"), ("✓", "holds")),
+    **dict.fromkeys(("watch", "separable by dimension alone", "cutoff only"), ("!", "open")),
+    **dict.fromkeys(("not judged", "not shown"), UNDECIDED),
+    **dict.fromkeys(("bad", "not separable", "does not separate", "breach", "not learned", "collapsed"), ("✗", "fails")),
+}
 # Keys of the provenance that are not listed as facts: the page shows them in places of their own.
 SHOWN_ELSEWHERE = ("name", "command", "tables", "versions")
 
@@ -119,6 +127,34 @@ def outcome_look(outcome: str) -> tuple[str, str]:
     return OUTCOME_LOOKS.get(outcome, UNDECIDED)
 
 
+def verdict_look(verdict: str) -> tuple[str, str]:
+    """The sign of an answer's verdict, and its style: holds, fails, open, or empty if it is neither good nor bad."""
+    return VERDICT_LOOKS.get(verdict, ("•", ""))
+
+
+def measured_lines(result: Result) -> list[str]:
+    """What was measured: for each input its name, size, unit, prompt, length limit and number of texts."""
+    lines = []
+    for facts in result.inputs:
+        limit, texts, prompt = (facts.get(name) for name in ("max_length", "n_texts", "prompt"))
+        words = [
+            size_text(facts),
+            str(facts.get("unit") or facts.get("dtype") or ""),
+            f"prompt {prompt!r}" if prompt else "",
+            f"at most {limit:,} tokens" if limit else "",
+            f"{texts:,} texts" if texts else "",
+            f"{facts['held_out']:,} held out" if facts.get("held_out") else "",
+        ]
+        lines.append(": ".join(filter(None, [clean(facts.get("name", ""), 120), ", ".join(filter(None, words))])))
+    return lines
+
+
+def size_text(facts: Mapping[str, Any]) -> str:
+    """The size of an input's vectors, such as "1,000 × 384"; empty if it is not known."""
+    size = f" × {facts['d']:,}" if facts.get("d") is not None else ""
+    return f"{facts['n']:,}{size}" if facts.get("n") is not None else ""
+
+
 def standing(judged: Judged) -> str:
     """On which encoders, seeds and tasks a verdict stands, and what else its reader must know; empty if nothing is known."""
     encoders = ", ".join(f"{name} ({about})" if about else name for name, about in judged.encoders.items())
@@ -158,12 +194,6 @@ def judged_number(finding: Finding) -> str:
 def _judged_share(finding: Finding) -> str:
     """The name of the share that is judged in place of a metric, whose own name a table has for another number; mostly none."""
     return next((rule.judged for rule in RULES if rule.topic == finding.topic and rule.metric == finding.metric), "")
-
-
-def sentence_and_command(action: str) -> tuple[str, str]:
-    """What a finding asks for, and the command that does it; the command is empty if there is none."""
-    sentence, *commands = re.split(r"(?<=:) (?=theodolite |th\.)", action, maxsplit=1)
-    return sentence, "".join(commands)
 
 
 def name_of(result: Result) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from theodolite.core.result import Result
+from theodolite.core.result import Answer, Command, Result
 from theodolite.core.spelling import option
 from theodolite.verbs.inputs import Reading, ReadingOptions, reads_input
 from theodolite.verbs.progress import Progress, progress_bars
@@ -111,11 +111,10 @@ def advise(  # type: ignore[misc]  # `layers` is a reading option with a default
         if data.signal is None:
             return _geometry(data, sample=sample, seed=seed)
         signal = sampled(data.signal, sample, seed=seed)
-        if len(signal) < len(data.signal):
-            note = f"measured on a sample of {len(signal):,} of {len(data.signal):,} {signal.noun}, seed {seed}"
-            data = replace(data, notes=(*data.notes, note))
         advice = search(signal, folds=folds, seed=seed, progress=bars.stages())
-    return _result(data, advice, folds=folds, seed=seed)
+    condition = f"measured on a sample of {len(signal):,} of {len(data.signal):,} {signal.noun}, seed {seed}"
+    conditions = (condition,) if len(signal) < len(data.signal) else ()
+    return replace(_result(data, advice, folds=folds, seed=seed), conditions=conditions)
 
 
 def _result(data: SignalInput, advice: Advice, *, folds: int, seed: int) -> Result:
@@ -136,11 +135,15 @@ def _result(data: SignalInput, advice: Advice, *, folds: int, seed: int) -> Resu
     where = {**about, "setting": str(advice.choice), "state": CHOICE}
     rows.append(Row(metric=gain, value=choice.gain, low=choice.low, high=choice.high, **where))
     recommended = advice.choice if advice.is_recommended else None
-    notes = [_answer(advice)]
-    notes += [recommended.commands(data.typed, *data.others, **data.pairs)] if recommended else []
+    answer = None
+    if recommended:
+        lines = recommended.commands(data.typed, *data.others, **data.pairs).split(" && ")
+        answer = Answer(verdict="apply", sentence=_answer(advice), next=tuple(Command(words=line) for line in lines))
+    notes = [] if recommended else [_answer(advice)]
     return Result(
         verb="advise",
         title=data.name,
+        answer=answer,
         rows=tuple(rows),
         notes=(*notes, *_explanations(advice, folds), *data.notes),
         provenance=provenance(

@@ -133,8 +133,7 @@ def compare(
         for comparisons in by_layer:
             rows += _rows(comparisons)
         pictures, records = _drawn(sides, layers[-1], chosen)
-    notes = [f"{name} = {side.name}: {side.size}" for name, side in zip("AB", sides, strict=True)]
-    notes += [f"{name}: {note}" for name, side in zip("AB", sides, strict=True) for note in side.notes]
+    notes = [f"{name}: {note}" for name, side in zip("AB", sides, strict=True) for note in side.notes]
     is_paired = comparisons[0].paired if comparisons else bool(paired)
     if count:
         notes.append(f"* the interval of the difference excludes 0 ({'paired' if is_paired else 'independent'} rows)")
@@ -191,14 +190,6 @@ class _Side:
         return self._space.about(layer)
 
     @property
-    def size(self) -> str:
-        """Number and width of the vectors, for a line of text."""
-        if self._space is not None:
-            return f"{self._space.n:,} × {self._space.d} {self._space.origin.pooling}".rstrip()
-        assert self._cloud is not None
-        return f"{self._cloud.n:,} × {self._cloud.d}, {self._cloud.source.dtype}"
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """What is known of the texts that an encoder read, or of how a file was read."""
         if self._space is not None:
@@ -207,7 +198,8 @@ class _Side:
 
     def facts(self, layer: int | None) -> dict[str, Any]:
         """What the result says of this input."""
-        return cloud_facts(self.cloud(layer), self.name)
+        unit = {} if self._space is None else {"unit": self._space.origin.pooling}
+        return cloud_facts(self.cloud(layer), self.name) | unit
 
     def picture(self, layer: int | None, state: str, frame: Any) -> tuple[Picture, ...]:
         """The layer for the report."""

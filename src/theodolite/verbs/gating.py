@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from theodolite.advice.gate import CONFIG, GateFile, judge
-from theodolite.core.result import Result
+from theodolite.core.result import Answer, Result
 from theodolite.core.spelling import option, suggestion
 from theodolite.verbs.inputs import EncoderInput, Reading, open_input
 from theodolite.verbs.progress import Progress, progress_bars
@@ -81,7 +81,13 @@ def gate(
     metrics = {bound.metric for bound in file.bounds}
     return replace(
         measured,
-        title=f"{broken} of {len(findings)} bounds broken" if broken else f"all {len(findings)} bounds hold",
+        title=f"The bounds of {file.path.name}",
+        answer=Answer(
+            verdict="breach" if broken else "pass",
+            sentence=f"{broken} of {len(findings)} bounds {'is' if broken == 1 else 'are'} broken."
+            if broken
+            else f"All {len(findings)} bounds hold.",
+        ),
         rows=tuple(row for row in measured.rows if row.metric in metrics),
         findings=findings,
         notes=notes,

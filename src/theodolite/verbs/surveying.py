@@ -146,7 +146,8 @@ def survey_cloud(
         findings=_judge(cloud, rows, label, hints) if hints else (),
         pictures=cloud_picture(cloud, about),
         records=similarities(similarity_lines(cloud, metrics, about)),
-        notes=(*cloud.source.notes, *sample_note(cloud)),
+        conditions=sample_conditions(cloud),
+        notes=(*cloud.source.notes, *_cache_note(cloud)),
         provenance=provenance(cloud_facts(cloud, name)),
     )
 
@@ -203,7 +204,8 @@ def survey_space(
                 given=given_pairs(space, chosen[-1]),
             )
         ),
-        notes=(*space_notes(space), *sample_note(last)),
+        conditions=sample_conditions(last),
+        notes=(*space_notes(space), *_cache_note(last)),
         provenance=provenance(
             cloud_facts(last, title) | {"unit": space.origin.pooling, "layers": list(chosen)} | texts_digest(space)
         ),
@@ -229,8 +231,14 @@ def _streamed(opened: EncoderInput, metrics: Sequence[str], *, sample: int, seed
     reading = TokenReading.of(encoder, opened.texts.texts, **options)
     rows = survey_reading(reading, metrics, sample=sample, seed=seed, progress=steps)
     facts = {"name": opened.name, "n": rows[0].n, "d": rows[0].d, "dtype": encoder.dtype, "unit": opened.texts.unit}
-    notes = (counts_line(reading.counts.to_dict()), "no findings: the vectors were not kept")
-    return Result(verb="survey", title=opened.name, rows=tuple(rows), notes=notes, provenance=provenance(facts))
+    return Result(
+        verb="survey",
+        title=opened.name,
+        rows=tuple(rows),
+        conditions=("no findings: the vectors were not kept",),
+        notes=(counts_line(reading.counts.to_dict()),),
+        provenance=provenance(facts),
+    )
 
 
 def _require_streamable(opened: Any, bootstrap: int) -> None:
@@ -296,14 +304,15 @@ def space_notes(space: Space) -> tuple[str, ...]:
     return tuple(filter(None, (space.origin.description, counts_line(space.origin.counts))))
 
 
-def sample_note(cloud: Cloud) -> tuple[str, ...]:
-    """Says on how many rows pairs and neighbours were looked at, if that was not all, and what is from the cache."""
-    notes = []
-    if cloud.moments_are_cached:
-        notes.append(f"mean, covariance and lengths: from cache; {switched_off('cache')} reads the whole file again")
-    if cloud.is_sampled:
-        notes.append(f"pairs and neighbours: on a sample of {cloud.sample_size:,} rows, seed {cloud.seed}")
-    return tuple(notes)
+def sample_conditions(cloud: Cloud) -> tuple[str, ...]:
+    """On how many rows pairs and neighbours were looked at, if that was not all."""
+    sentence = f"pairs and neighbours: on a sample of {cloud.sample_size:,} rows, seed {cloud.seed}"
+    return (sentence,) if cloud.is_sampled else ()
+
+
+def _cache_note(cloud: Cloud) -> tuple[str, ...]:
+    sentence = f"mean, covariance and lengths: from cache; {switched_off('cache')} reads the whole file again"
+    return (sentence,) if cloud.moments_are_cached else ()
 
 
 def similarity_lines(
