@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import Annotated, Any
+from types import NoneType
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -111,19 +112,49 @@ def reading_options(*names: str, without: Sequence[str] = ()) -> Callable[[Calla
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         from theodolite.verbs.inputs import Reading
 
-        signature = inspect.signature(command, eval_str=True)
-        own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-        added = [
-            inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=READING[each.name])
+        taken = inspect.signature(command).parameters
+        options = {
+            each.name: (READING[each.name], each.default)
             for each in fields(Reading)
-            if each.name in (names or READING) and each.name not in (*without, *signature.parameters)
-        ]
-        place = next((number for number, each in enumerate(own) if each.name in ("overwrite", *PRINTING)), len(own))
-        parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in (*own[:place], *added, *own[place:])]
-        command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        return command
+            if each.name in (names or READING) and each.name not in (*without, *taken)
+        }
+        return _with_options(command, options)
 
     return decorate
+
+
+def tune_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give the command `tune` the options that `TuneOptions` declares; those without a description are of `READING`."""
+    from theodolite.tuning.settings import TUNE_DEFAULTS, TUNE_OPTIONS
+
+    options = {}
+    for name, (kind, typed) in TUNE_OPTIONS.items():
+        if typed is None:
+            options[name] = READING[name], TUNE_DEFAULTS[name]
+            continue
+        kinds = {*(get_args(kind) or (kind,))} - {NoneType}
+        # What is neither a number nor a switch is typed as text, which the verb or `PARSERS` reads.
+        simple: Any = list[str] if typed.repeated else next((each for each in (bool, int, float) if kinds == {each}), str)
+        names = typed.names or ((f"--{name.replace('_', '-')}",) if typed.default is False else ())
+        limits = {} if typed.at_least is None else {"min": typed.at_least}
+        default = typed.default if isinstance(typed.default, (bool, int, str)) else None
+        optional = simple | None if default is None else simple
+        options[name] = _option(optional, typed.metavar, typed.help, *names, **limits), default
+    return _with_options(command, options)
+
+
+def _with_options(command: Callable[..., None], options: Mapping[str, tuple[Any, Any]]) -> Callable[..., None]:
+    """The command with further options (annotation and default by name), before those that say what happens to its result."""
+    signature = inspect.signature(command, eval_str=True)
+    own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, (annotation, default) in options.items()
+    ]
+    place = next((number for number, each in enumerate(own) if each.name in ("overwrite", *PRINTING)), len(own))
+    parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in (*own[:place], *added, *own[place:])]
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return command
 
 
 def typed_options(context: typer.Context, *without: str) -> dict[str, Any]:

@@ -49,18 +49,9 @@ class Directions:
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """Centroids of labels over several states, in one plane.
+    """Centroids of labels over several states, in one plane: `points` are (states, labels, k), `shares` are of the variance.
 
-    Parameters
-    ----------
-    labels
-        The labels, in the order of `points`.
-    points
-        (states, labels, k) coordinates.
-    shares
-        (k,) shares of the variance.
-    components, mean
-        (k, d) axes of the plane, and the point that is its origin.
+    `components` (k, d) are the axes of the plane, and `mean` is its origin.
     """
 
     labels: tuple[Any, ...]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from theodolite.models.encoder import INSTALL
-
 if TYPE_CHECKING:
     from theodolite.tuning.evaluator import GeometryEvaluator as GeometryEvaluator
     from theodolite.tuning.isolayer.insertion import insert_layer as insert_layer
@@ -53,4 +51,6 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in _EXTRA:
             raise
+        from theodolite.models.encoder import INSTALL
+
         raise ImportError(f"fine-tuning needs {missing.name}, which is not installed; run: {INSTALL}") from missing

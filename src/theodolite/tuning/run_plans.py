@@ -14,6 +14,8 @@ from theodolite.tasks.task import Kind, Task
 from theodolite.tuning.runs import MARKER, read_settings
 from theodolite.tuning.settings import LayerSettings, Method, TuneSettings
 
+# What another method may change in the settings of a run.
+OF_METHOD = ("method", "strength", "published", "layer")
 _SCHEDULE: dict[str, Any] = {"warmup": 0.1, "schedule": "linear"}
 # The papers' hyper-parameters by name: rp21, il23, zs22, isobn.
 PRESETS: dict[str, Mapping[str, Any]] = {
@@ -116,13 +118,9 @@ def plan_runs(
     task: str | Task | None = None,
     seed: int = 0,
     seeds: Sequence[int] | None = None,
-    method: Method = "plain",
-    strength: float | None = None,
-    published: bool = False,
-    layer: LayerSettings | None = None,
     plain: str | os.PathLike[str] | None = None,
     preset_name: str | None = None,
-    **options: Any,
+    **settings: Any,
 ) -> tuple[PlannedRun, ...]:
     """The runs that a request stands for: one in `to`, or one per seed in `to`/seed-N; nothing is read or trained yet.
 
@@ -138,15 +136,13 @@ def plan_runs(
         Seed of a single run.
     seeds
         Seeds of several runs, each once.
-    method, strength, published, layer
-        As in `TuneSettings`.
     plain
         For method "isolayer": the finished plain run to start from. "{seed}" in the name stands for the seed; with several
         seeds and without it, `plain`/seed-N. The settings are then those of the plain run.
     preset_name
         A key of `PRESETS`; by default the one that fits task and method.
-    options
-        Further settings, as in `TuneSettings`.
+    settings
+        Further settings, as in `TuneSettings`; with `plain`, only those of the method.
 
     Raises
     ------
@@ -155,10 +151,10 @@ def plan_runs(
     """
     if seeds is not None and (not seeds or len(set(seeds)) != len(seeds)):
         raise ValueError(f"seeds={list(seeds)} must name at least one seed, and each once")
-    method_settings: dict[str, Any] = {"method": method, "strength": strength, "published": published, "layer": layer}
+    method = settings.get("method", "plain")
     if plain is not None:
-        trusted = bool(options.pop("trust_remote_code", False))
-        unused = next(iter(options), "preset" if preset_name else None)
+        trusted = bool(settings.pop("trust_remote_code", False))
+        unused = next((name for name in settings if name not in OF_METHOD), "preset" if preset_name else None)
         if method != "isolayer":
             raise ValueError(f"a plain run to start from is for method isolayer, not {method!r}")
         if unused is not None:
@@ -174,17 +170,16 @@ def plan_runs(
             assert model is not None
             assert task is not None
             name = preset_name or preset_for(find_task(task).kind, method)
-            settings = preset(name, task=task, model=model, output=output, seed=number, **options, **method_settings)
-            runs.append(PlannedRun(settings))
+            runs.append(PlannedRun(preset(name, task=task, model=model, output=output, seed=number, **settings)))
             continue
         has_seed = "{seed}" in pattern
         folder = Path(pattern.replace("{seed}", str(number)))
         if seeds is not None and not has_seed:
             folder = folder / f"seed-{number}"
-        settings = settings_of_run(folder, output=output, task=task, trust_remote_code=trusted, **method_settings)
-        if (has_seed or seeds is not None) and settings.seed != number:
-            raise ValueError(f"{folder} is a run with seed {settings.seed}, not {number}")
-        if model is not None and os.fspath(model) != settings.model:
-            raise ValueError(f"{folder} is a run of {settings.model}, not of {model}; leave the model out")
-        runs.append(PlannedRun(settings, folder))
+        earlier = settings_of_run(folder, output=output, task=task, trust_remote_code=trusted, **settings)
+        if (has_seed or seeds is not None) and earlier.seed != number:
+            raise ValueError(f"{folder} is a run with seed {earlier.seed}, not {number}")
+        if model is not None and os.fspath(model) != earlier.model:
+            raise ValueError(f"{folder} is a run of {earlier.model}, not of {model}; leave the model out")
+        runs.append(PlannedRun(earlier, folder))
     return tuple(runs)
