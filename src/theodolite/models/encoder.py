@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import importlib.util
 import inspect
@@ -222,6 +223,32 @@ class Encoder:
             model.to(device=self.device, dtype=next(self.module.parameters()).dtype)
             self._pipeline = sentence_pipeline(model, self.max_length)
         return self._pipeline
+
+    def for_role(self, role: str, prompt: str | None = None) -> Encoder:
+        """The same encoder as it reads a query or a document.
+
+        Parameters
+        ----------
+        role
+            "query" or "document".
+        prompt
+            What to put before every text; by default the model's own prompt of that name.
+
+        Returns
+        -------
+        Encoder
+            The encoder itself if it is not a sentence model, which alone has prompts, or if nothing changes.
+        """
+        pipeline = self.pipeline
+        if pipeline is None or pipeline.module is None:
+            return self
+        other = copy.copy(self)
+        limit = None if self.is_static else self.max_length
+        other._pipeline = sentence_pipeline(pipeline.module, limit, role, prompt)
+        if other._pipeline.description == pipeline.description:
+            return self
+        other.recipe = None  # a worker would load it without the prompt
+        return other
 
     @property
     def module_names(self) -> tuple[str, ...]:

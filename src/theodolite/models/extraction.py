@@ -21,6 +21,7 @@ from theodolite.models.batches import BatchSize, Blocks, Progress, TokenReading
 from theodolite.models.encoder import INSTALL, Encoder, Recipe
 from theodolite.models.location import EncoderError
 from theodolite.models.tokens import Ints
+from theodolite.spaces.cache import VectorCache
 from theodolite.spaces.space import Origin, Space
 from theodolite.tasks.examples import Examples
 from theodolite.tasks.task import TEXT_UNIT, Unit
@@ -47,6 +48,8 @@ def extract_space(
     frequencies: bool = False,
     store_dtype: str = "float32",
     origin: Origin = _UNKNOWN,
+    ids: Sequence[str] | None = None,
+    cache: VectorCache | None = None,
     progress: Progress | None = None,
 ) -> Space:
     """Encode texts once and keep a vector for every text, token or word in every requested layer.
@@ -79,15 +82,19 @@ def extract_space(
         What the vectors are kept as, whatever the encoder computes in: "float32", or "float16" for half the size.
     origin
         What the encoder cannot know, such as its state; fields that are empty are filled in.
+    ids
+        The name of each text, which becomes the column `id`.
+    cache
+        Where vectors in memory are looked for, and kept.
     progress
         Called with the number of texts that are done, and of all.
 
     Returns
     -------
     Space
-        One (n, d) array per layer. Its columns are `text` (the number of the row's text); `side` (0 or 1) if two texts are
-        read apart; `sentence`, and `second` if two texts are read together, except for tokens; `token` and `position`, `word`,
-        or `head` and `word`, with `example`; `label`, `score` and `frequency`.
+        One (n, d) array per layer. Its columns are `text` (the number of the row's text); `id` if the texts have ids; `side`
+        (0 or 1) if two texts are read apart; `sentence`, and `second` if two texts are read together, except for tokens; `token`
+        and `position`, `word`, or `head` and `word`, with `example`; `label`, `score` and `frequency`.
 
     Warns
     -----
@@ -107,19 +114,28 @@ def extract_space(
     options: dict[str, Any] = {"unit": unit, "layers": layers, "specials": specials, "batch_size": batch_size}
     reading = TokenReading.of(encoder, texts, **options, allow_unknown=allow_unknown)
     columns = _columns(reading, frequencies)
+    if ids is not None:
+        columns["id"] = [ids[text] for text in columns["text"]]
     known: dict[str, Any] = {"model": encoder.name, "revision": encoder.revision, "pooling": unit, "versions": model_versions()}
     known |= {"task": reading.inputs.task, "split": reading.inputs.split}
     known |= {"description": reading.description, "counts": reading.counts.to_dict(), "precision": encoder.dtype}
     known["max_length"] = encoder.max_length
+    known["prompt"] = encoder.pipeline.prompt if unit == "text" and encoder.pipeline is not None else ""
     origin = replace(origin, **{name: getattr(origin, name) or value for name, value in known.items()})
     if to is not None:
         return _to_folder(reading, to, columns, origin, dtype=store_dtype, overwrite=overwrite, progress=progress)
+    key = "" if cache is None else f"{_fingerprint(reading)} {store_dtype}"
+    stored = None if cache is None else cache.load(key)
+    if stored is not None:
+        return Space.of(stored, rows=columns, origin=origin)
     vectors = {layer: np.empty((reading.plan.n, reading.d), store_dtype) for layer in reading.layers}
     # Batch by batch if the work is done here: a part would be in memory twice.
     parts = (part[1:] for part in _encoded(reading, (), progress)) if _recipe(reading) else reading.blocks(progress)
     for rows, blocks in parts:
         for layer, block in blocks.items():
             vectors[layer][rows] = _as_stored(block, store_dtype, layer)
+    if cache is not None:
+        cache.store(key, vectors)
     return Space.of(vectors, rows=columns, origin=origin)
 
 

@@ -22,6 +22,9 @@ from theodolite.models.location import OWN_CODE, EncoderError, Location
 if TYPE_CHECKING:
     import torch
 
+# The names under which sentence-transformers looks for the prompt of a role.
+ROLE_PROMPTS = {"query": ("query",), "document": ("document", "passage", "corpus")}
+
 
 @dataclass(frozen=True, eq=False)
 class Pipeline:
@@ -65,16 +68,24 @@ def is_static_model(model: Any) -> bool:
     return hasattr(model, "embedding") and hasattr(model, "tokenizer") and (hasattr(model, "encode") or hasattr(model, "embed"))
 
 
-def sentence_pipeline(model: Any, max_length: int | None = None) -> Pipeline:
-    """A SentenceTransformer as a pipeline; its settings and modes are left as they are."""
+def sentence_pipeline(model: Any, max_length: int | None = None, role: str = "", prompt: str | None = None) -> Pipeline:
+    """A SentenceTransformer as a pipeline; its settings and modes are left as they are.
+
+    The role "query" or "document" encodes as the model does for it, with its own prompt unless one is given.
+    """
+    method = getattr(model, f"encode_{role}" if role else "encode", model.encode)
+    options = {} if prompt is None else {"prompt": prompt}
 
     def encode(texts: list[str]) -> Floats:
         with evaluating(model), _limited(model, max_length):
-            vectors = model.encode(texts, batch_size=len(texts), show_progress_bar=False, convert_to_numpy=True)
+            vectors = method(texts, batch_size=len(texts), show_progress_bar=False, convert_to_numpy=True, **options)
         return np.asarray(vectors, dtype=np.float32)
 
-    prompt = model.prompts.get(model.default_prompt_name) or "" if model.default_prompt_name else ""
+    if prompt is None:
+        name = next((name for name in ROLE_PROMPTS.get(role, ()) if name in model.prompts), model.default_prompt_name)
+        prompt = model.prompts.get(name) or "" if name else ""
     parts = [f"prompt {prompt!r}"] if prompt else []
+    parts += [method.__name__] if any(type(module).__name__ == "Router" for module in model) else []
     parts += [_part(module) for module in model]
     truncated = getattr(model, "truncate_dim", None)
     return Pipeline(encode, (*parts, *([f"first {truncated} dimensions"] if truncated else [])), prompt, model)

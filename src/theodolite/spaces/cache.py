@@ -1,4 +1,4 @@
-"""The cache folder: moments of files that were read before, so that a second survey of a file skips its first pass."""
+"""The cache folder: moments of files that were read before, and vectors of texts that were encoded before."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,8 @@ import numpy as np
 
 from theodolite.core.files import Lock, Marker, atomic_file, write_json
 from theodolite.core.moments import FORMAT, Moments
-from theodolite.core.vectors import Source
+from theodolite.core.spelling import command
+from theodolite.core.vectors import Floats, Source
 from theodolite.spaces.opening import files_of, read
 from theodolite.spaces.readers.data_files import AnyPath, locate
 
@@ -33,6 +34,7 @@ BLOCK = 2**20
 SETTLED = 60.0
 # Bytes the cache may hold; the entries that were not used for longest are deleted first.
 LIMIT = 2**30
+FOLDERS = ("moments", "vectors")
 
 
 def where() -> Path:
@@ -62,11 +64,53 @@ def clean() -> int:
         with suppress(OSError), Lock(entry.with_name(name[0])):  # busy, or gone already
             freed += entry.stat().st_size
             entry.unlink()
-    folder = where() / "moments"
-    if MARKER.is_in(folder) and [path.name for path in folder.iterdir()] == [MARKER.file]:
-        (folder / MARKER.file).unlink()
-        folder.rmdir()
+    for folder in (where() / name for name in FOLDERS):
+        if MARKER.is_in(folder) and [path.name for path in folder.iterdir()] == [MARKER.file]:
+            (folder / MARKER.file).unlink()
+            folder.rmdir()
     return freed
+
+
+class VectorCache:
+    """Encoded vectors in the cache folder, by what decides them; `hits` and `misses` count what was looked for."""
+
+    def __init__(self) -> None:
+        self.hits = self.misses = 0
+
+    def load(self, key: str) -> dict[int, Floats] | None:
+        """The vectors of each layer that were stored under a key; None if there are none that can be read."""
+        entry = self._entry(key)
+        try:
+            with entry.open("rb") as file, np.load(file, allow_pickle=False) as content:
+                vectors = {int(layer): content[layer] for layer in content.files}
+            os.utime(entry)
+        except Exception:  # whatever is wrong with an entry, the texts can still be encoded
+            self.misses += 1
+            return None
+        self.hits += 1
+        return vectors
+
+    def store(self, key: str, vectors: Mapping[int, Floats]) -> None:
+        """Keep vectors under a key, unless they would fill more than half of the cache."""
+        if 2 * sum(array.nbytes for array in vectors.values()) > LIMIT:
+            return
+
+        def save(partial: Path) -> None:
+            with partial.open("wb") as file:
+                np.savez(file, **{str(layer): array for layer, array in vectors.items()})  # type: ignore[arg-type]
+
+        _write(self._entry(key), save)
+
+    @property
+    def note(self) -> str:
+        """Says where the vectors are, and how to delete them; empty if none were looked for."""
+        if not self.hits + self.misses:
+            return ""
+        verb = "read from" if not self.misses else "kept in"
+        return f"encoded vectors: {verb} {where() / 'vectors'}; {command('cache clean')} deletes them"
+
+    def _entry(self, key: str) -> Path:
+        return where() / "vectors" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.npz"
 
 
 @dataclass(frozen=True)
@@ -158,11 +202,16 @@ def _store(moments: Moments, entry: Path, file_size: int) -> None:
     # Reading such an entry would take as long as reading the file.
     if moments.scatter is None or moments.scatter.nbytes >= file_size:
         return
+    _write(entry, moments.save)
+
+
+def _write(entry: Path, save: Callable[[Path], None]) -> None:
+    """Write an entry, and delete those not used for longest beyond the limit."""
     try:
         if not _is_ours(entry.parent):
             return
         with atomic_file(entry) as partial:
-            moments.save(partial)
+            save(partial)
         total = 0
         for other in sorted(_entries(), key=lambda path: path.stat().st_mtime, reverse=True):
             total += other.stat().st_size
@@ -181,5 +230,5 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _entries() -> list[Path]:
-    folder = where() / "moments"
-    return [path for path in folder.iterdir() if OWN_NAMES.fullmatch(path.name)] if MARKER.is_in(folder) else []
+    folders = [folder for folder in (where() / name for name in FOLDERS) if MARKER.is_in(folder)]
+    return [path for folder in folders for path in folder.iterdir() if OWN_NAMES.fullmatch(path.name)]

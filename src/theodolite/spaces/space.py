@@ -53,6 +53,8 @@ class Origin:
         What the encoder computed in, such as `bfloat16`, whatever the vectors are stored as.
     max_length
         The tokens after which a text was cut; None if nothing limits it, or it is not known.
+    prompt
+        What was put before every text.
     """
 
     model: str = ""
@@ -67,6 +69,7 @@ class Origin:
     counts: Mapping[str, int] = field(default_factory=dict)
     precision: str = ""
     max_length: int | None = None
+    prompt: str = ""
 
 
 # The origin of vectors of which nothing is known.

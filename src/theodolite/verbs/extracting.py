@@ -112,6 +112,7 @@ def extract(
         return extract_space(
             options.load_encoder(model),
             texts_read,
+            ids=source.texts.ids,
             frequencies=frequencies,
             store_dtype=store_dtype,
             to=to,

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from theodolite.core.vectors import Source
     from theodolite.metrics.cloud import Cloud
     from theodolite.models.encoder import Encoder
-    from theodolite.spaces.cache import FileState
-    from theodolite.spaces.space import Space
+    from theodolite.spaces.cache import FileState, VectorCache
+    from theodolite.spaces.space import Origin, Space
     from theodolite.tasks.examples import Examples
     from theodolite.tasks.task import Task
     from theodolite.verbs.progress import Progress
@@ -128,8 +128,9 @@ class Reading:
         from theodolite.tasks.own import own_task
 
         if not self.own:
+            of_texts = () if self.texts is None else ("column", "delimiter", "header")
             for name in ("kind", "column", "score_range", "delimiter", "header"):
-                if getattr(self, name) not in (None, {}):
+                if getattr(self, name) not in (None, {}) and name not in of_texts:
                     raise ValueError(
                         f"{option(name, 'X')} describes your own files; name them with {option('own', 'train=FILE')}"
                     )
@@ -279,6 +280,7 @@ class Texts:
     texts: Sequence[str] | Examples
     unit: str
     name: str
+    ids: Sequence[str] | None = None
 
     @classmethod
     def of(cls, reading: Reading, model: Any = None) -> Texts:
@@ -295,17 +297,16 @@ class Texts:
 
     @classmethod
     def _plain(cls, texts: str | os.PathLike[str] | Sequence[str], reading: Reading, model: Any) -> Texts:
-        from theodolite.spaces.readers.text_files import read_texts
-        from theodolite.tasks.retrieval import read_corpus
+        from theodolite.tasks.retrieval import read_text_records
 
         for name in ("split", "data"):
             if getattr(reading, name) is not None:
                 raise ValueError(f"{option(name, 'X')} belongs to a task; leave it out with {option('texts', 'FILE')}")
         unit = reading.unit_for(model)
         if isinstance(texts, (str, os.PathLike)):
-            if Path(texts).is_dir():
-                return cls(read_corpus(texts), unit, os.fspath(texts))
-            return cls(read_texts(texts, reading.encoding or "utf-8"), unit, os.fspath(texts))
+            options = {name: getattr(reading, name) for name in ("encoding", "delimiter", "header")}
+            records = read_text_records(texts, reading.column, **options)
+            return cls(list(records.texts), unit, os.fspath(texts), records.ids)
         return cls(list(texts), unit, f"{len(texts):,} texts")
 
 
@@ -339,7 +340,7 @@ class EncoderInput:
         is_shippable = layers == "last" and self.texts.unit in ("text", "mean", "cls", "max", "last")
         return TypedInput("my-space", before=command("extract", model, **options), model=model if is_shippable else "")
 
-    def space(self, progress: Progress, *, frequencies: bool = True) -> Space:
+    def space(self, progress: Progress, *, frequencies: bool = True, cache: VectorCache | None = None) -> Space:
         """The vectors of every chosen layer, in memory; tokens and words with how common they are in English."""
         from theodolite.models.extraction import extract_space
 
@@ -347,6 +348,8 @@ class EncoderInput:
         return extract_space(
             self.reading.load_encoder(self.model),
             texts,
+            ids=self.texts.ids,
+            cache=cache,
             frequencies=frequencies and self.texts.unit in ("tokens", "words"),
             **self.encoding_options(progress),
         )
@@ -366,6 +369,14 @@ def encoding_options(reading: Reading, unit: str, name: str, progress: Progress)
         "allow_unknown": reading.allow_unknown,
         "progress": progress.steps(f"encoding {name}"),
     }
+
+
+def encoder_facts(origin: Origin) -> dict[str, Any]:
+    """How vectors were encoded, for the provenance of a result; nothing for vectors whose texts are not known."""
+    if not origin.counts:
+        return {}
+    about = {"model": origin.model, "unit": origin.pooling, "prompt": origin.prompt}
+    return {"encoder": {**about, "max_length": origin.max_length, "texts": origin.counts.get("texts", 0)}}
 
 
 @dataclass(frozen=True, eq=False)
@@ -395,6 +406,21 @@ class VectorsInput:
         if self.frame is not None and name in column_names(self.frame):
             return [checked_label(f"row {row}", value) for row, value in enumerate(frame_column(self.frame, name))]
         return labels_for(self.path or "", name, n=n, delimiter=self.reading.delimiter, header=self.reading.header)
+
+    def ids(self, *, n: int) -> tuple[str, ...] | None:
+        """The id of each of the n vectors, from a column `id` or `_id` of their table or frame; None if it has none."""
+        from theodolite.core.frames import column_names
+        from theodolite.spaces.other_columns import OtherColumns
+        from theodolite.tasks.retrieval import ID_COLUMNS, unique_ids
+
+        if self.frame is not None:
+            names = column_names(self.frame)
+        else:
+            options = {name: value for name, value in self.reading.of_file().items() if name != "key"}
+            others = None if self.path is None else OtherColumns.of_file(self.path, **options)
+            names = [] if others is None else list(others.others)
+        column = next((name for name in ID_COLUMNS if name in names), None)
+        return None if column is None else unique_ids(self.labels(column, n=n), self.name)
 
     def cloud(self, progress: Progress, *, sample: int, seed: int, cache: bool) -> Cloud:
         """The vectors as a cloud; a file's moments come from the cache if they are there."""

@@ -12,6 +12,7 @@ from theodolite.verbs.inputs import (
     EncoderInput,
     Reading,
     VectorsInput,
+    encoder_facts,
     encoder_name,
     encoding_options,
     input_kind,
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from theodolite.advice.scorers import Signal
     from theodolite.core.vectors import Floats
     from theodolite.spaces.space import Space
+    from theodolite.tasks.retrieval import Collection
     from theodolite.verbs.progress import Progress
 
+PLURALS = {"document": "documents", "query": "queries"}
 Labels: TypeAlias = str | os.PathLike[str] | Sequence[Any]
 
 _HINTS = {
@@ -41,8 +44,8 @@ class Signals:
     """The signals that a caller named, checked to be one at most; `metric` is what to measure by.
 
     `pairs` and `scores` are the other side of scored pairs and one score per pair; `labels` a sequence, a column or
-    FILE[:COLUMN]; `queries` and `judgements` vectors of queries and a table of query, document and grade; `retrieval` a BEIR
-    folder.
+    FILE[:COLUMN]; `queries` and `judgements` vectors or texts of queries and a table of query, document and grade; `retrieval` a
+    BEIR folder. `query_prompt` and `document_prompt` are put before texts, instead of the model's own prompts of these names.
     """
 
     pairs: Any = None
@@ -51,6 +54,8 @@ class Signals:
     queries: Any = None
     judgements: Any = None
     retrieval: str | os.PathLike[str] | None = None
+    query_prompt: str | None = None
+    document_prompt: str | None = None
     metric: str | None = None
 
     def __post_init__(self) -> None:
@@ -59,6 +64,11 @@ class Signals:
                 raise ValueError(f"{option(first, 'FILE')} and {option(second, 'FILE')} go together; give both, or neither")
         if len(self.names) > 1:
             raise ValueError(f"{' and '.join(option(name, 'X') for name in self.names)} are different signals; give one of them")
+        for name in ("query_prompt", "document_prompt"):
+            if getattr(self, name) is not None and self.queries is None and self.retrieval is None:
+                raise ValueError(
+                    f"{option(name, 'TEXT')} is for an encoder that reads queries; give {option('retrieval', 'FOLDER')}"
+                )
 
     @property
     def names(self) -> list[str]:
@@ -98,20 +108,26 @@ def open_signal(source: Any, named: Signals, reading: Reading, progress: Progres
 
     Without a name, a space or task of scored pairs or labels is its own signal; plain vectors and texts have none.
     """
-    if named.retrieval is not None:
-        return _of_folder(source, named, reading, progress)
+    if named.retrieval is not None or (named.queries is not None and reading.has_texts()):
+        return _of_collection(source, named, reading, progress)
     opened = open_input(source, _with_layers(source, reading))
-    if isinstance(opened, VectorsInput):
-        return _of_vectors(opened, named, reading, typed_input(source, opened))
     if isinstance(opened, EncoderInput):
+        from theodolite.spaces.cache import VectorCache
+
         named.refuse("an encoder with texts")
-        opened = EncoderInput(
-            opened.model, replace(opened.reading, unit=opened.reading.unit_for(opened.model, one_per_text=True))
-        )
-        return _of_space(opened.space(progress, frequencies=False), opened.name, named, opened.typed())
-    named.refuse("a space", "labels")
+        own = opened.reading
+        opened = EncoderInput(opened.model, replace(own, unit=own.unit_for(opened.model, one_per_text=True)))
+        cache = VectorCache()
+        data = _of_rows(opened.space(progress, frequencies=False, cache=cache), opened.name, named, own, opened.typed())
+        return replace(data, notes=(*data.notes, cache.note))
+    for name in ("query_prompt", "document_prompt"):
+        if getattr(named, name) is not None:
+            raise ValueError(f"{option(name, 'TEXT')} is for texts, and these vectors are encoded already; leave it out")
+    typed = typed_input(source, opened)
+    if isinstance(opened, VectorsInput):
+        return _of_rows(opened, short_name(opened.name), named, reading, typed)
     name = short_name(os.fspath(source)) if isinstance(source, (str, os.PathLike)) else "space"
-    return _of_space(opened, name, named, typed_input(source, opened), reading.layers)
+    return _of_rows(opened, name, named, reading, typed)
 
 
 def row_labels(opened: VectorsInput | Space, labels: Labels | None, *, n: int) -> list[str]:
@@ -138,90 +154,127 @@ def _with_layers(source: Any, reading: Reading) -> Reading:
     return replace(reading, layers="all") if kind in ("file", "memory") and reading.layers == "last" else reading
 
 
-def _of_vectors(opened: VectorsInput, named: Signals, reading: Reading, typed: TypedInput) -> SignalInput:
+def _of_rows(opened: VectorsInput | Space, name: str, named: Signals, reading: Reading, typed: TypedInput) -> SignalInput:
+    """Vectors, or one layer of a space, with the signal that was named or that the rows of the space have."""
+    import numpy as np
+
     from theodolite.advice.scorers import JudgedQueries, LabelledRows, ScoredPairs
-    from theodolite.core.vectors import array
     from theodolite.spaces.readers.label_files import read_scores
     from theodolite.tasks.retrieval import judgements_of
 
-    named.refuse("vectors", "pairs", "labels", "queries")
-    X = array(opened.vectors)
-    signal: Signal | None = None
-    if named.pairs is not None:
-        scores = read_scores(named.scores) if isinstance(named.scores, (str, os.PathLike)) else named.scores
-        signal = ScoredPairs(X, _array(named.pairs, reading), scores, metric=named.metric)
-    elif named.labels is not None:
-        signal = LabelledRows(X, row_labels(opened, named.labels, n=len(X)), metric=named.metric)
-    elif named.queries is not None:
-        queries = _array(named.queries, reading)
-        table = judgements_of(named.judgements, queries=len(queries), documents=len(X))
-        signal = JudgedQueries(X, queries, table, metric=named.metric)
-    name = short_name(opened.name)
-    files = {name: getattr(named, name) for name in ("pairs", "scores")}
-    # In memory they have no names; these are what a caller may have called them.
-    pairs = {name: os.fspath(value) if isinstance(value, (str, os.PathLike)) else name for name, value in files.items()}
-    others = tuple(os.fspath(each) for each in (named.pairs, named.queries) if isinstance(each, (str, os.PathLike)))
-    return SignalInput(name, X, signal, typed, {"model": name}, opened.notes, pairs=pairs, others=others)
-
-
-def _array(source: Any, reading: Reading) -> Floats:
-    """A second array or file of vectors, read as the first."""
-    from theodolite.core.vectors import array
-
-    opened = open_input(source, _with_layers(source, reading))
-    assert isinstance(opened, VectorsInput)
-    return array(opened.vectors)
-
-
-def _of_space(space: Space, name: str, named: Signals, typed: TypedInput, layers: Any = "last") -> SignalInput:
-    """One layer of a space, with the pairs or labels that its rows have."""
-    import numpy as np
-
-    from theodolite.advice.scorers import LabelledRows, ScoredPairs
-    from theodolite.core.vectors import array
-    from theodolite.spaces.space import choose_layers
-
-    chosen = choose_layers(layers, space.layers)
-    if len(chosen) != 1:
-        raise ValueError(f"this looks at one layer; {option('layers', str(layers))} names {len(chosen)}")
-    X, rows = array(space[chosen[0]]), space.rows
+    kind = "vectors" if isinstance(opened, VectorsInput) else "a space"
+    named.refuse(kind, *(["pairs"] if isinstance(opened, VectorsInput) else []), "labels", "queries")
+    X, layer = _vectors(opened, reading)
+    rows = {} if isinstance(opened, VectorsInput) else opened.rows
     texts = list(rows["sentence"]) if "sentence" in rows else None
     signal: Signal | None = None
-    if named.labels is None and "side" in rows and "score" in rows:
+    if named.queries is not None:
+        other = open_input(named.queries, _with_layers(named.queries, reading))
+        assert not isinstance(other, EncoderInput)
+        queries = _vectors(other, reading)[0]
+        numbers = {"queries": _ids(other, len(queries)), "documents": _ids(opened, len(X))}
+        signal = JudgedQueries(X, queries, judgements_of(named.judgements, **numbers), metric=named.metric)
+    elif named.pairs is not None:
+        scores = read_scores(named.scores) if isinstance(named.scores, (str, os.PathLike)) else named.scores
+        other = open_input(named.pairs, _with_layers(named.pairs, reading))
+        assert isinstance(other, VectorsInput)
+        signal = ScoredPairs(X, _vectors(other, reading)[0], scores, metric=named.metric)
+    elif named.labels is None and "side" in rows and "score" in rows:
         left, right = (np.flatnonzero(np.asarray(rows["side"]) == side) for side in (0, 1))
         names = None if texts is None else ([texts[i] for i in left], [texts[i] for i in right])
         signal = ScoredPairs(X[left], X[right], np.asarray(rows["score"])[left], names=names, metric=named.metric)
     elif named.labels is not None or "label" in rows:
         # Words share a sentence without being the same text.
-        own = texts if space.unit not in ("words", "pairs") else None
-        signal = LabelledRows(X, row_labels(space, named.labels, n=len(X)), names=own, metric=named.metric)
-    if typed.path and not typed.before and chosen[0] != space.layers[-1]:
-        typed = replace(typed, options={"layers": str(chosen[0])})
-    return SignalInput(name, X, signal, typed, space.about(chosen[0]), texts=texts)
+        own = None if isinstance(opened, VectorsInput) or opened.unit in ("words", "pairs") else texts
+        signal = LabelledRows(X, row_labels(opened, named.labels, n=len(X)), names=own, metric=named.metric)
+    files = {name: getattr(named, name) for name in ("pairs", "scores")}
+    # In memory they have no names; these are what a caller may have called them.
+    pairs = {name: os.fspath(value) if isinstance(value, (str, os.PathLike)) else name for name, value in files.items()}
+    others = tuple(os.fspath(each) for each in (named.pairs, named.queries) if isinstance(each, (str, os.PathLike)))
+    data = SignalInput(name, X, signal, typed, {"model": name}, texts=texts, pairs=pairs, others=others)
+    if isinstance(opened, VectorsInput):
+        return replace(data, notes=opened.notes)
+    if typed.path and not typed.before and layer != opened.layers[-1]:
+        typed = replace(typed, options={"layers": str(layer)})
+    return replace(data, typed=typed, about=opened.about(layer), facts=encoder_facts(opened.origin))
 
 
-def _of_folder(source: Any, named: Signals, reading: Reading, progress: Progress) -> SignalInput:
-    """A BEIR folder, read by an encoder."""
+def _vectors(opened: VectorsInput | Space, reading: Reading) -> tuple[Floats, int]:
+    """The vectors and the number of their layer, -1 if they have none."""
+    from theodolite.core.vectors import array
+    from theodolite.spaces.space import choose_layers
+
+    if isinstance(opened, VectorsInput):
+        return array(opened.vectors), -1
+    chosen = choose_layers(reading.layers, opened.layers)
+    if len(chosen) != 1:
+        raise ValueError(f"choose one layer; {option('layers', str(reading.layers))} names {len(chosen)}")
+    return array(opened[chosen[0]]), chosen[0]
+
+
+def _ids(opened: VectorsInput | Space, n: int) -> Sequence[str] | int:
+    """The ids of rows, or how many there are if they have none."""
+    from theodolite.tasks.retrieval import ID_COLUMNS, unique_ids
+
+    if isinstance(opened, VectorsInput):
+        return opened.ids(n=n) or n
+    column = next((name for name in ID_COLUMNS if name in opened.rows), None)
+    return n if column is None else unique_ids([str(value) for value in opened.rows[column]], "the space")
+
+
+def _of_collection(source: Any, named: Signals, reading: Reading, progress: Progress) -> SignalInput:
+    """Documents and queries, read by an encoder: a BEIR folder, or texts, queries and a table of judgements."""
     from theodolite.advice.scorers import JudgedQueries
     from theodolite.models.extraction import extract_space
+    from theodolite.spaces.cache import VectorCache
+    from theodolite.spaces.space import Origin
     from theodolite.tasks.retrieval import read_beir
 
-    assert named.retrieval is not None
-    if reading.has_texts():
+    folder = named.retrieval
+    if folder is not None and reading.has_texts():
         raise ValueError(f"{option('retrieval', 'FOLDER')} brings its own texts; leave out the task or the texts")
     if input_kind(source, replace(reading, texts=("",))) != "encoder":
         named.refuse("vectors or a space")
-    collection = read_beir(named.retrieval, reading.split)
-    encoder = reading.load_encoder(source)
-    reading = replace(reading, texts=os.fspath(named.retrieval), split=None)
+    collection = _collection_of_texts(named, reading) if folder is None else read_beir(folder, reading.split)
+    reading = replace(reading, texts=reading.texts if folder is None else os.fspath(folder), split=None)
     reading = replace(reading, unit=reading.unit_for(source, one_per_text=True))
-    spaces = [
-        extract_space(encoder, texts, **encoding_options(reading, str(reading.unit), name, progress))
-        for texts, name in ((collection.documents, "documents"), (collection.queries, "queries"))
-    ]
-    documents, queries = (space[space.layers[-1]] for space in spaces)
-    signal = JudgedQueries(documents, queries, collection.judgements, metric=named.metric)
+    encoder, cache, spaces = reading.load_encoder(source), VectorCache(), []
+    roles = {"document": (collection.documents, named.document_prompt), "query": (collection.queries, named.query_prompt)}
+    for role, (texts, prompt) in roles.items():
+        reader, origin = encoder.for_role(role, prompt) if reading.unit == "text" else encoder, Origin()
+        if prompt and reader is encoder:  # without a pipeline, a prompt is the beginning of the text
+            texts, origin = tuple(prompt + text for text in texts), Origin(prompt=prompt)
+        options = encoding_options(reading, str(reading.unit), PLURALS[role], progress)
+        spaces.append(extract_space(reader, texts, cache=cache, origin=origin, **options))
+    (documents, queries), (first, second) = (space[space.layers[-1]] for space in spaces), (space.origin for space in spaces)
     about = spaces[0].about(spaces[0].layers[-1]) | {"task": collection.name}
-    name = f"{encoder_name(source)}, {collection.name}"
-    typed = EncoderInput(source, reading).typed()
-    return SignalInput(name, documents, signal, typed, about, collection.notes, texts=collection.documents)
+    facts = encoder_facts(first)
+    facts["encoder"] |= {"texts": len(documents) + len(queries), "query_prompt": second.prompt}
+    return SignalInput(
+        f"{encoder_name(source)}, {collection.name}",
+        documents,
+        JudgedQueries(documents, queries, collection.judgements, metric=named.metric),
+        EncoderInput(source, reading).typed(),
+        about,
+        (*collection.notes, cache.note),
+        texts=collection.documents,
+        facts=facts,
+    )
+
+
+def _collection_of_texts(named: Signals, reading: Reading) -> Collection:
+    """The documents that the reading options name, with queries and a table of judgements, by ids if the files have them."""
+    from theodolite.tasks.retrieval import Collection, TextRecords, judgements_of, read_text_records
+
+    if reading.require_texts() is not None:
+        raise ValueError(f"{option('queries', 'FILE')} goes with documents, not with a task: {option('texts', 'FILE')}")
+    options = {name: getattr(reading, name) for name in ("encoding", "delimiter", "header")}
+    sources: list[Any] = [reading.texts, named.queries]
+    sides = [
+        read_text_records(each, reading.column, **options) if isinstance(each, (str, os.PathLike)) else TextRecords(tuple(each))
+        for each in sources
+    ]
+    documents, queries = (side.ids if side.ids is not None else len(side.texts) for side in sides)
+    table = judgements_of(named.judgements, queries=queries, documents=documents)
+    name = short_name(os.fspath(reading.texts)) if isinstance(reading.texts, (str, os.PathLike)) else "texts"
+    return Collection(name=name, documents=sides[0].texts, queries=sides[1].texts, judgements=table)
