@@ -12,10 +12,10 @@ import pytest
 
 from theodolite.advice.changes import CODES
 from theodolite.core.declared import as_declared
+from theodolite.core.measures import MEASURES
 from theodolite.core.result import OUTCOMES, Verdict
 from theodolite.core.rows import Row
 from theodolite.metrics import METRICS
-from theodolite.metrics.registry import MEASURES
 from theodolite.repairs import REPAIRS
 from theodolite.studies import shared_steps, study_names
 from theodolite.studies.claims import RULES

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from theodolite.core.moments import Moments
-from theodolite.metrics.isoscore import iso_score, iso_score_corrected, iso_score_star, participation_ratio
+from theodolite.metrics.isoscore import iso_score, iso_score_corrected, iso_score_star
 from theodolite.metrics.registry import UndefinedMetricWarning
+from theodolite.metrics.spectral import participation_ratio
 
 
 def rotation(d: int, seed: int) -> np.ndarray:

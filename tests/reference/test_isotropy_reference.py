@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from theodolite.metrics.cosine import dimension_contributions, mean_cosine
-from theodolite.metrics.isoscore import iso_score, iso_score_star, participation_ratio
+from theodolite.metrics.isoscore import iso_score, iso_score_star
 from theodolite.metrics.partition import eigen_gap, log_partition_isotropy, partition_isotropy
-from theodolite.metrics.spectral import effective_rank, effective_rank_singular, explained_variance_curve
+from theodolite.metrics.spectral import effective_rank, effective_rank_singular, explained_variance_curve, participation_ratio
 
 CLOUDS = (
     "iso_2000x32",

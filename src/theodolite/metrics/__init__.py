@@ -7,13 +7,13 @@ from theodolite.metrics.registry import (
     LAYER_METRICS, METRICS, Metric, UndefinedMetricWarning, axis_of, check_metrics, default_metrics, label_of,
 )
 from theodolite.metrics.cloud import Cloud, Undefined
-from theodolite.metrics.isoscore import iso_score, iso_score_corrected, iso_score_star, participation_ratio
+from theodolite.metrics.isoscore import iso_score, iso_score_corrected, iso_score_star
 from theodolite.metrics.partition import (
     eigen_gap, log_partition_isotropy, log_partition_isotropy_centered, log_partition_isotropy_unit_norm, partition_isotropy,
 )
 from theodolite.metrics.spectral import (
     condition_number, dimensions_95, effective_rank, effective_rank_singular, ev_1, ev_1_centered, ev_2, ev_2_centered,
-    ev_3, ev_3_centered, explained_variance, explained_variance_curve,
+    ev_3, ev_3_centered, explained_variance, explained_variance_curve, participation_ratio,
 )
 from theodolite.metrics.cosine import (
     dimension_contributions, largest_variance_ratio, mean_cosine, mean_cosine_centered, mean_norm, norm_variation,

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
+from theodolite.core.measures import MEASURES
 from theodolite.core.numbers import number_text
 from theodolite.core.rows import Row
 from theodolite.core.spelling import suggestion
-from theodolite.metrics.registry import MEASURES, METRICS, label_of
+from theodolite.metrics.registry import METRICS, label_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,19 +37,6 @@ def iso_score_ceiling(n: int, d: int) -> float:
     return min(1.0, max(0, n - 2) / max(1, d - 1))
 
 
-@metric("[1, d]", HIGHER, needs="moments", paper="Rudman et al. 2022")
-def participation_ratio(X: Vectors | Moments | Cloud) -> float:
-    """Participation ratio (sum of eigenvalues)^2 / sum of their squares, in [1, d]; reads as "dimensions used".
-
-    Parameters
-    ----------
-    X
-        Vectors, their moments or a cloud.
-    """
-    moments = moments_with_spread(X)
-    return moments.trace**2 / moments.trace_of_square
-
-
 @metric(
     "about [0, 1], may exceed it",
     HIGHER,

@@ -1,4 +1,4 @@
-"""The registry of metrics and measures: names, labels, ranges, directions, and which are measured by default."""
+"""The registry of metrics: names, labels, ranges, directions, and which are measured by default."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec, TypeAlias
 
 from theodolite.core.intervals import Limits
+from theodolite.core.measures import MEASURES, Measure
+from theodolite.core.measures import axis_of as axis_of
+from theodolite.core.measures import label_of as label_of
 from theodolite.core.spelling import suggestion
 from theodolite.metrics.cloud import Undefined
 
@@ -117,101 +120,6 @@ class Metric:
 METRICS: dict[str, Metric] = {}  # all metrics of a cloud by name
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A number in rows that is not a metric of one cloud: a task's score, or what a probe or a training run measured."""
-
-    label: str
-    axis: str = ""
-
-
-# All other numbers that rows carry, by name.
-MEASURES: dict[str, Measure] = {
-    "accuracy": Measure("accuracy"),
-    "macro_f1": Measure("macro F1"),
-    "matthews": Measure("Matthews", "Matthews correlation"),
-    "pearson": Measure("Pearson", "Pearson correlation"),
-    "spearman": Measure("Spearman", "Spearman correlation"),
-    "spearman_change": Measure("Spearman change", "change of Spearman"),
-    "knn_accuracy": Measure("k-NN accuracy"),
-    "linear_accuracy": Measure("linear accuracy"),
-    "ndcg@10": Measure("nDCG@10"),
-    "mrr": Measure("MRR", "mean reciprocal rank"),
-    "between_share": Measure("variance between clusters"),
-    "clustering_gain": Measure("gain from clustering"),
-    "gain": Measure("gain"),
-    "silhouette": Measure("silhouette"),
-    "frequency_r2": Measure("R² of log frequency"),
-    "norm_frequency_correlation": Measure("norm–frequency correlation"),
-    "effective_rank_share": Measure("effective rank over the largest possible"),
-    "removed_directions": Measure("directions removed"),
-    "train_seconds": Measure("training, s"),
-    "examples": Measure("examples"),
-    "majority_share": Measure("share of the most frequent label"),
-    "validation_score": Measure("score on the validation rows"),
-    "best_epoch": Measure("best epoch"),
-    "chosen_learning_rate": Measure("learning rate chosen"),
-    "chosen_epochs": Measure("epochs chosen"),
-    "chosen_layer_learning_rate": Measure("learning rate chosen for the layer"),
-    "labels": Measure("labels"),
-    "clusters": Measure("clusters"),
-    "is_linear": Measure("linear"),
-    "overlaps": Measure("overlaps"),
-    "hull_accuracy_all_rows": Measure("hull accuracy, all rows"),
-    "probe_accuracy_all_rows": Measure("probe accuracy, all rows"),
-    "probe_hidden_1": Measure("units, first layer"),
-    "probe_hidden_2": Measure("units, second layer"),
-    "probe_alpha": Measure("L2 weight"),
-    "movement_pca_1": Measure("movement, first direction"),
-    "movement_pca_2": Measure("movement, second direction"),
-    "hull_accuracy": Measure("hull accuracy"),
-    "inside_mean": Measure("mean distance inside"),
-    "inside_max": Measure("largest distance inside"),
-    "label_distance": Measure("label distance"),
-    "label_min_distance": Measure("minimum centroid distance", "distance to the nearest label's centroid"),
-    "minimum_distance": Measure("minimum distance", "distance to the nearest label"),
-    "mean_minimum_distance": Measure("mean minimum distance"),
-    "probe_accuracy": Measure("probe accuracy"),
-    "probe_accuracy_sd": Measure("probe accuracy, sd"),
-    "train_test_similarity": Measure("train–test similarity"),
-    "cka_to_original": Measure("CKA to the original"),
-    "similarity_to_original": Measure("similarity to the original", "similarity to the original (Pearson)"),
-    "centroid_movement": Measure("centroid movement"),
-    "movement_share_1": Measure("movement on 1 direction"),
-    "movement_share_2": Measure("movement on 2 directions"),
-    "mean_change": Measure("mean change"),
-    "labels_rose": Measure("labels that rose"),
-    "labels_fell": Measure("labels that fell"),
-    "nearly_zero_rows": Measure("rows of (nearly) zero length"),
-    "self_test_difference": Measure("difference in the self-test"),
-    **{f"ev_{k}": Measure(f"EV {k}", f"EV {k} (small is isotropic)") for k in range(1, 21)},
-}
-
-
-def label_of(name: str) -> str:
-    """The name of a metric or measure in tables and legends; of one that is not registered, its own name in words.
-
-    Parameters
-    ----------
-    name
-        The `metric` of a row.
-    """
-    entry = METRICS.get(name) or MEASURES.get(name)
-    return entry.label if entry is not None else name.replace("_", " ")
-
-
-def axis_of(name: str) -> str:
-    """The title of an axis that shows a metric or measure.
-
-    Parameters
-    ----------
-    name
-        The `metric` of a row.
-    """
-    entry = METRICS.get(name) or MEASURES.get(name)
-    return (entry.axis or entry.label) if entry is not None else name.replace("_", " ")
-
-
 def default_metrics() -> list[str]:
     """Names of the metrics that a survey of one cloud measures unless others are named."""
     return [name for name, entry in METRICS.items() if entry.default]
@@ -249,7 +157,8 @@ def metric(
         name = function.__name__
         if name in METRICS:
             raise ValueError(f"metric {name!r} is registered twice")
-        METRICS[name] = Metric(name, function, range, direction, needs, **{"label": name.replace("_", " "), **details})
+        entry = Metric(name, function, range, direction, needs, **{"label": name.replace("_", " "), **details})
+        METRICS[name], MEASURES[name] = entry, Measure(entry.label, entry.axis)
 
         @functools.wraps(function)
         def with_warning(*args: Arguments.args, **kwargs: Arguments.kwargs) -> float:

@@ -45,6 +45,19 @@ def explained_variance_curve(X: Vectors | Moments | Cloud, k: int = 20, *, cente
     return np.cumsum(values[:k]) / total if total > 0 else np.full(k, np.nan)
 
 
+@metric("[1, d]", HIGHER, needs="moments", paper="Rudman et al. 2022")
+def participation_ratio(X: Vectors | Moments | Cloud) -> float:
+    """Participation ratio (sum of eigenvalues)^2 / sum of their squares, in [1, d]; reads as "dimensions used".
+
+    Parameters
+    ----------
+    X
+        Vectors, their moments or a cloud.
+    """
+    moments = moments_with_spread(X)
+    return moments.trace**2 / moments.trace_of_square
+
+
 @metric("[1/d, 1]", LOWER, needs="moments", paper="IL23 eq. 1", label="EV 1")
 def ev_1(X: Vectors | Moments | Cloud) -> float:
     """Share of the strongest direction in the squared singular values, uncentred (IL23 eq. 1), in (0, 1]; small is isotropic.

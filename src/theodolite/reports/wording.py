@@ -17,9 +17,10 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 from theodolite.advice.diagnosis import RULES
+from theodolite.core.measures import MEASURES
 from theodolite.core.numbers import number_text
 from theodolite.core.states import DIFFERENCE
-from theodolite.metrics.registry import MEASURES, METRICS, label_of
+from theodolite.metrics.registry import METRICS, label_of
 
 if TYPE_CHECKING:
     from theodolite.core.result import Finding, Judged, Result

@@ -1,12 +1,14 @@
-"""Open vectors: a file or folder whatever its format, one layer of a space, or the vectors of the demonstration."""
+"""Open vectors and what a table holds next to them: any file or folder, one layer of a space, the demonstration's vectors."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from theodolite.core.vectors import Floats, Source, array, joined
 from theodolite.spaces.folder import is_space, layer_name, read_about, read_layer
 from theodolite.spaces.readers import arrays
 from theodolite.spaces.readers.data_files import AnyPath, DataError, EmptyFileError, File, locate
+from theodolite.spaces.writers import TABLES, OtherColumns
 
 _TABLE = ("columns", "delimiter", "header", "decimal")
 # The endings of files that can be read, and the options that each of them takes.
@@ -114,6 +117,28 @@ def files_of(file: File) -> list[File]:
     if len(endings) > 1:
         raise DataError(f"the folder holds {' and '.join(endings)} files; all shards must have one format", file)
     return files
+
+
+def other_columns(path: AnyPath, *, columns: Sequence[str] | None = None, **reading: Any) -> OtherColumns | None:
+    """What a table, or a folder of tables, holds next to its vectors; None for a file without columns."""
+    files = files_of(locate(path))
+    if files[0].ending not in (*TABLES, ".tab", ".txt"):
+        return None
+    reading = reading if files[0].ending not in (".parquet", ".jsonl") else {}
+    shards = {}
+    for file in files:
+        with suppress(EmptyFileError):  # a folder may have empty shards
+            shards[file] = read(file.name, columns=columns, **reading)
+    first, vectors = next(iter(shards.items()))
+    if not vectors.columns:  # lines of JSON that are the vectors themselves
+        return None
+    from theodolite.spaces.readers.table_vectors import open_table
+
+    names, has_names, _ = open_table(first, vectors.columns, **reading)
+    batches = chain.from_iterable(open_table(file, vectors.columns, **reading)[2] for file in shards)
+    # A column of lists is one column; a vector of one number has one column too, and stays a number.
+    is_list = len(vectors.columns) == 1 and vectors.d > 1
+    return OtherColumns(names, vectors.columns, batches, is_list=is_list, has_names=has_names)
 
 
 def demo_vectors() -> Floats:

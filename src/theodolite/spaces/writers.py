@@ -5,21 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from theodolite.core.files import atomic_file, require_free
-from theodolite.spaces.readers.data_files import AnyPath
-
-if TYPE_CHECKING:
-    from theodolite.spaces.other_columns import OtherColumns
+from theodolite.spaces.readers.data_files import AnyPath, DataError
 
 # Files of vectors that may have other columns.
 TABLES = (".parquet", ".csv", ".tsv", ".jsonl")
@@ -29,6 +26,52 @@ _HEADER_BYTES = 248
 Blocks: TypeAlias = Iterable[NDArray[Any]]
 # The header of a file with an (n, d) array of a type.
 _Header: TypeAlias = Callable[[int, int, np.dtype[Any]], bytes]
+
+
+class OtherColumns:
+    """The columns of a table that are not its vectors, in order, taken batch by batch as the vectors are written.
+
+    `names` are all columns, those of the `vector` too; a batch is a table of Arrow or a list of records.
+    """
+
+    def __init__(
+        self, names: Sequence[str], vector: Sequence[str], batches: Iterable[Any], *, is_list: bool, has_names: bool = True
+    ) -> None:
+        double = next((name for name in names if list(names).count(name) > 1), None)
+        if double is not None:
+            raise DataError(f"column {double!r} is there twice; give every column a name of its own")
+        self.names, self.vector = tuple(names), tuple(vector)
+        self.is_list, self.has_names = is_list, has_names
+        self.others = tuple(name for name in names if name not in self.vector)
+        self._batches = iter(batches)
+        self._rest: Any = None
+
+    @classmethod
+    def of_rows(cls, rows: Mapping[str, Sequence[Any]]) -> OtherColumns:
+        """What a space knows of its rows, with the vectors as a last column."""
+        import pyarrow as pa
+
+        table = pa.table({name: list(values) for name, values in rows.items()})
+        return cls([*rows, "vector"], ["vector"], [table], is_list=True)
+
+    def take(self, count: int) -> Any:
+        """The next rows, as a table of Arrow or a list of records."""
+        batches = []
+        while count > 0:
+            batch = self._rest if self._rest is not None else next(self._batches, None)
+            if batch is None:
+                raise DataError("the other columns have fewer rows than the vectors; write the table again")
+            batches.append(batch[:count])
+            self._rest = batch[count:] if len(batch) > count else None
+            count -= len(batches[-1])
+        if isinstance(batches[0], list):
+            return list(chain.from_iterable(batches))
+        import pyarrow as pa
+
+        try:
+            return pa.concat_tables(batches, promote_options="permissive")
+        except pa.ArrowException as error:
+            raise DataError(f"the shards hold columns of different types ({error}); repair one file at a time") from None
 
 
 def write_vectors(

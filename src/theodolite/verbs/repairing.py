@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from theodolite.core.moments import Moments
     from theodolite.core.vectors import Floats, Source
     from theodolite.repairs.base import Repair
-    from theodolite.spaces.other_columns import OtherColumns
     from theodolite.spaces.space import Space
+    from theodolite.spaces.writers import OtherColumns
 
 # What is reported of a repair: the two numbers it is most often fitted for.
 CHANGE = ("mean_cosine", "iso_score")
@@ -422,7 +422,8 @@ def _fitting_path(space: Space, layer: int, repair: Repair) -> Any:
 
 def _beside(source: Any, reading: Reading) -> OtherColumns | None:
     """What a file or space has next to its vectors."""
-    from theodolite.spaces.other_columns import OtherColumns
+    from theodolite.spaces.opening import other_columns
+    from theodolite.spaces.writers import OtherColumns
 
     space = _space(source)
     if space is not None:
@@ -430,7 +431,7 @@ def _beside(source: Any, reading: Reading) -> OtherColumns | None:
     if not isinstance(source, (str, os.PathLike)):
         return None
     options = {name: value for name, value in reading.of_file().items() if name != "key"}
-    return OtherColumns.of_file(source, **options)
+    return other_columns(source, **options)
 
 
 class _Repaired:

@@ -34,6 +34,7 @@ from theodolite.spaces.readers.delimited import (
     vector_columns,
 )
 from theodolite.spaces.readers.text_files import read_text_vectors
+from theodolite.spaces.row_table import BATCH
 
 
 def read_delimited(
@@ -281,3 +282,32 @@ def _list_length(file: File, column: str) -> int:
     if d == 0:
         raise EmptyFileError(f"the vectors in column {column!r} have no entries", file)
     return int(d)
+
+
+# What a table holds next to its vectors
+
+
+def open_table(
+    file: File, vector: Sequence[str], *, header: bool | None = None, **reading: Any
+) -> tuple[list[str], bool, Iterator[Any]]:
+    """The names of a table's columns, whether the file has them, and batches of all columns but those of the vector."""
+    if file.ending == ".parquet":
+        with open_parquet(file) as parquet:
+            names = list(parquet.schema_arrow.names)
+        return names, True, _parquet_batches(file, [name for name in names if name not in vector])
+    table = JsonTable(file) if file.ending == ".jsonl" else DelimitedTable(file, has_header=header, **reading)
+
+    def batches() -> Iterator[Any]:
+        rows = (row if isinstance(row, dict) else dict(zip(table.names, row, strict=True)) for _, row in table.rows())
+        while batch := list(islice(rows, BATCH // 16)):
+            yield [{name: value for name, value in record.items() if name not in vector} for record in batch]
+
+    return table.names, isinstance(table, JsonTable) or table.has_header, batches()
+
+
+def _parquet_batches(file: File, columns: Sequence[str]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    with open_parquet(file) as parquet:
+        for batch in parquet.iter_batches(batch_size=BATCH, columns=columns):
+            yield pa.Table.from_batches([batch])
