@@ -19,7 +19,6 @@ pytest.importorskip("sentence_transformers", reason="the extra models is not ins
 
 from theodolite.core.rows import read_rows
 from theodolite.spaces import Space
-from theodolite.spaces.readers.text_files import read_clusters
 
 Tiny = Callable[[str], Path]
 
@@ -110,7 +109,7 @@ def test_an_unknown_model_is_one_line(refused: Callable[..., str]) -> None:
 
 def test_every_layer_is_fitted_on_one_split_and_scored_on_the_other(tiny: Tiny, run: Run) -> None:
     own = ["--own", "train=tags.conll", "--own", "test=more.conll", "--kind", "tagging"]
-    said = run("probe", "-m", str(tiny("bert")), *own, "-o", "rows.jsonl", "--clusters", "c{layer}.txt").stdout
+    said = run("probe", "-m", str(tiny("bert")), *own, "-o", "rows.jsonl").stdout
     assert [f"layer {layer}: 3 labels" in said for layer in range(4)] == [True] * 4
     assert "24 × 16, 6 held out" in said
     assert max(len(line) for line in said.splitlines() if "tiny-bert" not in line and ":" not in line) <= 80
@@ -120,7 +119,6 @@ def test_every_layer_is_fitted_on_one_split_and_scored_on_the_other(tiny: Tiny, 
     scored = [row for row in rows if row.metric == "hull_accuracy"]
     assert [(row.split, row.n) for row in scored] == [("test", 6)] * 4
     assert all(row.model.endswith("tiny-bert") and row.seed == 0 and row.d == 16 for row in rows)
-    assert len(read_clusters("c0.txt", n=24)) == 24
 
 
 def test_a_task_of_one_split_holds_out_a_share_of_it(tiny: Tiny, run: Run) -> None:

@@ -1,9 +1,8 @@
-"""`probe` on arrays, spaces, tables and DirectProbe's own text: what is printed and written is what the probe found."""
+"""`probe` on arrays, spaces and tables: what is printed and written is what the probe found."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from conftest import Run
 from theodolite.core.rows import read_rows
 from theodolite.probes.direct_probe import DirectProbe
 from theodolite.spaces import Space
-from theodolite.spaces.readers.text_files import read_clusters
 
 CENTRES = {"ADP": [0, 0, 0], "NOUN": [9, 0, 0], "VERB": [0, 7, 0]}
 
@@ -79,40 +77,12 @@ def test_labels_that_cross_are_not_linear(run: Run) -> None:
     assert sorted(row["value"] for row in document["rows"] if row["metric"] == "label_clusters") == [1, 2]
 
 
-def test_directprobes_text_goes_in_and_comes_out(run: Run, refused: Callable[..., str]) -> None:
-    np.savetxt("train.txt", X, fmt="%.17g")
-    Path("entities.txt").write_text("".join(f"word {i}\t{label}\n" for i, label in enumerate(Y)))
-    Path("labels.txt").write_text("\n".join(sorted(set(Y))) + "\n")
-    np.savetxt("test.txt", T, fmt="%.17g")
-    Path("test-entities.txt").write_text("".join(f"word\t{label}\n" for label in YT))
-    tests = ["--test", "test.txt", "--test-entities", "test-entities.txt"]
-    outs = ["--clusters", "clusters.txt", "--distances", "dis.txt", "--predictions", "prediction.txt"]
-    said = run(
-        "probe", "--embeddings", "train.txt", "--entities", "entities.txt", "--label-set", "labels.txt", *tests, *outs
-    ).stdout
-    assert said.splitlines()[1:] == run("probe", "train.txt", "--entities", "entities.txt", *tests).stdout.splitlines()[1:]
-    probe = DirectProbe().fit(X, Y)
-    np.testing.assert_array_equal(read_clusters("clusters.txt"), probe.clusters_)
-    pairs = [re.fullmatch(r"\((\d+)-\w+, (\d+)-\w+\): (\S+)", line) for line in Path("dis.txt").read_text().splitlines()]
-    found = [(int(pair[1]), int(pair[2]), float(pair[3])) for pair in pairs if pair]
-    apart = probe.cluster_distances_
-    assert [each[:2] for each in found] == [(pair["i"], pair["j"]) for pair in apart]
-    np.testing.assert_allclose([each[2] for each in found], (apart["lower"] + apart["upper"]) / 2, rtol=1e-8)
-    cells = [line.split("\t") for line in Path("prediction.txt").read_text().splitlines()]
-    assert [cell[0] for cell in cells] == YT
-    assert [cell[1].partition("-")[2].partition(",")[0] for cell in cells] == probe.predict(T).tolist()
-    again = run("probe", "train.txt", "--entities", "entities.txt", "--fit-clusters", "clusters.txt", "--json").stdout
-    assert value(json.loads(again), "clusters") == 3
-    assert "exists already" in refused("probe", "train.txt", "--entities", "entities.txt", "--clusters", "clusters.txt")
-    run("probe", "train.txt", "--entities", "entities.txt", "--clusters", "clusters.txt", "--overwrite")
-
-
 def test_a_space_is_probed_layer_by_layer(run: Run, refused: Callable[..., str]) -> None:
     Space.of(
         {0: np.zeros_like(X) + X[:, :1] * 0 + np.arange(60)[:, None], 1: X, 2: 2 * X}, rows={"label": Y, "tag": Y[::-1]}
     ).save("s")
     Space.of({0: T, 1: T, 2: 2 * T}, rows={"label": YT}).save("t")
-    said = run("probe", "s", "--test", "t", "--clusters", "c{layer}.txt", "-o", "rows.jsonl", "--layers", "1,2").stdout
+    said = run("probe", "s", "--test", "t", "-o", "rows.jsonl", "--layers", "1,2").stdout
     assert "layer 1: 3 labels, 3 clusters" in said and "layer 2: 3 labels" in said
     assert max(map(len, said.splitlines())) <= 80
     assert ["1", "3", "yes", "ADP", "VERB"] in [line.split()[:5] for line in said.splitlines()]
@@ -121,9 +91,7 @@ def test_a_space_is_probed_layer_by_layer(run: Run, refused: Callable[..., str])
     mean = {row.layer: row.value for row in rows if row.metric == "mean_minimum_distance"}
     assert mean[2] == pytest.approx(2 * mean[1], rel=1e-5)
     assert [row.value for row in rows if row.metric == "hull_accuracy"] == [1.0, 1.0]
-    np.testing.assert_array_equal(read_clusters("c1.txt"), read_clusters("c2.txt"))
     assert "no column 'pos' of labels; it has label, tag" in refused("probe", "s", "--labels", "pos")
-    assert "put {layer} in its name" in refused("probe", "s", "--clusters", "c.txt")
     assert "there is no layer 9" in refused("probe", "s", "--layers", "9")
     assert "3 labels" in run("probe", "s", "--labels", "tag", "--layers", "last").stdout
 
@@ -201,27 +169,12 @@ def write(name: str, text: str) -> str:
         (["x.npy", "--labels", "blank.txt"], "blank.txt, line 2: the line is blank"),
         (["x.npy", "--labels", "one.txt"], "all 60 rows have the label A"),
         (["nan.npy", "--labels", "yt.txt"], "NaN at row 7, column 1"),
-        (["ragged.txt", "--entities", "entities.txt"], "ragged.txt, line 2: the line has 1 numbers"),
-        (["words.txt", "--entities", "entities.txt"], "words.txt, line 2: column 2: 'x'"),
-        (["undefined.txt", "--entities", "entities.txt"], "undefined.txt, line 1: column 2:"),
-        (["good.txt", "--entities", "tabs.txt"], "tabs.txt, line 2: the line has 0 tabs"),
-        (["good.txt", "--entities", "long.txt"], "good.txt has 2 vectors, long.txt 3 examples"),
-        (["good.txt", "--entities", "entities.txt", "--labels", "y.txt"], "both name labels"),
-        (["good.txt", "--entities", "entities.txt", "--embeddings", "good.txt"], "give vectors"),
-        (["x.npy", "--labels", "y.txt", "--label-set", "y.txt"], "go with --entities"),
         (["x.npy", "--labels", "y.txt", "--test-labels", "yt.txt"], "name them with --test"),
-        (["x.npy", "--labels", "y.txt", "--predictions", "p.txt"], "there are none"),
         (["x.npy", "--labels", "y.txt", "--classifier", "linear"], "scored on held-out rows"),
         (["x.npy", "--labels", "y.txt", "--classifier", "svm"], "svm must be one of none, linear, mlp"),
         (["x.npy", "--labels", "y.txt", "--search", "quick"], "quick must be one of full, race"),
         (["x.npy", "--labels", "y.txt", "--label-distance", "max"], "max must be one of mean, minimum"),
         (["x.npy", "--labels", "y.txt", "--sample", "2"], "cannot hold all 3 labels"),
-        (["x.npy", "--labels", "y.txt", "--fit-clusters", "short.txt"], "2 cluster numbers for 60 rows"),
-        (["x.npy", "--labels", "y.txt", "--fit-clusters", "bad.txt"], "bad.txt, line 2: 'one'"),
-        (["x.npy", "--labels", "y.txt", "--fit-clusters", "short.txt", "--sample", "9"], "leave --sample"),
-        (["x.npy", "--labels", "y.txt", "--fit-clusters", "mixed.txt"], "cluster 0 holds rows of the labels"),
-        (["x.npy", "--labels", "y.txt", "--fit-clusters", "none.txt"], "none.txt, line 60 is -1"),
-        (["x.npy", "--labels", "y.txt", "--clusters", "no/where.txt"], "there is no folder no"),
         (["x.npy", "--labels", "y.txt", "-o", "rows.xls"], "no known ending"),
         (["x.npy", "--labels", "y.txt", "--task", "pos"], "--task pos does not apply to a file of vectors"),
         (["x.npy", "-m", "model", "--task", "pos"], "one of them"),
@@ -232,17 +185,6 @@ def write(name: str, text: str) -> str:
 def test_wrong_input_is_one_line_that_says_what_to_do(arguments: list[str], said: str, refused: Callable[..., str]) -> None:
     write("blank.txt", "A\n\nB\n")
     write("one.txt", "A\n" * 60)
-    write("good.txt", "1 2\n3 4\n")
-    write("ragged.txt", "1 2\n3\n")
-    write("words.txt", "1 2\n3 x\n")
-    write("undefined.txt", "1 nan\n3 4\n")
-    write("entities.txt", "a\tA\nb\tB\n")
-    write("tabs.txt", "a\tA\nb\n")
-    write("long.txt", "a\tA\nb\tB\nc\tA\n")
-    write("short.txt", "0\n1\n")
-    write("bad.txt", "0\none\n")
-    write("mixed.txt", "0\n" * 60)
-    write("none.txt", "0\n" * 59 + "-1\n")
     bad = T.copy()
     bad[7, 1] = np.nan
     np.save("nan.npy", bad)

@@ -37,7 +37,7 @@ from theodolite.core.vectors import array
 from theodolite.repairs import Whiten, load_repair, save_repair
 from theodolite.spaces import Origin, Space, SpaceWriter, read
 from theodolite.spaces.readers.label_files import read_labels, read_scores
-from theodolite.spaces.readers.text_files import read_clusters, read_directprobe, read_texts
+from theodolite.spaces.readers.text_files import read_texts
 from theodolite.studies.runner import run_steps
 from theodolite.studies.running import Slices
 from theodolite.studies.spec import load_spec
@@ -111,11 +111,6 @@ def save_wide(path: Path, mark: str, *, decimal: str = ".") -> None:
 def save_cells(path: Path) -> None:
     """A table with one column of lists."""
     save_lines(path, ["id;v", *(f"w{i};{x.tolist()}" for i, x in enumerate(X))])
-
-
-def save_directprobe(path: Path) -> None:
-    np.savetxt(path.with_name("x.txt"), X)
-    save_lines(path.with_name("e.txt"), [f"example\t{label}" for label in LABELS])
 
 
 def save_rows(path: Path) -> None:
@@ -315,9 +310,6 @@ READERS: dict[str, Entry] = {
     "labels, parquet": ("y.parquet", save_lists, read_labels),
     "labels, npy": ("y.npy", lambda path: np.save(path, np.array(LABELS)), read_labels),
     "scores": ("s.npy", lambda path: np.save(path, X[:, 0]), read_scores),
-    "clusters": ("c.txt", lambda path: save_lines(path, ["0", "1", "-1", "2"]), read_clusters),
-    "entities": ("e.txt", save_directprobe, lambda path: read_directprobe(path.with_name("x.txt"), path)),
-    "embeddings": ("x.txt", save_directprobe, lambda path: read_directprobe(path, path.with_name("e.txt"))),
     "own csv": ("t.csv", save_table, lambda path: examples("classification", path)),
     "own jsonl": ("t.jsonl", save_jsonl, lambda path: examples("classification", path)),
     "own pairs": (

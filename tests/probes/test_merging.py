@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hull_oracles import as_partition, cloud, greedy_partition, share_a_point
 
-from theodolite.probes.cluster_merging import COMPILING, _Merger, _say_compiling
+from theodolite.probes.cluster_merging import COMPILING, _PairwiseMerger, _say_compiling
 from theodolite.probes.direct_probe import DirectProbe
 from theodolite.probes.forest import fewest_clusters, new_forest
 from theodolite.probes.shared_planes import PlaneMerger
@@ -83,7 +83,7 @@ def test_a_merging_that_is_stopped_has_bounds_around_the_number_of_clusters(n: i
     overlaps = ~np.eye(3, dtype=bool)
     order = np.argsort(y, kind="stable")
     forest = new_forest(X[order] - X.mean(axis=0), y[order], overlaps)
-    merger = (PlaneMerger if d > 10 else _Merger)(forest, 1e-9)
+    merger = (PlaneMerger if d > 10 else _PairwiseMerger)(forest, 1e-9)
     for _ in range(steps):
         merger.go_on()
     whole = DirectProbe().fit(X, y)
@@ -113,7 +113,7 @@ def test_time_that_is_over_stops_before_the_next_solve(d: int, monkeypatch: pyte
         nonlocal looks
         looks = itertools.count()
         clock = SimpleNamespace(time=lambda: float(next(looks)))
-        for module in ("direct_probe", "merging", "shared_planes", "hulls.gap"):
+        for module in ("direct_probe", "cluster_merging", "shared_planes", "hulls.gap"):
             monkeypatch.setattr(f"theodolite.probes.{module}.time", clock)
         return DirectProbe(budget=budget, n_jobs=1).fit(X, y)
 
@@ -192,7 +192,7 @@ def test_order_of_rows_changes_nothing(apart: float, d: int) -> None:
 
 @pytest.mark.parametrize("new", [True, False])
 def test_a_first_run_reports_that_it_compiles(monkeypatch: pytest.MonkeyPatch, new: bool) -> None:
-    monkeypatch.setattr("theodolite.probes.merging.needs_compiling", lambda *_: new)
+    monkeypatch.setattr("theodolite.probes.cluster_merging.needs_compiling", lambda *_: new)
     rng = np.random.default_rng(0)
     stages: list[str] = []
     DirectProbe(progress=lambda stage, done, total: stages.append(stage)).fit(rng.standard_normal((30, 2)), np.arange(30) % 2)
@@ -203,7 +203,7 @@ def test_a_first_run_reports_that_it_compiles(monkeypatch: pytest.MonkeyPatch, n
 def test_without_progress_a_process_says_once_that_it_compiles(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], d: int
 ) -> None:
-    monkeypatch.setattr("theodolite.probes.merging.needs_compiling", lambda *_: True)
+    monkeypatch.setattr("theodolite.probes.cluster_merging.needs_compiling", lambda *_: True)
     _say_compiling.cache_clear()
     X = np.random.default_rng(0).standard_normal((20 + 4 * d, d))
     for _ in range(2):

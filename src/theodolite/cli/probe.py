@@ -35,16 +35,6 @@ def probe_command(
         float | None,
         typer.Option(help="Hold out this share of the rows, stratified by label.", min=0.0, max=0.99, metavar="SHARE"),
     ] = None,
-    embeddings: Annotated[
-        str | None, typer.Option(help="DirectProbe's text file with one vector per line, instead of PATH.", metavar="FILE")
-    ] = None,
-    entities: Annotated[
-        str | None, typer.Option(help="DirectProbe's text file with example<TAB>label, one per vector.", metavar="FILE")
-    ] = None,
-    label_set: Annotated[
-        str | None, typer.Option(help="DirectProbe's text file of all labels, one per line.", metavar="FILE")
-    ] = None,
-    test_entities: Annotated[str | None, typer.Option(help="The entities of --test.", metavar="FILE")] = None,
     classifier: Annotated[
         str, typer.Option(help="Also train a classifier probe on the rows: mlp, linear or none.", metavar="NAME")
     ] = "none",
@@ -66,17 +56,6 @@ def probe_command(
     min_cluster_size: Annotated[
         int, typer.Option(help="Leave out smaller clusters (the published analysis: 6).", min=1, metavar="N")
     ] = 1,
-    fit_clusters: Annotated[
-        str | None, typer.Option(help="Measure these clusters, one number per row, instead of merging.", metavar="FILE")
-    ] = None,
-    clusters: Annotated[
-        str | None, typer.Option(help="Write each row's cluster; {layer} in the name becomes the layer.", metavar="OUT.txt")
-    ] = None,
-    distances: Annotated[str | None, typer.Option(help="Write distances of clusters, (i-A, j-B): d.", metavar="OUT.txt")] = None,
-    predictions: Annotated[
-        str | None, typer.Option(help="Write the clusters ranked by distance to each held-out row.", metavar="OUT.txt")
-    ] = None,
-    overwrite: opt.Overwrite = False,
     budget: Annotated[
         float | None,
         typer.Option(
@@ -103,21 +82,16 @@ def probe_command(
     Examples:
       theodolite probe words-space --layers last
       theodolite probe vectors.npy --labels tags.txt --hold-out 0.2
-      theodolite probe --embeddings 12.txt --entities train.txt --clusters c.txt
       theodolite probe -m bert-base-uncased --task pos --classifier mlp
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.verbs.probing import probe
 
-    sources = [source for source in (path, model, embeddings) if source]
+    sources = [source for source in (path, model) if source]
     if len(sources) != 1:
         raise ValueError(
             "give vectors (theodolite probe vectors.npy --labels FILE) or an encoder (--model with --task), one of them"
         )
-    if embeddings and not entities:
-        raise ValueError("--embeddings is DirectProbe's file of vectors; give its labels with --entities FILE")
     target = Output(as_json, output, report, text, everything)
-    result = probe(
-        sources[0], **opt.typed_options(context, "path", "model", "embeddings", "as_json", "report", "text", "everything")
-    )
+    result = probe(sources[0], **opt.typed_options(context, "path", "model", "as_json", "report", "text", "everything"))
     target.show(result)
     target.finish(result)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from theodolite.probes.classifiers.estimators import ClassifierProbe, LinearProbe, ProbeScore
-    from theodolite.probes.classifiers.memorisation import ControlTask, description_length, selectivity
+    from theodolite.probes.classifiers.memorisation import ControlTask, selectivity
     from theodolite.probes.corresponding_rows import Correspondence, KeptStructure, correspondence, kept_structure
     from theodolite.probes.direct_probe import DirectProbe, NoSpread
     from theodolite.probes.hulls.gap import HullGap, hull_gap
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CkaNull", "ClassifierProbe", "ControlTask", "Correspondence", "DirectProbe", "HullGap", "KeptStructure", "LayerProbe",
     "LinearProbe", "NoSpread", "ProbeScore", "Shift", "Similarity", "centroid_movement", "centroid_paths", "cka",
-    "cka_similarity", "correspondence", "description_length", "hull_gap", "kept_structure", "movement_directions",
+    "cka_similarity", "correspondence", "hull_gap", "kept_structure", "movement_directions",
     "probe_layer", "selectivity", "spatial_similarity", "two_sample_shift",
 ]
 # fmt: on
@@ -28,7 +28,7 @@ __all__ = [
 # Modules are loaded when a name is first used: the hulls' kernels and scikit-learn take a second to load.
 _NAMES = {
     "classifiers.estimators": ("ClassifierProbe", "LinearProbe", "ProbeScore"),
-    "classifiers.memorisation": ("ControlTask", "description_length", "selectivity"),
+    "classifiers.memorisation": ("ControlTask", "selectivity"),
     "corresponding_rows": ("Correspondence", "KeptStructure", "correspondence", "kept_structure"),
     "direct_probe": ("DirectProbe", "NoSpread"),
     "hulls.gap": ("HullGap", "hull_gap"),

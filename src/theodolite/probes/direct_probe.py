@@ -122,7 +122,7 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             All rows are the same point.
         """
         # Not at the top of the file: numba takes a second to load, and not all who import this module fit a probe.
-        from theodolite.probes.cluster_merging import find_clusters, is_merged_pairwise, label_bounds
+        from theodolite.probes.cluster_merging import find_clusters, label_bounds
 
         if self.label_distance not in ("mean", "minimum"):
             raise ValueError(f"label_distance={self.label_distance!r} must be 'mean' or 'minimum'")
@@ -142,13 +142,7 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             grouped, labels = rows[order], codes[order]
             bounds = label_bounds(grouped, labels, self._touching, self.tolerance, self.n_jobs, self.progress)
             numbers[order], self.fewest_clusters_, unfinished = find_clusters(
-                grouped,
-                labels,
-                bounds[:, :, 0] <= 0,
-                self._touching,
-                self.progress,
-                deadline,
-                is_pairwise=is_merged_pairwise(rows.shape[1]),
+                grouped, labels, bounds[:, :, 0] <= 0, self._touching, self.progress, deadline
             )
         else:
             numbers, bounds = _require_clusters(clusters, codes, self.classes_), None

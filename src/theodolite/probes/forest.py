@@ -1,7 +1,6 @@
 """Clusters as nodes of a binary forest, and the compiled kernels that merge them and test them for overlap.
 
-The first n nodes are the points, and every merge of two clusters makes a new node. Nodes never change, so merges can be taken
-back by cutting the forest at an earlier node. Written in NumPy that numba compiles as it is.
+The first n nodes are the points, and every merge of two clusters makes a new node. Written in NumPy that numba compiles as it is.
 """
 
 from __future__ import annotations
@@ -31,13 +30,11 @@ class Forest(NamedTuple):
     radius: Floats  # of a sphere around the centre with all points in it
     left_child: Ints
     right_child: Ints
-    parent: Ints
     alive: Flags  # whether the node is a cluster now, and not a part of a larger one
     lone: Flags  # points that carry two labels: anything with them overlaps the other label, so they never merge
     mergeable: Ints  # the label of a cluster that may merge; -1 for points that never do and for parts of larger clusters
-    partner: (
-        Ints  # of the later clusters of the same label with which a merge is not refused, the closest: each pair is stored once
-    )
+    # Of the later clusters of the same label with which a merge is not refused, the closest: each pair is stored once.
+    partner: Ints
     square: Floats  # squared distance to it, or a lower bound of it if stale; infinite if there is none
     stale: Flags
     refused: Ints  # (room, 2): clusters of one label that must not merge
@@ -64,7 +61,6 @@ def new_forest(X: Floats, y: Ints, label_overlaps: Flags) -> Forest:
         radius=np.zeros(nodes),
         left_child=np.full(nodes, -1),
         right_child=np.full(nodes, -1),
-        parent=np.full(nodes, -1),
         alive=is_point.copy(),
         lone=np.concatenate([lone, np.zeros(n, dtype=np.bool_)]),
         mergeable=np.concatenate([mergeable, np.full(n, -1, dtype=np.int64)]),
@@ -279,7 +275,6 @@ def merge(forest: Forest, first: int, second: int) -> int:
     forest.size[node], forest.label[node] = size, forest.label[first]
     forest.left_child[node], forest.right_child[node] = first, second
     for child in (first, second):
-        forest.parent[child] = node
         forest.alive[child] = False
         forest.mergeable[child] = -1
         forest.square[child] = np.inf
@@ -297,32 +292,6 @@ def merge(forest: Forest, first: int, second: int) -> int:
     forest.mergeable[node] = forest.label[node]
     _offer(forest, node, others, _squares_to(forest, node, others))
     return int(node)
-
-
-@jit
-def rivals_of(forest: Forest, alive: Flags, label: int) -> Ints:
-    """The clusters among `alive` of the labels whose whole hulls overlap that of a label: only these can stop a merge."""
-    return np.flatnonzero(alive & forest.label_overlaps[label][forest.label[: len(alive)]])
-
-
-@jit
-def merge_unchecked(forest: Forest, steps: int) -> int:
-    """Merge at most `steps` closest pairs without a look at other labels; returns how many there were."""
-    for step in range(steps):
-        first = closest_cluster(forest)
-        if first < 0:
-            return step
-        merge(forest, first, forest.partner[first])
-    return steps
-
-
-@jit
-def alive_at(forest: Forest, nodes: int) -> Flags:
-    """Which nodes were clusters when there were only the first `nodes` of them."""
-    alive = np.zeros(nodes, dtype=np.bool_)
-    for node in range(nodes):
-        alive[node] = forest.parent[node] < 0 or forest.parent[node] >= nodes
-    return alive
 
 
 @jit
@@ -360,7 +329,10 @@ def _overlaps(forest: Forest, own: Ints, centre: Floats, radius: float, rivals: 
 
 @jit
 def merge_tested(forest: Forest, steps: int, touching: float) -> tuple[int, int, int, Ints]:
-    """Merge or refuse the closest pairs, one after the other."""
+    """Merge or refuse the closest pairs, one after the other: how many, and the pair that was left with its undecided rivals.
+
+    The pair is -1 if none is left, and -2 if all steps were made.
+    """
     nobody = np.empty(0, dtype=np.int64)
     for step in range(steps):
         first = closest_cluster(forest)
@@ -372,7 +344,9 @@ def merge_tested(forest: Forest, steps: int, touching: float) -> tuple[int, int,
         centre = (forest.size[first] * forest.centre[first] + forest.size[second] * forest.centre[second]) / size
         # The exact radius, smaller than that of a sphere around both spheres: fewer rivals need a solve.
         radius = np.sqrt(_squares(forest.points, own, centre).max())
-        rivals = rivals_of(forest, forest.alive[: forest.used[0]], forest.label[first])
+        alive = forest.alive[: forest.used[0]]
+        # Only labels whose whole hulls overlap that of this label can stop a merge.
+        rivals = np.flatnonzero(alive & forest.label_overlaps[forest.label[first]][forest.label[: len(alive)]])
         overlaps, undecided = _overlaps(forest, own, centre, radius, rivals, touching)
         if overlaps:
             refuse(forest, first, second)
@@ -381,27 +355,3 @@ def merge_tested(forest: Forest, steps: int, touching: float) -> tuple[int, int,
         else:
             merge(forest, first, second)
     return steps, -2, -2, nobody
-
-
-@jit
-def find_overlap(forest: Forest, alive: Flags, base: int, touching: float) -> tuple[bool, Ints]:
-    """Whether a cluster made since a state overlaps one of another label, and the undecided pairs if none is sure to."""
-    pairs = np.empty((16, 2), dtype=np.int64)
-    n_pairs = 0
-    # The latest clusters are the largest: an overlap shows there first.
-    for node in np.flatnonzero(alive)[::-1]:
-        if node < base:
-            break
-        rivals = rivals_of(forest, alive, forest.label[node])
-        rivals = rivals[rivals < node]  # a pair of two new clusters is tested once, with the later one
-        own = members(forest, node)
-        overlaps, undecided = _overlaps(forest, own, forest.centre[node], forest.radius[node], rivals, touching)
-        if overlaps:
-            return True, pairs[:0]
-        for other in undecided:
-            if n_pairs == len(pairs):
-                pairs = np.concatenate((pairs, np.empty_like(pairs)))
-            pairs[n_pairs, 0] = node
-            pairs[n_pairs, 1] = other
-            n_pairs += 1
-    return False, pairs[:n_pairs]

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from theodolite.core.engines import chosen_engine
-from theodolite.core.files import require_free
 from theodolite.core.result import Result, table_of
 from theodolite.core.spelling import option
 from theodolite.verbs.inputs import (
@@ -53,21 +52,13 @@ def probe(
     test: Any = None,
     test_labels: Labels | None = None,
     hold_out: float | None = None,
-    entities: str | None = None,
-    label_set: str | None = None,
-    test_entities: str | None = None,
     classifier: Literal["none", "linear", "mlp"] = "none",
     search: Literal["full", "race"] = "full",
     sample: int | None = None,
     drop_unseen: bool = False,
     label_distance: Literal["mean", "minimum"] = "mean",
     min_cluster_size: int = 1,
-    fit_clusters: str | Sequence[int] | None = None,
-    clusters: str | None = None,
-    distances: str | None = None,
-    predictions: str | None = None,
     output: str | os.PathLike[str] | None = None,
-    overwrite: bool = False,
     budget: float | None = None,
     workers: int | None = None,
     engine: str | None = None,
@@ -83,15 +74,13 @@ def probe(
     Parameters
     ----------
     source
-        Vectors, a `Space` or its folder, or an encoder together with `task` or `own`; with `entities`, DirectProbe's vectors.
+        Vectors, a `Space` or its folder, or an encoder together with `task` or `own`.
     labels
         The label of every row: a sequence, a column of the space (`label` by default), or FILE[:COLUMN].
     test, test_labels
         Held-out rows to score on, of the same kind as `source`, and their labels.
     hold_out
         Share of the rows to hold out, stratified by label; 0 holds out none.
-    entities, label_set, test_entities
-        DirectProbe's text files: one example and label per line for the vectors, all labels, and the entities of `test`.
     classifier
         Also train a classifier probe, scored on the held-out rows.
     search
@@ -105,14 +94,8 @@ def probe(
         Distance of two labels: mean (published) or minimum over their clusters.
     min_cluster_size
         Leave out smaller clusters (the published analysis: 6).
-    fit_clusters
-        Measure these clusters, one number per row, instead of merging.
-    clusters, distances, predictions
-        Text files to write in DirectProbe's own format; `{layer}` in a name becomes the layer's number.
     output
         A `.parquet`, `.json` or `.jsonl` file that gets the rows after every layer.
-    overwrite
-        Whether those text files may be replaced.
     budget
         Seconds for each layer: after them, bounds on the number of clusters are returned instead.
     workers, engine
@@ -131,37 +114,20 @@ def probe(
         Rows per layer, label and pair of labels; one sentence per layer in `notes`.
     """
     options = Reading(**reading)
-    files = _DirectProbeFiles(clusters, distances, predictions, overwrite)
-    settings = _Settings(classifier, search, label_distance, min_cluster_size, seed, budget, options.device)
+    settings = ProbeSettings(classifier, search, label_distance, min_cluster_size, seed, budget, options.device)
     if output is not None:
         from theodolite.core.rows import require_rows_file
 
         require_rows_file(output)
-    if fit_clusters is not None and (sample or hold_out):
-        unfit = f"{option('sample', 'N')} and {option('hold_out', 'SHARE')}"
-        raise ValueError(
-            f"{option('fit_clusters', 'FILE')} numbers all rows; leave {unfit} out, and score on {option('test', 'PATH')}"
-        )
     with chosen_engine(workers, engine), progress_bars(progress) as bars:
-        if entities is not None:
-            data = _directprobe_data(source, labels, entities, label_set, test, test_entities)
-        elif label_set is not None or test_entities is not None:
-            raise ValueError(
-                f"{option('label_set', 'FILE')} and {option('test_entities', 'FILE')} go with {option('entities', 'FILE')}"
-            )
-        else:
-            data = _read(source, labels, options, test=test, test_labels=test_labels, hold_out=hold_out, seed=seed, progress=bars)
+        data = _read(source, labels, options, test=test, test_labels=test_labels, hold_out=hold_out, seed=seed, progress=bars)
         data, notes = _prepared(data, sample=sample, hold_out=hold_out, drop_unseen=drop_unseen, seed=seed)
-        if fit_clusters is None:  # which number all rows
-            data = _with_most_labels(data, notes)
-        files.check(data)
+        data = _with_most_labels(data, notes)
         if classifier != "none":
             data.require_test(option("classifier", classifier))
-        fixed = _fixed_clusters(fit_clusters, data)
         layers: list[tuple[int | None, LayerProbe]] = []
-        for layer, measured in _probe_layers(data, settings, fixed, bars, notes):
+        for layer, measured in _probe_layers(data, settings, bars, notes):
             layers.append((layer, measured))
-            files.write(measured, layer, data)
             if output is not None:  # what is done is kept, whatever happens to the next layer
                 _result(data, layers, notes, settings).save(output)
     return _result(data, layers, notes, settings)
@@ -183,7 +149,7 @@ class _Labelled:
 
 
 @dataclass(frozen=True, eq=False)
-class _Data:
+class ProbeData:
     """What to fit on and what to score on."""
 
     title: str
@@ -198,7 +164,7 @@ class _Data:
 
 
 @dataclass(frozen=True)
-class _Settings:
+class ProbeSettings:
     """How to probe."""
 
     classifier: str
@@ -215,53 +181,6 @@ class _Settings:
                 raise ValueError(f"{option(name, getattr(self, name))} must be one of {', '.join(choices)}")
 
 
-@dataclass(frozen=True)
-class _DirectProbeFiles:
-    """Text files in DirectProbe's own format; `{layer}` in a name becomes the layer's number."""
-
-    clusters: str | None
-    distances: str | None
-    predictions: str | None
-    overwrite: bool
-
-    def check(self, data: _Data) -> None:
-        """Refuse what could not be written, before the work rather than after it."""
-        if self.predictions:
-            data.require_test(option("predictions", "FILE"))
-        layers = data.train.layers
-        for name in ("clusters", "distances", "predictions"):
-            path = getattr(self, name)
-            if path is None:
-                continue
-            if len(layers) > 1 and "{layer}" not in path:
-                raise ValueError(f"{option(name, path)} would hold one of {len(layers)} layers; put {{layer}} in its name")
-            for layer in layers:
-                require_free(self._path(path, layer), overwrite=self.overwrite)
-
-    def write(self, measured: LayerProbe, layer: int | None, data: _Data) -> None:
-        """Write the files of one layer."""
-        from theodolite.spaces.readers import text_files as text
-
-        probe = measured.probe
-        if self.clusters:
-            text.write_clusters(probe.clusters_, self._path(self.clusters, layer), overwrite=self.overwrite)
-        if self.distances:
-            names = [str(label) for label in probe.cluster_labels_]
-            pairs = (
-                text.ClusterDistance(int(i), names[i], int(j), names[j], float(lower + upper) / 2)
-                for i, j, lower, upper in probe.cluster_distances_
-            )
-            text.write_distances(pairs, self._path(self.distances, layer), overwrite=self.overwrite)
-        if self.predictions:
-            assert data.test is not None
-            ranks = probe.distances(data.test.take(layer))
-            path = self._path(self.predictions, layer)
-            text.write_predictions(data.test.y.tolist(), ranks, probe.cluster_labels_.tolist(), path, overwrite=self.overwrite)
-
-    def _path(self, name: str, layer: int | None) -> str:
-        return name.replace("{layer}", "" if layer is None else str(layer))
-
-
 def _read(
     source: Any,
     labels: Labels | None,
@@ -272,7 +191,7 @@ def _read(
     hold_out: float | None,
     seed: int,
     progress: Progress,
-) -> _Data:
+) -> ProbeData:
     """Vectors with their labels, from whatever was given."""
     opened = open_input(source, reading)
     if isinstance(opened, EncoderInput):
@@ -286,7 +205,7 @@ def _read(
         raise ValueError(f"{option('test_labels', 'X')} belongs to held-out rows; name them with {option('test', 'PATH')}")
     train = _labelled(opened, labels, reading)
     if test is None:
-        return _Data(_name(opened, source), train)
+        return ProbeData(_name(opened, source), train)
     other = open_input(test, reading)
     # A column of the same name is in the held-out space or table too; a file of labels is not theirs.
     own = test_labels if test_labels is not None else labels if _is_column(labels, other) else None
@@ -295,7 +214,7 @@ def _read(
     if widths[0] != widths[1]:
         fault = f"{_name(other, test)} has {widths[1]} dimensions, {_name(opened, source)} has {widths[0]}"
         raise ValueError(f"{fault}; held-out rows must be of the same model and layer")
-    return _Data(_name(opened, source), train, held_out)
+    return ProbeData(_name(opened, source), train, held_out)
 
 
 def _name(opened: Any, source: Any) -> str:
@@ -347,7 +266,7 @@ def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None
     return rows
 
 
-def _encode(opened: EncoderInput, *, hold_out: float | None, seed: int, progress: Progress) -> _Data:
+def _encode(opened: EncoderInput, *, hold_out: float | None, seed: int, progress: Progress) -> ProbeData:
     """All chosen layers of an encoder: a task's training split to fit on, and what is held out of it to score on."""
     from theodolite.models.extraction import extract_space
 
@@ -363,7 +282,7 @@ def _encode(opened: EncoderInput, *, hold_out: float | None, seed: int, progress
         labelled = _labelled(extract_space(encoder, examples, **options), None, Reading())
         sides.append(replace(labelled, about={**labelled.about, "split": name}))
     title = f"{encoder.name}, {task.name} {next(iter(parts))}"
-    return _Data(title, sides[0], sides[1] if len(sides) > 1 else None)
+    return ProbeData(title, sides[0], sides[1] if len(sides) > 1 else None)
 
 
 def _splits(task: Task, reading: Reading, *, hold_out: float | None, seed: int) -> dict[str, Examples]:
@@ -382,31 +301,9 @@ def _splits(task: Task, reading: Reading, *, hold_out: float | None, seed: int) 
     return {first: rest, f"{first}, held out": held}
 
 
-def _directprobe_data(
-    source: Any, labels: Any, entities: str, label_set: str | None, test: Any, test_entities: str | None
-) -> _Data:
-    import numpy as np
-
-    from theodolite.spaces.readers.text_files import read_directprobe
-
-    if labels is not None:
-        raise ValueError(f"{option('labels', 'X')} and {option('entities', 'FILE')} both name labels; give one of them")
-    if (test is None) != (test_entities is None):
-        raise ValueError(
-            f"{option('test', 'FILE')} and {option('test_entities', 'FILE')} go together with {option('entities', 'FILE')}"
-        )
-
-    def side(vectors: Any, pairs: str, names: str | None) -> _Labelled:
-        content = read_directprobe(vectors, pairs, names)
-        return _Labelled((None,), lambda _: content.X, np.array(content.labels), {"model": str(vectors)})
-
-    train = side(source, entities, label_set)
-    return _Data(str(source), train, None if test_entities is None else side(test, test_entities, None))
-
-
 def _prepared(
-    data: _Data, *, sample: int | None, hold_out: float | None, drop_unseen: bool, seed: int
-) -> tuple[_Data, list[str]]:
+    data: ProbeData, *, sample: int | None, hold_out: float | None, drop_unseen: bool, seed: int
+) -> tuple[ProbeData, list[str]]:
     """The rows to fit and to score: held out and sampled as asked, with labels that both have."""
     import numpy as np
 
@@ -429,7 +326,7 @@ def _prepared(
     return replace(data, train=train, test=test), notes
 
 
-def _with_most_labels(data: _Data, notes: list[str]) -> _Data:
+def _with_most_labels(data: ProbeData, notes: list[str]) -> ProbeData:
     """The rows of the most frequent labels, if there are more labels than can be compared in pairs."""
     import numpy as np
 
@@ -466,25 +363,8 @@ def _with_fitted_labels(train: _Labelled, test: _Labelled, drop_unseen: bool, no
     return test.subset(np.flatnonzero(usable))
 
 
-def _fixed_clusters(clusters: str | Sequence[int] | None, data: _Data) -> NDArray[Any] | None:
-    """The cluster of each row, if the caller fixes them."""
-    import numpy as np
-
-    if clusters is None:
-        return None
-    if not isinstance(clusters, str):
-        return np.asarray(clusters)
-    from theodolite.spaces.readers.text_files import read_clusters
-
-    numbers = read_clusters(clusters, n=len(data.train.y))
-    if numbers.min() < 0:
-        line = int(numbers.argmin()) + 1
-        raise ValueError(f"{clusters}, line {line} is -1, a row in no cluster; leave such rows out of the vectors too")
-    return numbers
-
-
 def _probe_layers(
-    data: _Data, settings: _Settings, clusters: NDArray[Any] | None, progress: Progress, notes: list[str]
+    data: ProbeData, settings: ProbeSettings, progress: Progress, notes: list[str]
 ) -> Iterator[tuple[int | None, LayerProbe]]:
     """Each layer in turn; one without any spread, such as the [CLS] vectors of layer 0, is named and left out."""
     from theodolite.probes.direct_probe import NoSpread
@@ -499,7 +379,6 @@ def _probe_layers(
                 train.y,
                 test=None if test is None else (test.take(layer), test.y),
                 test_split=str(test.about.get("split", "")) if test is not None else "",
-                clusters=clusters,
                 classifier=settings.classifier,  # type: ignore[arg-type]  # checked with the settings
                 grid={"search": settings.search},
                 label_distance=settings.label_distance,  # type: ignore[arg-type]
@@ -520,7 +399,9 @@ def _probe_layers(
         yield layer, measured
 
 
-def _result(data: _Data, layers: Sequence[tuple[int | None, LayerProbe]], notes: Sequence[str], settings: _Settings) -> Result:
+def _result(
+    data: ProbeData, layers: Sequence[tuple[int | None, LayerProbe]], notes: Sequence[str], settings: ProbeSettings
+) -> Result:
     rows: tuple[Row, ...] = tuple(row for _, measured in layers for row in measured.rows)
     sentences = [measured.sentence if layer is None else f"layer {layer}: {measured.sentence}" for layer, measured in layers]
     facts = {"name": data.title, "n": len(data.train.y), "d": rows[0].d if rows else None}

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.spelling import option
 from theodolite.spaces.opening import read
 from theodolite.spaces.readers.arrays import read_layout
 from theodolite.spaces.readers.data_files import AnyPath, DataError, EmptyFileError, File, locate
@@ -126,8 +125,9 @@ def _load_npy(file: File) -> NDArray[Any]:
 def _line_values(file: File) -> Iterator[tuple[str, Any]]:
     for line, text in file.gapless_lines():
         if "\t" in text:
-            hint = f"DirectProbe's files of examples and labels are read with {option('entities', 'FILE')}"
-            raise DataError(f"the line has a tab; a file of labels has one label per line. {hint}", file, line)
+            raise DataError(
+                "the line has a tab; a file of labels has one label per line (cut -f2 keeps a second column)", file, line
+            )
         yield f"{file}, line {line}", text
 
 

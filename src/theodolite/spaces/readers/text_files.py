@@ -1,22 +1,12 @@
-"""Plain text, one item per line: texts, vectors as word2vec, fastText and GloVe write them, and the files of DirectProbe.
-
-DirectProbe's published program reads vectors and labels from text, and writes its clusters, distances and predictions to it.
-"""
+"""Plain text, one item per line: texts, and vectors as word2vec, fastText and GloVe write them."""
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from theodolite.core.columns import SAMPLED_ROWS
-from theodolite.core.files import atomic_file
-from theodolite.core.vectors import Floats, Source, array
+from theodolite.core.vectors import Source
 from theodolite.spaces.readers.data_files import AnyPath, DataError, EmptyFileError, File, locate, parsed_source
 from theodolite.spaces.readers.delimited import (
     checked_decimal,
@@ -43,9 +33,6 @@ def read_texts(path: AnyPath, encoding: str = "utf-8") -> list[str]:
         return [line for _, line in file.numbered_lines(encoding) if line.strip()]
     except EmptyFileError:
         raise EmptyFileError("the file holds no text; write one text per line", file) from None
-
-
-# Vectors with or without words
 
 
 def read_text_vectors(file: File, *, decimal: str | None = None) -> Source:
@@ -113,119 +100,3 @@ def _count_line(top: list[list[str]], decimal: str) -> tuple[int, int] | None:
     fits = len(tokens) == d + 1 or (len(tokens) == d and is_number(tokens[0], decimal))
     # Two numbers below two numbers are simply two vectors.
     return (n, d) if fits and not (len(tokens) == 2 and is_number(tokens[0], decimal)) else None
-
-
-# The files of DirectProbe
-
-
-class LabelledVectors(NamedTuple):
-    """Vectors (n, d), and the label of each."""
-
-    X: Floats
-    labels: tuple[str, ...]
-
-
-class ClusterDistance(NamedTuple):
-    """The distance between clusters `i` and `j`, with their labels."""
-
-    i: int
-    label_i: str
-    j: int
-    label_j: str
-    distance: float
-
-
-def read_directprobe(embeddings: AnyPath, entities: AnyPath, label_set: AnyPath | None = None) -> LabelledVectors:
-    """Vectors with their labels."""
-    labels = []
-    allowed = None if label_set is None else {text.strip() for _, text in locate(label_set).gapless_lines()}
-    for line, text in locate(entities).gapless_lines():
-        cells = [cell.strip() for cell in text.split("\t")]
-        if len(cells) != 2 or not cells[1]:
-            fault = "no label behind its tab" if len(cells) == 2 else f"{len(cells) - 1} tabs"
-            raise DataError(f"the line has {fault}; write example<TAB>label on each line", entities, line)
-        if allowed is not None and cells[1] not in allowed:
-            raise DataError(f"label {cells[1]!r} is not in {label_set}; add or correct it", entities, line)
-        labels.append(cells[1])
-    X = array(_read_embeddings(embeddings))
-    if len(X) != len(labels):
-        shorter, line = (embeddings, len(X)) if len(X) < len(labels) else (entities, len(labels))
-        fault = f"{embeddings} has {len(X):,} vectors, {entities} {len(labels):,} examples"
-        raise DataError(f"{fault}; line i of one belongs to line i of the other: {shorter} ends at line {line}")
-    return LabelledVectors(X, tuple(labels))
-
-
-def read_clusters(path: AnyPath, *, n: int | None = None) -> NDArray[np.intp]:
-    """The cluster number of each training example."""
-    file = locate(path)
-    numbers = []
-    for line, text in file.gapless_lines():
-        if not re.fullmatch(r"-1|\d{1,15}", text.strip()):
-            raise DataError(f"{text.strip()[:40]!r} is not a cluster number; each line is one, from 0 up", file, line)
-        numbers.append(int(text))
-    if n is not None and len(numbers) != n:
-        raise DataError(f"there are {len(numbers):,} cluster numbers for {n:,} rows; give one for each, in their order", file)
-    return np.array(numbers, dtype=np.intp)
-
-
-def write_clusters(clusters: ArrayLike, path: AnyPath, *, overwrite: bool = False) -> None:
-    """Write one cluster number per line."""
-    _write_lines((str(int(number)) for number in np.asarray(clusters)), path, overwrite=overwrite)
-
-
-def write_distances(pairs: Iterable[ClusterDistance], path: AnyPath, *, overwrite: bool = False) -> None:
-    """Write one `(i-A, j-B): d` per line.
-
-    The published program keeps four decimals, which would make thin margins 0; ten significant digits are written here.
-    """
-    lines = (f"({p.i}-{_plain(p.label_i)}, {p.j}-{_plain(p.label_j)}): {p.distance:.10g}" for p in pairs)
-    _write_lines(lines, path, overwrite=overwrite)
-
-
-def write_predictions(
-    gold: Sequence[Any], distances: ArrayLike, cluster_labels: Sequence[Any], path: AnyPath, *, overwrite: bool = False
-) -> None:
-    """Write one test example per line: its gold label, then every cluster, nearest first, ties by number."""
-    matrix, shape = np.asarray(distances, dtype=np.float64), (len(gold), len(cluster_labels))
-    if matrix.shape != shape:
-        raise ValueError(f"distances have shape {matrix.shape}; these examples and clusters need {shape}")
-    names = [f"{i}-{_plain(label)}" for i, label in enumerate(cluster_labels)]
-
-    def lines() -> Iterator[str]:
-        for label, row in zip(gold, matrix, strict=True):
-            ranked = (f"{names[i]},{row[i]:.10g}" for i in np.argsort(row, kind="stable"))
-            yield "\t".join([_plain(label), *ranked])
-
-    _write_lines(lines(), path, overwrite=overwrite)
-
-
-def _read_embeddings(path: AnyPath) -> Source:
-    """The vectors of a file with one vector per line, numbers between blanks, and nothing else."""
-    file = locate(path)
-    d = len(next(file.gapless_lines())[1].split())
-
-    def vectors() -> Iterator[list[float]]:
-        for line, text in file.gapless_lines():
-            tokens = text.split()
-            vector = _parse_vector(file, line, tokens, d=d)
-            # Here and not when the rows are checked, because only here the line is known.
-            bad = next((i for i, value in enumerate(vector) if not math.isfinite(value)), None)
-            if bad is not None:
-                fault = f"column {bad + 1}: {tokens[bad]!r} is not finite; drop that line and its example"
-                raise DataError(fault, file, line)
-            yield vector
-
-    return parsed_source(file, vectors, d=d)
-
-
-def _plain(label: Any) -> str:
-    """A label as text that a line can hold."""
-    text = str(label)
-    if not text.strip() or text != text.strip() or any(mark in text for mark in "\t\r\n"):
-        raise ValueError(f"label {text!r} cannot be written: it must not be empty, hold a tab or line end, or begin or end blank")
-    return text
-
-
-def _write_lines(lines: Iterable[str], path: AnyPath, *, overwrite: bool) -> None:
-    with atomic_file(path, overwrite=overwrite) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{line}\n" for line in lines)
