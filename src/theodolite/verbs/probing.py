@@ -20,6 +20,7 @@ from theodolite.verbs.inputs import (
     reads_input,
 )
 from theodolite.verbs.progress import Progress, progress_bars
+from theodolite.verbs.signals import Labels, row_labels
 from theodolite.verbs.surveying import provenance
 
 if TYPE_CHECKING:
@@ -39,8 +40,6 @@ MOST_LABELS = 300
 CLASSIFIERS = ("none", "linear", "mlp")
 SEARCHES = ("full", "race")
 LABEL_DISTANCES = ("mean", "minimum")
-
-Labels = str | os.PathLike[str] | Sequence[Any]
 
 
 @reads_input("texts", "score_range", "specials")  # plain texts, scores and special tokens have no labels
@@ -234,36 +233,19 @@ def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None
     import numpy as np
 
     from theodolite.core.vectors import array
-    from theodolite.metrics.cloud import Cloud
     from theodolite.models.token_counts import counts_line
-    from theodolite.spaces.readers.label_files import checked_label
     from theodolite.spaces.space import choose_layers
 
     if isinstance(opened, EncoderInput):
         raise ValueError("held-out rows of vectors must be vectors too, not an encoder")
-    in_memory = name = None
-    if isinstance(labels, (str, os.PathLike)):
-        name = os.fspath(labels)
-    elif labels is not None:
-        in_memory = [checked_label(f"row {row}", label) for row, label in enumerate(labels)]
-    if not isinstance(opened, VectorsInput):
-        space = opened
-        y = np.array(in_memory if in_memory is not None else space.labels(name or "label"))
-        about = {key: value for key, value in space.about(-1).items() if key != "layer"}
-        layers = choose_layers(reading.layers, space.layers)
-        note = counts_line(space.origin.counts)
-        rows = _Labelled(layers, lambda layer: space[-1 if layer is None else layer], y, about, note)
-        n, title = space.n, "the space"
-    else:
-        if labels is None:
-            raise ValueError(f"{opened.name} has vectors but no labels; give {option('labels', 'FILE:COLUMN')}")
-        X = array(opened.vectors.source if isinstance(opened.vectors, Cloud) else opened.vectors)
-        n, title = len(X), opened.name
-        y = np.array(in_memory if name is None else opened.labels(name, n=n))
-        rows = _Labelled((None,), lambda _: X, y, {"model": title}, "; ".join(opened.notes))
-    if len(y) != n:
-        raise ValueError(f"there are {len(y):,} labels for the {n:,} rows of {title}; row i needs label i")
-    return rows
+    if isinstance(opened, VectorsInput):
+        X = array(opened.vectors)
+        y = np.array(row_labels(opened, labels, n=len(X)))
+        return _Labelled((None,), lambda _: X, y, {"model": opened.name}, "; ".join(opened.notes))
+    space = opened
+    about = {key: value for key, value in space.about(-1).items() if key != "layer"}
+    layers, y = choose_layers(reading.layers, space.layers), np.array(row_labels(space, labels, n=space.n))
+    return _Labelled(layers, lambda layer: space[-1 if layer is None else layer], y, about, counts_line(space.origin.counts))
 
 
 def _encode(opened: EncoderInput, *, hold_out: float | None, seed: int, progress: Progress) -> ProbeData:
