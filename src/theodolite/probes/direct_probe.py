@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from theodolite.core.vectors import array
-from theodolite.probes.label_codes import label_codes
+from theodolite.probes.label_codes import code_labels
 
 if TYPE_CHECKING:
     from theodolite.probes.cluster_merging import Stage
@@ -133,7 +133,7 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # By the clock on the wall: a worker on another machine has a performance counter of its own.
         deadline = np.inf if self.budget is None else time.time() + self.budget
         vectors = np.asarray(array(X), dtype=np.float64)
-        codes, self.classes_ = label_codes(vectors, y)
+        codes, self.classes_ = code_labels(vectors, y)
         self.n_features_in_ = vectors.shape[1]
         rows, self._origin, self._touching = centred(vectors)
         if clusters is None:

@@ -22,10 +22,10 @@ class Labelled(NamedTuple):
 def labelled(X: Vectors, y: Any) -> Labelled:
     """Vectors and labels, checked: as many of one as of the other, finite, at least two different labels."""
     rows = single_precision(X)
-    return Labelled(rows, *label_codes(rows, y))
+    return Labelled(rows, *code_labels(rows, y))
 
 
-def label_codes(rows: Floats, y: Any) -> tuple[Indices, NDArray[Any]]:
+def code_labels(rows: Floats, y: Any) -> tuple[Indices, NDArray[Any]]:
     """The number of each row's label, and the labels in order."""
     labels = np.asarray(y)
     require_match(rows, labels)
