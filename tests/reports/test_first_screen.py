@@ -49,15 +49,6 @@ def test_the_conclusion_of_a_comparison_is_of_its_last_layer() -> None:
     )
 
 
-def test_the_conclusion_of_a_study_counts_outcomes() -> None:
-    assert conclusion_of(study(points=5)) == "Of 3 claims: 1 supported, 1 contradicted and 1 not measured."
-
-
-def test_the_conclusion_of_a_training_run_has_its_ends() -> None:
-    rows = [Row(metric="accuracy", value=0.2 + step / 100, step=step, split="dev", task="t") for step in (0, 10, 60)]
-    assert conclusion_of(Result(verb="tune", rows=tuple(rows))) == "Accuracy goes from 0.2 to 0.8 in 60 steps."
-
-
 @pytest.mark.parametrize("rows", [60, 15_000])
 def test_a_survey_opens_with_ranges_histogram_size_date_and_sample(rows: int) -> None:
     result = th.survey(np.random.default_rng(0).standard_normal((rows, 4)), sample=10_000)
@@ -89,22 +80,6 @@ def test_several_results_have_a_conclusion_each_and_no_figure_of_one() -> None:
     both = [study("one", points=5), study("two", points=5)]
     first = opening(both, page_content(both, text=True).context)
     assert first["carrying"] == [] and [answer["run"] for answer in first["answers"]] == ["one", "two"]
-
-
-def tracked(metric: str, value: float, step: int, **more: Any) -> Row:
-    return Row(metric=metric, value=value, step=step, seed=0, model="m", task="cola", **more)
-
-
-def test_a_training_curve_does_not_join_numbers_of_other_texts() -> None:
-    rows = (
-        tracked("matthews", 0.0, 0, split="dev", state="pre-trained"),
-        tracked("matthews", 0.4, 20, split="dev", state="fine-tuned"),
-        *(tracked("matthews", 0.9, step, split="validation", state="fine-tuning") for step in (10, 20)),
-        *(tracked("mean_cosine", 0.1 + step / 100, step, split="dev", layer=2) for step in (0, 10)),
-        tracked("mean_cosine", 0.9, 20, split="dev", state="fine-tuned"),  # of what the head reads, at the end alone
-    )
-    sentence = conclusion_of(Result(verb="tune", rows=rows))
-    assert sentence == "Matthews goes from 0 to 0.4 and mean cosine goes from 0.1 to 0.2 in 20 steps."
 
 
 def test_advice_opens_with_what_repairs_gain_and_the_answer_as_a_sentence() -> None:
@@ -142,8 +117,6 @@ def test_a_study_of_repairs_without_claims_opens_with_what_they_gain() -> None:
         for name, value in (("zero-mean", 0.2), ("global", -0.3), ("cluster-based", -0.05))
     ]
     result = Result(verb="study", rows=tuple(rows))
-    text = "Of 6 gains, 2 are above 0 and 2 below by their 95% intervals; the other intervals include 0."
-    assert conclusion_of(result) == text
     (figure,) = opening([result], page_content([result], text=True).context)["carrying"]
     assert figure["section"] == "figures-repair-gains"
 

@@ -181,7 +181,7 @@ def test_a_check_never_calls_another_model_a_reproduction(rp21):
 def test_quick_sizes_are_noted(study_bert, releases, tmp_path):
     changes = {"tuning.train_rows": 240}
     result = run("il23", study_bert, releases, tmp_path, tasks=["cola"], seeds=[0], quick=True, changes=changes)
-    assert any(note.startswith("Made with quick=True") for note in result.notes)
+    assert any("small sizes" in condition for condition in result.conditions)
     assert result.title.startswith("Quick run, not final: ") and "Quick run" in repr(result).splitlines()[0]
     assert study("il23").check(tmp_path).quick
     assert result.provenance["quick"] and result.provenance["settings"]["tuning"]["train_rows"] == 240

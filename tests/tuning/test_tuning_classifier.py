@@ -41,6 +41,7 @@ def test_classification_is_learnt(quick: Quick, moods: Any, pooling: str) -> Non
     assert losses(tuned.rows)[0] == pytest.approx(math.log(2), abs=0.2)
     assert tuned.after >= 0.95 > tuned.before
     assert tuned.steps == 8 * 6 and tuned.best_epoch == 8
+    assert tuned.result.answer is not None and tuned.result.answer.verdict == "learned"
 
 
 def test_pairs_of_texts_are_learnt(quick: Quick, followed: Any) -> None:

@@ -167,7 +167,7 @@ def check_command(
       theodolite study check rp21
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.reports.blocks import print_blocks
-    from theodolite.reports.summary import comparison_blocks, verdict_blocks
+    from theodolite.reports.summary import comparison_blocks, opening_blocks, verdict_blocks
     from theodolite.studies import study
 
     check = study(name).check(to)
@@ -175,12 +175,15 @@ def check_command(
         check.result.report(page)
     if as_json:
         print_json(
-            {"checked": [asdict(each) for each in check.comparisons], "verdicts": [asdict(each) for each in check.verdicts]}
+            {
+                "answer": asdict(answer) if check.result and (answer := check.result.answer) else None,
+                "checked": [asdict(each) for each in check.comparisons],
+                "verdicts": [asdict(each) for each in check.verdicts],
+            }
         )
     else:
-        if check.quick:
-            print("Quick run, not final: small sizes, which decide nothing.")
-        print_blocks([*verdict_blocks(check.verdicts), *comparison_blocks(check.comparisons)], console())
+        opening = [] if check.result is None else opening_blocks(check.result)
+        print_blocks([*opening, *verdict_blocks(check.verdicts), *comparison_blocks(check.comparisons)], console())
     if strict and any(each.measured.outcome == "contradicted" for each in check.verdicts):
         raise typer.Exit(CHECK_FAILED)
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from theodolite.core.numbers import number_text
-from theodolite.core.result import OUTCOMES, VERDICTS, Answer
+from theodolite.core.result import VERDICTS, Answer
 from theodolite.core.states import AFTER, BEFORE, DIFFERENCE
 from theodolite.metrics.registry import label_of
 from theodolite.reports.displays import of_last_layer
-from theodolite.reports.figures import HELD_OUT, TRAINING
 from theodolite.reports.wording import COMMAND, FACT, clean, measured_lines, verdict_look
 
 if TYPE_CHECKING:
@@ -29,8 +27,6 @@ CARRYING: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "advise": (("figures-gains",),),
     "calibrate": (("figures-similarities",),),
 }
-# How notes begin that say on how much a result stands: they are on the first screen too.
-CONDITIONS = ("pairs and neighbours: on a sample", "measured on a sample", "Made with", "no findings", "drawn by label")
 # Metrics that the conclusion of a comparison names, those that were measured first.
 NAMED = ("mean_cosine", "iso_score", "effective_rank")
 
@@ -51,7 +47,7 @@ def opening(results: Sequence[Result], context: Mapping[str, Any]) -> dict[str, 
             _answer(run["name"] if len(results) > 1 else "", each) for run, each in zip(context["runs"], results, strict=True)
         ],
         "facts_line": " · ".join(_facts(result)) if len(results) == 1 else "",
-        "conditions": [clean(note, FACT) for each in results for note in (*each.conditions, *_conditions(each))],
+        "conditions": [clean(note, FACT) for each in results for note in each.conditions],
         "carrying": carrying,
         "figures": [_with_one_note(section) for section in left if section["figures"]],
         "folded": bool(context["counts"]) or result.verb == "study",
@@ -84,36 +80,14 @@ def _answer(run: str, result: Result) -> dict[str, Any]:
 
 def conclusion_of(result: Result) -> str:
     """One sentence that says what a result came to; empty if nothing was concluded."""
-    if result.verdicts:
-        return _of_claims(result)
     if result.verb == "survey":
         return _of_findings(result)
-    if result.verb == "study":
-        return _of_gains(result.rows)
     if result.verb == "compare":
         return _of_changes(result.rows)
-    if result.verb == "tune":
-        return _of_training(result)
     if result.verb in ("probe", "advise", "calibrate"):
         note = next(iter(result.notes), "")
         return f"{note[:1].upper()}{note[1:].rstrip('.')}." if note else ""
     return ""
-
-
-def _of_claims(result: Result) -> str:
-    counts = Counter(verdict.measured.outcome for verdict in result.verdicts)
-    parts = [f"{counts[outcome]} {outcome}" for outcome in dict.fromkeys((*OUTCOMES, *counts)) if counts[outcome]]
-    models = len({verdict.model for verdict in result.verdicts})
-    of = f" on {models} models" if models > 1 else ""
-    return f"Of {counts.total()} claims{of}: {_and(parts)}."
-
-
-def _of_gains(rows: Sequence[Row]) -> str:
-    """What repairs gain in a study that judges no claim."""
-    bounds = [(row.low, row.high) for row in rows if row.metric == "gain" and row.low is not None and row.high is not None]
-    up, down = sum(low > 0 for low, _ in bounds), sum(high < 0 for _, high in bounds)
-    text = f"Of {len(bounds)} gains, {up} are above 0 and {down} below by their 95% intervals; the other intervals include 0."
-    return text if bounds else ""
 
 
 def _of_findings(result: Result) -> str:
@@ -149,18 +123,6 @@ def _two_states(rows: Sequence[Row]) -> list[str]:
     return states if len(states) == 2 else [BEFORE, AFTER]
 
 
-def _of_training(result: Result) -> str:
-    parts = []
-    curves = [row for display in TRAINING.displays(result) for row in getattr(display, "rows", ())]
-    for metric in dict.fromkeys(row.metric for row in curves):
-        ends = [row for row in curves if row.metric == metric and row.split not in HELD_OUT]
-        ends = ends or [row for row in curves if row.metric == metric]
-        parts.append(_change(metric, ends[0].value, ends[-1].value))
-    steps = max((row.step or 0 for row in curves), default=0)
-    text = f"{_and(parts[:3])} in {steps:,} steps." if parts else ""
-    return text[:1].upper() + text[1:]
-
-
 def _change(metric: str, before: float, after: float) -> str:
     first, last = number_text(before), number_text(after)
     return f"{label_of(metric)} stays at {last}" if first == last else f"{label_of(metric)} goes from {first} to {last}"
@@ -172,15 +134,6 @@ def _facts(result: Result) -> Iterator[str]:
     versions = str(result.provenance.get("versions") or "").split("; ")
     facts = [str(result.provenance.get("date") or ""), *(each for each in versions if each.startswith("theodolite "))]
     yield from (clean(fact, 40) for fact in facts if fact)
-
-
-def _conditions(result: Result) -> Iterator[str]:
-    """On how much the result stands, if that is not all there is."""
-    yield from (note for note in result.notes if note.startswith(CONDITIONS))
-    settings = result.provenance.get("settings")
-    rows = settings.get("train_rows") if isinstance(settings, Mapping) else None
-    if rows:
-        yield f"Trained on at most {rows:,} examples."
 
 
 def _and(parts: Sequence[str]) -> str:

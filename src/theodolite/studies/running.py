@@ -30,6 +30,7 @@ from theodolite.studies.claims.judging import (
     chance_note,
     compare_printed,
     judge_claims,
+    study_answer,
 )
 from theodolite.studies.claims.paper_tables import paper_table_cells
 from theodolite.studies.plans import load_plan
@@ -49,6 +50,7 @@ STEPS = "steps"
 SLICES = "slices.json"
 # Begins the title of a run with small sizes.
 QUICK = "Quick run, not final"
+SMALL_SIZES = "Made with the study's small sizes, so that intervals are wide and no claim is decided."
 # Columns of a picture that hold what people wrote.
 TEXT_COLUMNS = ("text", "token")
 # Points of a picture that `export` keeps.
@@ -356,7 +358,8 @@ class Study:
         judged = tuple(judge_claims(self.spec, result.rows, result.records, **about))
         comparisons = tuple(compare_printed(self.spec, result.rows, quick=quick))
         records = {**result.records, **self._paper_tables(comparisons, origins)}
-        checked = replace(result, verdicts=judged, records=records)
+        concluded: dict[str, Any] = {"answer": study_answer(judged, result.rows), "conditions": (SMALL_SIZES,) if quick else ()}
+        checked = replace(result, verdicts=judged, records=records, **concluded)
         return Check(comparisons=comparisons, verdicts=judged, quick=quick, result=checked)
 
     def _paper_tables(self, comparisons: Sequence[PrintedComparison], origins: Mapping[str, ModelOrigin]) -> dict[str, Any]:
@@ -388,10 +391,12 @@ class Study:
             verb="study",
             # In the title, because that is what every display begins with.
             title=f"{QUICK}: {self.title}" if request.quick else self.title,
+            answer=study_answer(verdicts, rows),
             rows=rows,
             verdicts=tuple(verdicts),
             pictures=tuple(_without_columns(picture, () if text else TEXT_COLUMNS) for picture in pictures),
             records=records,
+            conditions=(SMALL_SIZES,) if request.quick else (),
             notes=tuple(filter(None, [*self._notes(request, outcome), chance_note(verdicts)])),
             provenance={
                 "command": command_line() or self._call(request),
@@ -417,9 +422,6 @@ class Study:
     def _notes(self, request: Request, outcome: Outcome) -> Iterator[str]:
         yield from self.spec.notes
         yield from (model.caveat for model in request.models if model.caveat)
-        if request.quick:
-            sizes = "the study's small sizes, so that intervals are wide and no claim is decided"
-            yield f"Made with {option('quick')}: {sizes}."
         if outcome.failed:
             lost = len(outcome.failed) + len(outcome.blocked)
             yield f"{lost} steps of this run failed, or need one that did: what they measure is missing here."

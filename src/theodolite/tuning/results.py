@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,14 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.core.files import write_text
-from theodolite.core.result import Result
+from theodolite.core.numbers import number_text
+from theodolite.core.result import Answer, Command, Result
 from theodolite.core.rows import Row, today
+from theodolite.core.spelling import shell_word
 from theodolite.core.states import FINE_TUNING, state_title
 from theodolite.metrics.cloud import Cloud
 from theodolite.metrics.evaluation import metric_rows
+from theodolite.metrics.registry import label_of
 from theodolite.metrics.spectral import explained_variance_curve
 from theodolite.models.extraction import model_versions
 from theodolite.models.location import model_name
+from theodolite.tasks.examples import Examples
 from theodolite.tuning.runs import Splits
 from theodolite.tuning.settings import METHODS, TuneSettings
 
@@ -31,6 +36,8 @@ CURVE = 20
 CENTRED = "_centered"
 # Metrics of the head's vectors on the model card, after the task's score.
 ON_CARD = ("iso_score", "ev_1", "ev_2", "ev_3", "ev_1_centered", "ev_2_centered", "ev_3_centered")
+# Standard errors of a one-sided test at 5%.
+ONE_SIDED = 1.645
 DIVERGED = "the vectors are not finite: the training has diverged"
 
 
@@ -46,16 +53,26 @@ def run_versions() -> str:
 
 
 def run_result(
-    settings: TuneSettings, rows: Sequence[Row], *, best_epoch: float, steps: int, notes: Sequence[str] = ()
+    settings: TuneSettings,
+    rows: Sequence[Row],
+    scored: Examples,
+    *,
+    best_epoch: float,
+    steps: int,
+    notes: Sequence[str] = (),
 ) -> Result:
-    """What a finished run saves in its folder."""
+    """What a finished run saves in its folder; `scored` are the examples of its main score."""
     before, after = _main_scores(settings, rows)
+    limit = f"Trained on at most {settings.train_rows:,} examples." if settings.train_rows else ""
+    command = Command(words=f"theodolite report {shell_word(settings.output)} --to report.html", why="scores and shape by step")
     name = model_name(settings.model)
     method = "" if settings.method == "plain" else f", {settings.method_summary()}"
     return Result(
         verb="tune",
         title=f"Fine-tuning {name} on {settings.declared.name}{method}",
+        answer=replace(_tuned_answer(rows, before, after, scored.labels or ()), next=(command,)),
         rows=tuple(rows),
+        conditions=(limit,) if limit else (),
         notes=tuple(notes),
         provenance={
             "inputs": [settings.model],
@@ -72,6 +89,45 @@ def _main_scores(settings: TuneSettings, rows: Sequence[Row]) -> tuple[Row, Row]
     """The first and the last row of the main score on the scored split; those of validation rows are taken while training."""
     scores = [row for row in rows if row.metric == settings.declared.score and row.state != FINE_TUNING]
     return scores[0], scores[-1]
+
+
+def _tuned_answer(rows: Sequence[Row], before: Row, after: Row, labels: Sequence[str]) -> Answer:
+    """Whether the score is above what ignores the texts (for a similarity, the untuned encoder), one-sided at 5%."""
+    name, n = label_of(after.metric), after.n or 1
+    broken = next((row.reason for row in rows if row.metric == "ev_1_centered" and row.state == after.state and row.reason), "")
+    if broken or math.isnan(after.value):
+        return Answer(verdict="collapsed", sentence=f"The training left nothing to use: {broken or after.reason}.")
+    counts = Counter(labels)
+    share = max(counts.values(), default=0) / max(len(labels), 1)
+    baseline, what, error = share, "answering the most frequent label", math.sqrt(share * (1 - share) / n)
+    if after.metric == "matthews":
+        baseline, what, error = 0.0, "answering one label for all", 1 / math.sqrt(n)
+    elif after.metric == "macro_f1":
+        baseline = 2 * share / (1 + share) / max(len(counts), 1)
+    elif not labels:
+        # The error of a difference of two correlations by Fisher's z, as if of different pairs, which is conservative.
+        baseline, what = before.value, "the encoder before training"
+        error = (1 - after.value**2) * math.sqrt(2 / max(n - 3, 1))
+    is_learned = after.value > baseline + ONE_SIDED * error
+    numbers = f"{name} is {number_text(after.value)} on {n:,} {after.split} examples"
+    against = f"{number_text(baseline)} for {what}"
+    return Answer(
+        verdict="learned" if is_learned else "not learned",
+        sentence=f"{numbers}, {'above' if is_learned else 'not clearly above'} {against}.",
+    )
+
+
+def seeds_answer(results: Sequence[Result]) -> Answer | None:
+    """The answer of the seed with the median score, and how many seeds came to the same."""
+    answered = [result for result in results if result.answer is not None]
+    if not answered:
+        return None
+    ordered = sorted(answered, key=lambda result: result.provenance["outcome"]["after"])
+    answer = ordered[(len(ordered) - 1) // 2].answer
+    assert answer is not None
+    same = sum(result.answer is not None and result.answer.verdict == answer.verdict for result in answered)
+    reason = f"That is the median seed; {same} of {len(answered)} seeds came to the verdict {answer.verdict}."
+    return replace(answer, reasons=(reason,))
 
 
 def loss_rows(settings: TuneSettings, splits: Splits, history: Sequence[Mapping[str, Any]]) -> Iterator[Row]:

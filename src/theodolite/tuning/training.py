@@ -18,7 +18,7 @@ from theodolite.models.batches import Progress
 from theodolite.models.location import model_name
 from theodolite.tuning.classifier import ClassifierJob
 from theodolite.tuning.isolayer.run import train_run_layer
-from theodolite.tuning.results import loss_rows, over_seeds, row_fields, run_result, shape_rows, write_card
+from theodolite.tuning.results import loss_rows, over_seeds, row_fields, run_result, seeds_answer, shape_rows, write_card
 from theodolite.tuning.run_plans import PlannedRun
 from theodolite.tuning.runs import MARKER, Run, Splits, Tuned, is_first_process, load_splits, read_settings, require_replaceable
 from theodolite.tuning.settings import TuneSettings
@@ -131,7 +131,9 @@ def tune_runs(
         "outcome": {str(seed): result.provenance["outcome"] for seed, result in zip(seeds, results, strict=True)},
     }
     rows, notes = (*over_seeds(joined.rows), *joined.rows), tuple(dict.fromkeys(joined.notes))
-    summary = replace(joined, rows=rows, notes=notes, provenance=provenance)
+    # A limit that all seeds share is said once.
+    concluded: dict[str, Any] = {"answer": seeds_answer(results), "conditions": tuple(dict.fromkeys(joined.conditions))}
+    summary = replace(joined, rows=rows, notes=notes, provenance=provenance, **concluded)
     if is_first_process():
         summary.save(to)
     return summary
@@ -185,7 +187,7 @@ def _train(
         run.save_model(save)
         steps = state.best_global_step if settings.validation and state.best_global_step else state.global_step
         best_epoch, notes = round(steps * settings.epochs / state.max_steps, 3), _notes(splits, job.splits)
-        run.finish(run_result(settings, rows, best_epoch=best_epoch, steps=state.global_step, notes=notes))
+        run.finish(run_result(settings, rows, job.splits.dev, best_epoch=best_epoch, steps=state.global_step, notes=notes))
     job.trainer.accelerator.wait_for_everyone()  # the others read what one has written
     return run.tuned()
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from theodolite.core.result import Judged, Result, Verdict
+from theodolite.core.result import OUTCOMES, Answer, Command, Judged, Result, Verdict
 from theodolite.core.rows import Row
 from theodolite.core.spelling import shell_word
 from theodolite.core.states import PRE_TRAINED
@@ -89,6 +90,32 @@ def judge_claims(
             about = {"claim": claim.id, "title": measured.part or claim.title, "rule": claim.criterion, "model": model}
             verdicts.append(Verdict(**about, measured=measured, printed=printed, stated=claim.stated))
     return verdicts
+
+
+def study_answer(verdicts: Sequence[Verdict], rows: Sequence[Row]) -> Answer | None:
+    """How many claims had each outcome and what would decide an open one; without claims, what repairs gain; or None."""
+    if not verdicts:
+        return _gains_answer(rows)
+    counts = Counter(verdict.measured.outcome for verdict in verdicts)
+    words = [f"{counts[outcome]} {outcome}" for outcome in OUTCOMES if counts[outcome]]
+    models = len({verdict.model for verdict in verdicts})
+    on = f" on {models} models" if models > 1 else ""
+    open_claim = next((verdict for verdict in verdicts if verdict.measured.command), None)
+    listed = " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+    return Answer(
+        verdict=", ".join(words),
+        sentence=f"Of {len(verdicts)} claim{'s' if len(verdicts) > 1 else ''}{on}: {listed}.",
+        next=(Command(words=open_claim.measured.command, why=f"would decide {open_claim.claim}"),) if open_claim else (),
+    )
+
+
+def _gains_answer(rows: Sequence[Row]) -> Answer | None:
+    bounds = [(row.low, row.high) for row in rows if row.metric == "gain" and row.low is not None and row.high is not None]
+    if not bounds:
+        return None
+    up, down = sum(low > 0 for low, _ in bounds), sum(high < 0 for _, high in bounds)
+    sentence = f"Of {len(bounds)} gains, {up} are above 0 and {down} below by their 95% intervals; the other intervals include 0."
+    return Answer(verdict=f"{up} above 0, {down} below", sentence=sentence)
 
 
 def chance_note(verdicts: Sequence[Verdict]) -> str:

@@ -88,7 +88,7 @@ def train_run_layer(settings: TuneSettings, run: Run, splits: Splits, plain: Run
         write_card(folder, rows, settings)
 
     run.save_model(save)
-    run.finish(run_result(settings, rows, best_epoch=trained.best.number, steps=trained.steps))
+    run.finish(run_result(settings, rows, splits.dev, best_epoch=trained.best.number, steps=trained.steps))
     return run.tuned()
 
 
