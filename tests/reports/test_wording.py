@@ -21,6 +21,7 @@ from theodolite.reports.wording import (
     facts_of,
     file_name,
     finding_numbers,
+    measured_lines,
     name_of,
     plain,
     plain_lines,
@@ -144,3 +145,14 @@ def test_a_flagged_value_never_looks_like_its_bound() -> None:
     assert finding_numbers(flagged) == "mean cosine 0.20001, healthy at most 0.2"
     assert finding_numbers(replace(flagged, value=0.30004)) == "mean cosine 0.3, healthy at most 0.2"
     assert finding_numbers(replace(flagged, verdict="good", value=0.19999)) == "mean cosine 0.2, healthy at most 0.2"
+
+
+def test_the_first_line_names_encoder_unit_prompts_length_limit_and_number_of_texts() -> None:
+    encoder = {"model": "e5", "unit": "text", "prompt": "passage: ", "query_prompt": "query: ", "max_length": 512, "texts": 1200}
+    facts = {"name": "e5, docs", "n": 1200, "d": 384, "encoder": encoder}
+    (line,) = measured_lines(Result(verb="advise", provenance={"inputs": [facts]}))
+    assert line == "e5, docs: 1,200 × 384, text, prompt 'passage: ' and 'query: ', at most 512 tokens, 1,200 texts"
+    (line,) = measured_lines(
+        Result(verb="survey", provenance={"inputs": [{"name": "v.npy", "n": 5, "d": 3, "dtype": "float32"}]})
+    )
+    assert line == "v.npy: 5 × 3, float32"

@@ -134,19 +134,22 @@ def verdict_look(verdict: str) -> tuple[str, str]:
 
 
 def measured_lines(result: Result) -> list[str]:
-    """What was measured: for each input its name, size, unit, prompt, length limit and number of texts."""
+    """What was measured: for each input its name, size, unit, prompts, length limit and number of texts."""
     lines = []
     for facts in result.inputs:
-        limit, texts, prompt = (facts.get(name) for name in ("max_length", "n_texts", "prompt"))
+        name, encoder = clean(facts.get("name", ""), 120), facts.get("encoder") or {}
+        model = str(encoder.get("model") or "")
+        prompts = [repr(encoder[key]) for key in ("prompt", "query_prompt") if encoder.get(key)]
         words = [
+            "" if model in name else f"encoder {clean(model, 120)}",
             size_text(facts),
-            str(facts.get("unit") or facts.get("dtype") or ""),
-            f"prompt {prompt!r}" if prompt else "",
-            f"at most {limit:,} tokens" if limit else "",
-            f"{texts:,} texts" if texts else "",
+            str(facts.get("unit") or encoder.get("unit") or facts.get("dtype") or ""),
+            f"prompt {' and '.join(dict.fromkeys(prompts))}" if prompts else "no prompt" if encoder.get("unit") == "text" else "",
+            f"at most {encoder['max_length']:,} tokens" if encoder.get("max_length") else "",
+            f"{encoder['texts']:,} texts" if encoder.get("texts") else "",
             f"{facts['held_out']:,} held out" if facts.get("held_out") else "",
         ]
-        lines.append(": ".join(filter(None, [clean(facts.get("name", ""), 120), ", ".join(filter(None, words))])))
+        lines.append(": ".join(filter(None, [name, ", ".join(filter(None, words))])))
     return lines
 
 

@@ -18,6 +18,7 @@ from theodolite.verbs.inputs import (
     Reading,
     ReadingOptions,
     VectorsInput,
+    encoder_facts,
     encoder_name,
     input_kind,
     open_input,
@@ -198,7 +199,7 @@ class _Side:
 
     def facts(self, layer: int | None) -> dict[str, Any]:
         """What the result says of this input."""
-        unit = {} if self._space is None else {"unit": self._space.origin.pooling}
+        unit = {} if self._space is None else {"unit": self._space.origin.pooling, **encoder_facts(self._space.origin)}
         return cloud_facts(self.cloud(layer), self.name) | unit
 
     def picture(self, layer: int | None, state: str, frame: Any) -> tuple[Picture, ...]:

@@ -15,6 +15,7 @@ from theodolite.verbs.inputs import (
     Reading,
     ReadingOptions,
     VectorsInput,
+    encoder_facts,
     open_input,
     reads_input,
     short_name,
@@ -207,7 +208,10 @@ def survey_space(
         conditions=sample_conditions(last),
         notes=(*space_notes(space), *_cache_note(last)),
         provenance=provenance(
-            cloud_facts(last, title) | {"unit": space.origin.pooling, "layers": list(chosen)} | texts_digest(space)
+            cloud_facts(last, title)
+            | {"unit": space.origin.pooling, "layers": list(chosen)}
+            | texts_digest(space)
+            | encoder_facts(space.origin)
         ),
     )
 
