@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from theodolite.repairs import REPAIRS, RemoveDirections, Repair, ZeroMean, load_repair, save_repair
+from theodolite.spaces import read
 
 SMALL: dict[str, dict[str, Any]] = {
     "global": {"n_directions": 2},
@@ -54,7 +55,7 @@ def test_every_way_in_gives_the_same_repair(name: str, tmp_path: Path) -> None:
     for i in range(3):
         np.save(shards / f"{i}.npy", X[i * 100 : (i + 1) * 100])
     cuts = [X[:7], X[7:150], X[150:]]
-    ways = [np.load(tmp_path / "all.npy", mmap_mode="r"), shards, cuts, lambda: iter(cuts), np.asfortranarray(X)]
+    ways = [np.load(tmp_path / "all.npy", mmap_mode="r"), read(shards), cuts, lambda: iter(cuts), np.asfortranarray(X)]
     expected = small(name).fit_transform(X)
     for way in ways:
         repair = small(name).fit(way)

@@ -18,7 +18,6 @@ from theodolite.core.intervals import (
     replicate_interval,
     require_level,
     share_interval,
-    spearman_interval,
     standard_error_interval,
     student_interval,
 )
@@ -39,7 +38,6 @@ def test_a_level_is_between_0_and_1(level: float) -> None:
         lambda: student_interval([1.0, 2.0], level=level),
         lambda: share_interval(1, 2, level=level),
         lambda: quantile_interval([1.0, 2.0], 0.5, level=level),
-        lambda: spearman_interval(0.5, 10, level=level),
         lambda: jackknife_interval(1.0, [1.0, 2.0], level=level),
     ):
         with pytest.raises(ValueError, match="level="):
@@ -60,7 +58,6 @@ def test_there_is_no_interval_without_finite_draws() -> None:
     assert deviation_interval(1.0, None) == deviation_interval(math.nan, [0.1, -0.1]) == NO_INTERVAL
     assert deviation_interval(1.0, [math.nan]) == deviation_interval(1.0, []) == NO_INTERVAL
     assert student_interval([1.0]) == student_interval([]) == student_interval([1.0, math.inf]) == NO_INTERVAL
-    assert spearman_interval(0.5, 4) == NO_INTERVAL
 
 
 def test_deviations_are_put_around_the_estimate() -> None:
@@ -126,26 +123,6 @@ def test_quantile_bounds_are_the_narrowest_order_statistics(n: int, quantile: fl
 def test_too_few_values_are_bounded_by_the_smallest_and_largest() -> None:
     assert quantile_interval([1.0, 2.0, 3.0], 0.5) == (1.0, 3.0)
     assert quantile_interval([4.0], 0.95) == (4.0, 4.0)
-
-
-@pytest.mark.parametrize("rho", [0.0, 0.6])
-def test_spearman_intervals_cover_the_truth(rho: float) -> None:
-    random, hits = np.random.default_rng(2), 0
-    truth = 6 / math.pi * math.asin(rho / 2)  # Spearman's of a normal pair with Pearson's rho
-    for _ in range(REPEATS):
-        pairs = random.multivariate_normal([0, 0], [[1, rho], [rho, 1]], 60)
-        low, high = spearman_interval(float(stats.spearmanr(pairs).statistic), 60)
-        assert low is not None and high is not None
-        hits += low <= truth <= high
-    assert hits >= FEWEST
-
-
-@pytest.mark.parametrize("correlation", [-1.0, 1.0])
-def test_a_perfect_order_has_a_finite_interval_that_holds_it(correlation: float) -> None:
-    low, high = spearman_interval(correlation, 8)
-    assert low is not None and high is not None
-    assert -1 <= low <= correlation <= high <= 1
-    assert 0.05 < high - low < 0.5
 
 
 def test_the_jackknife_of_a_mean_is_the_student_interval() -> None:

@@ -11,6 +11,7 @@ import pytest
 from scipy import sparse
 
 from theodolite.core.vectors import BLOCK_BYTES, array, require_finite, source, working_dtype
+from theodolite.spaces import read
 
 X = np.random.default_rng(0).standard_normal((50, 6)).astype(np.float32)
 
@@ -58,8 +59,7 @@ FORMS: dict[str, Callable[[Path], Any]] = {
     "strided": lambda _: np.repeat(X, 2, axis=0)[::2],
     "reversed twice": lambda _: X[::-1].copy()[::-1],
     "memmap": memmap,
-    "folder": shards,
-    "folder as text": lambda folder: str(shards(folder)),
+    "folder": lambda folder: read(shards(folder)),
     "list of chunks": lambda _: [X[:9], X[9:]],
     "generator": lambda _: chunks(),
     "function": lambda _: chunks,
@@ -205,19 +205,10 @@ def test_a_bad_entry_in_a_later_part_has_its_row_in_the_whole() -> None:
         source([X, bad]).take(np.array([1, 53]))
 
 
-def test_more_shards_than_files_may_be_open(tmp_path: Path, few_open_files: None) -> None:
-    for number in range(300):
-        np.save(tmp_path / f"shard-{number}.npy", np.full((2, 3), float(number)))
-    data = source(tmp_path)
-    assert array(data)[:, 0].tolist() == np.repeat(np.arange(300.0), 2).tolist()
-    assert data.take(np.arange(0, 600, 2))[:, 0].tolist() == list(range(300))
-
-
-def test_missing_and_empty_folders_have_their_own_errors(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="is not a folder"):
-        source(tmp_path / "nowhere")
-    with pytest.raises(FileNotFoundError, match=r"contains no \.npy"):
-        source(tmp_path)
+def test_a_path_is_refused_with_the_way_to_open_it(tmp_path: Path) -> None:
+    for path in (tmp_path, str(tmp_path)):
+        with pytest.raises(TypeError, match=r"is a path, not vectors; open it with theodolite\.read"):
+            source(path)
 
 
 def test_watching_reports_every_row_once() -> None:
@@ -228,12 +219,6 @@ def test_watching_reports_every_row_once() -> None:
 
 def test_float_arrays_are_not_copied() -> None:
     assert np.shares_memory(next(source(X).blocks()), X)
-
-
-def test_shards_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
-    for number in (2, 10, 1):
-        np.save(tmp_path / f"shard-{number}.npy", np.full((2, 3), float(number)))
-    assert array(tmp_path)[:, 0].tolist() == [1, 1, 2, 2, 10, 10]
 
 
 @pytest.mark.parametrize("X", [{"a": np.eye(3)}, {"a": [1, 2]}, {}, {1, 2}])

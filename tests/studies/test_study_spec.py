@@ -29,20 +29,20 @@ def zs22() -> StudySpec:
 BROKEN = [
     ('name = "rp21"', "name = 3", "key 'name': 3 must be a text"),
     ('name = "rp21"\n', "", "key 'name': is missing"),
-    ('plan = "rp21"', 'plan = "rp12"', "there is no plan 'rp12' .did you mean 'rp21'"),
+    ('plan = "rp21"', 'plan = "rp12"', "there is no plan 'rp12'.*did you mean 'rp21'"),
     ("[[tables]]", "[tables]", "key 'tables'|not valid TOML"),
-    ("[scale]", "[scala]", "key 'scala': is not known here .did you mean 'scale'"),
+    ("[scale]", "[scala]", "key 'scala': is not known here.*did you mean 'scale'"),
     ("[[models]]", "[[models]", "this is not valid TOML.*line"),
     ("[54.14, 1.1e-5], ", "", r"key 'printed\[0\].values\[0\]': a line has 7 entries"),
     ("[54.14, 1.1e-5]", "[54.14]", r"key 'printed\[0\].values\[0\]': a cell has 2 numbers"),
     ("[54.14, 1.1e-5]", '["54.14", 1.1e-5]', "'54.14' must be a number, the spearman"),
     ('["BERT-base", "pre-trained", [54', '["BERT-bass", "pre-trained", [54', "model 'BERT-bass' is not one of"),
-    ('table = "table 1"\nsource = "RP21', 'table = "table 11"\nsource = "RP21', "there is no table 'table 11' .did you mean"),
-    ('rule = "difference"', 'rule = "diference"', "there is no rule 'diference' .did you mean 'difference'"),
+    ('table = "table 1"\nsource = "RP21', 'table = "table 11"\nsource = "RP21', "there is no table 'table 11'.*did you mean"),
+    ('rule = "difference"', 'rule = "diference"', "there is no rule 'diference'.*did you mean 'difference'"),
     ('over = "layers"', 'ower = "layers"', "the rule 'difference' takes no parameter 'ower'"),
     ('metric = "between_share"', "", "needs the parameter 'metric'"),
     ('side = "below"', 'side = "under"', "'under' must be one of above, below, inside"),
-    ('side = "below"', 'sides = "below"', r"key 'claims\[0\].primary\[0\].sides': is not known here .did you mean 'side'"),
+    ('side = "below"', 'sides = "below"', r"key 'claims\[0\].primary\[0\].sides': is not known here.*did you mean 'side'"),
     ('scope = "models"', 'scope = "all"', "'all' must be model or models"),
     ("scale = { metric", "scale = { metrics", "must name the metric at unit scale"),
     ('printed = [["RP21 table 1"],', 'printed = [["RP21 table 9"],', "no table is from 'RP21 table 9'"),
@@ -74,7 +74,7 @@ def test_an_own_file_and_unknown_names(rp21: StudySpec, tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text(Path(rp21.path).read_text(encoding="utf-8"), encoding="utf-8")
     assert load_spec(path).printed == rp21.printed
-    with pytest.raises(DataError, match=r"no study 'rp12' .did you mean 'rp21'.*il23, rp21, zs22"):
+    with pytest.raises(DataError, match=r"no study 'rp12'.*il23, rp21, zs22.*did you mean 'rp21'"):
         load_spec("rp12")
     with pytest.raises(DataError, match="there is no such file"):
         load_spec(tmp_path / "none.toml")
@@ -143,7 +143,7 @@ def test_a_file_may_declare_several_tasks(rp21: StudySpec, tmp_path: Path) -> No
         ('kind = "similarity"', 'kind = "similar"', "kind 'similar'"),
         ('kind = "similarity"\n', "", "key 'task.kind': is missing"),
         ("files =", "file =", "key 'task.files': is missing"),
-        ("score_range", "score_rang", "key 'task.score_rang': is not known here .did you mean 'score_range'"),
+        ("score_range", "score_rang", "key 'task.score_rang': is not known here.*did you mean 'score_range'"),
         ("score_range = [0, 10]", "", "score_range"),
         ("columns = {", "columns = { label = 'x',", "label"),
         (".csv", ".xyz", "xyz"),

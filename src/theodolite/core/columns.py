@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -10,7 +9,7 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
-from theodolite.core.spelling import option
+from theodolite.core.spelling import name_list, option
 
 # What a column holds: one vector per row, one number per row, or anything else.
 ColumnKind: TypeAlias = Literal["vectors", "floats", "ints", "other"]
@@ -22,32 +21,6 @@ _ROW_NAME = re.compile(
 )
 # Rows that show what a column holds.
 SAMPLED_ROWS = 20
-
-
-def name_list(names: Sequence[str], *, most: int = 12) -> str:
-    """Names for a message: all of a few, or the first of many with their number.
-
-    Examples
-    --------
-    >>> name_list(["a", "b", "c"], most=2)
-    'a, b, … (3 in all)'
-    """
-    if len(names) <= most:
-        return ", ".join(names) or "nothing"
-    return f"{', '.join(names[:most])}, … ({len(names)} in all)"
-
-
-def suggestion(name: str, names: Sequence[str]) -> str:
-    """The closest of the names as ` (did you mean 'label'?)`, or nothing if none is close.
-
-    Examples
-    --------
-    >>> suggestion("lable", ["text", "label"])
-    " (did you mean 'label'?)"
-    """
-    by_lower_case = {other.strip().lower(): other for other in names}
-    matches = difflib.get_close_matches(name.strip().lower(), list(by_lower_case), n=1, cutoff=0.6)
-    return f" (did you mean {by_lower_case[matches[0]]!r}?)" if matches else ""
 
 
 def choose_columns(names: Sequence[str], columns: Sequence[str]) -> list[int]:
@@ -65,8 +38,7 @@ def choose_columns(names: Sequence[str], columns: Sequence[str]) -> list[int]:
         else:
             matches = [i for i, name in enumerate(names) if fnmatchcase(name, column)]
         if not matches:
-            others = f"{name_list(names, most=8)}{suggestion(column, names)}"
-            raise ValueError(f"there is no column {column!r}; the columns are {others}")
+            raise ValueError(f"there is no column {column!r}; the columns are {name_list(names, most=8, near=column)}")
         places += matches
     if not places:
         raise ValueError("no column is chosen; name at least one")

@@ -129,20 +129,6 @@ def quantile_interval(values: ArrayLike, quantile: float, *, level: float = LEVE
     return float(ordered[max(low - 1, 0)]), float(ordered[min(high, n - 1)])
 
 
-def spearman_interval(correlation: float, n: int, *, level: float = LEVEL) -> Interval:
-    """Fisher's interval of Spearman's correlation, with variance 1.06 / (n - 3); none for fewer than five pairs."""
-    from scipy.special import ndtri  # what scipy.stats.norm.ppf calls
-
-    if n < 5:
-        return NO_INTERVAL
-    # A perfect order has an infinite z: half of the smallest step that ranks can take keeps it finite.
-    furthest = 1 - 6 / (n * (n * n - 1))
-    centre = math.atanh(max(-furthest, min(furthest, correlation)))
-    half = float(ndtri((1 + require_level(level)) / 2)) * math.sqrt(1.06 / (n - 3))
-    # The limited centre may leave a perfect correlation outside of its own interval.
-    return min(correlation, math.tanh(centre - half)), max(correlation, math.tanh(centre + half))
-
-
 def jackknife_interval(
     estimate: float, leave_one_out: Sequence[float], *, correlation: bool = False, level: float = LEVEL
 ) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -17,6 +17,8 @@ from theodolite.core.vectors import Floats, Source
 
 Item = TypeVar("Item")
 Output = TypeVar("Output")
+# Called with (done, total) as work finishes; may raise to cancel it.
+Progress: TypeAlias = Callable[[int, int], None]
 
 BLAS_MODULES = ("numpy", "scipy.linalg", "torch", "faiss")  # each brings a BLAS of its own
 

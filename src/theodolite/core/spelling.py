@@ -134,8 +134,29 @@ def suggestion(name: str, names: Collection[str]) -> str:
     >>> suggestion("isoscore", ["iso_score", "hubness"]), suggestion("x", ["iso_score", "hubness"])
     ("did you mean 'iso_score'?", 'known: iso_score, hubness')
     """
-    close = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
+    close = _closest(name, names)
+    return f"did you mean {close!r}?" if close else f"known: {', '.join(names)}"
+
+
+def name_list(names: Sequence[str], *, most: int = 12, near: str = "") -> str:
+    """Names for a message: all of a few, or the first of many with their number, and the one that `near` may stand for.
+
+    Examples
+    --------
+    >>> name_list(["a", "b", "c"], most=2), name_list(["text", "label"], near="lable")
+    ('a, b, … (3 in all)', "text, label (did you mean 'label'?)")
+    """
+    listed = ", ".join(names[:most]) or "nothing"
+    listed += f", … ({len(names)} in all)" if len(names) > most else ""
+    close = _closest(near, names)
+    return f"{listed} (did you mean {close!r}?)" if close else listed
+
+
+def _closest(name: str, names: Collection[str]) -> str:
+    """The name that differs least from another, whatever the case of letters; empty if none is close."""
+    by_lower_case = {other.strip().lower(): other for other in names}
+    matches = difflib.get_close_matches(name.strip().lower(), list(by_lower_case), n=1)
+    return by_lower_case[matches[0]] if matches else ""
 
 
 def _flag(name: str, value: str) -> str:

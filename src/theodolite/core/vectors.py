@@ -9,24 +9,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property, partial
-from pathlib import Path
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.files import natural_key, require_regular
 from theodolite.core.frames import frame_vectors, is_frame
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Indices: TypeAlias = NDArray[np.intp]
 # Anything `source` accepts: an (n, d) array or memmap, a nested list, a torch tensor, a pandas or polars frame or series, an
-# Arrow table, a dataset of Hugging Face, an iterable of (m, d) chunks, a function that returns such an iterable, a folder of
-# `.npy` shards, or a `Source`.
+# Arrow table, a dataset of Hugging Face, an iterable of (m, d) chunks, a function that returns such an iterable, or a `Source`,
+# which is what `theodolite.read` opens files and folders of shards as.
 Vectors: TypeAlias = Any
 # The ways out that an error names if a stream would have to be read twice.
-REPLAYABLE = "pass a function that returns a fresh iterator, a list of chunks, a folder of shards or a memory-mapped array"
+REPLAYABLE = "pass a function that returns a fresh iterator, a list of chunks, a memory-mapped array or an opened file"
 # Target size of one block: large enough for BLAS to run at full speed, small enough to stay in the last-level cache, and for its
 # temporary arrays to be taken from memory that was used before, not from the system, which would clear every page of them.
 BLOCK_BYTES = 4 * 2**20
@@ -193,7 +191,7 @@ def source(X: Vectors) -> Source:
     if isinstance(X, Source):
         return X
     if isinstance(X, (str, os.PathLike)):
-        return _from_folder(Path(X))
+        raise TypeError(f"{os.fspath(X)!r} is a path, not vectors; open it with theodolite.read, which knows all formats")
     if is_frame(X):
         return _from_array(frame_vectors(X))
     if isinstance(X, (Mapping, Set)):
@@ -338,40 +336,6 @@ def _first_chunk(chunks: Iterator[NDArray[Any]], otherwise: str) -> NDArray[Any]
         raise ValueError(f"there are no vectors: {otherwise}; give at least one row")
     _require_table(first)
     return first
-
-
-def _from_folder(folder: Path) -> Source:
-    if not folder.is_dir():
-        raise FileNotFoundError(f"{folder} is not a folder of .npy shards; open a single file with theodolite.read")
-    # A space has one .npy file per layer: reading them as shards would put layers one under the other.
-    if (folder / "space.json").exists():
-        raise ValueError(f"{folder} is a space with layers; open it with theodolite.spaces.Space.open and take one of them")
-    shards = sorted(folder.glob("*.npy"), key=lambda path: natural_key(path.name))
-    if not shards:
-        raise FileNotFoundError(f"{folder} contains no .npy shard; name the folder the shards are in")
-    parts = [part for part in map(_from_shard, shards) if part is not None]
-    if not parts:
-        raise ValueError(f"all {len(shards)} shards in {folder} are empty; there must be at least one vector")
-    return joined(parts)
-
-
-def _from_shard(path: Path) -> Source | None:
-    """A source of one shard, None if it is empty. It is mapped again at every pass: a mapping keeps its file open."""
-
-    def load() -> NDArray[Any]:
-        try:
-            X: NDArray[Any] = np.load(require_regular(path), mmap_mode="r", allow_pickle=False)
-        except Exception as error:  # NumPy evaluates the header, and a damaged one raises anything
-            raise ValueError(f"{path} is not a whole .npy array ({error}); write it again with numpy.save") from None
-        return X
-
-    X = load()
-    if not len(X):
-        return None
-    _require_table(X)
-    shard = Source(lambda: iter([load()]), n=X.shape[0], d=X.shape[1], dtype=X.dtype, take=lambda rows: load()[rows])
-    shard.opener = partial(_from_shard, path.absolute())
-    return shard
 
 
 def _require_table(X: NDArray[Any]) -> None:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.core.intervals import LEVEL, NO_INTERVAL, replicate_interval, require_level
 from theodolite.core.moments import Doubles
-from theodolite.core.parallel import available_cores, in_order
+from theodolite.core.parallel import Progress, available_cores, in_order
 from theodolite.core.rows import Row, current_versions
 from theodolite.core.vectors import Vectors
 from theodolite.metrics.cloud import Cloud, Undefined
 from theodolite.metrics.registry import METRICS, check_metrics
 from theodolite.metrics.resampling import half_clouds
-
-Progress: TypeAlias = Callable[[int, int], None]  # called with (finished, total) as replicates finish
 
 REPLICATES = 40  # half-samples behind the intervals of a comparison; more narrow them by 3 % at most
 FEWEST_REPLICATES = 20  # half-samples that an interval needs at least

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from theodolite.core.parallel import Progress
 from theodolite.core.spelling import option
 from theodolite.models.alignment import RowPlan, plan_rows, warn_dropped
 from theodolite.models.encoder import Encoder
@@ -23,8 +24,6 @@ from theodolite.tasks.task import TEXT_UNIT, Unit
 BatchSize: TypeAlias = int | Literal["auto"]
 # Vectors of some rows, by layer.
 Blocks: TypeAlias = dict[int, NDArray[np.float32]]
-# Called with how many texts (or steps) are done, and how many there are.
-Progress: TypeAlias = Callable[[int, int], None]
 
 # Tokens of an automatic batch, padding included: enough to keep the device busy, few enough for its memory.
 CPU_TOKENS = 1024

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.core.engines import configured_workers, in_parallel
+from theodolite.core.parallel import Progress
 from theodolite.core.rows import current_versions
 from theodolite.core.spelling import option
-from theodolite.models.batches import BatchSize, Blocks, Progress, TokenReading
+from theodolite.models.batches import BatchSize, Blocks, TokenReading
 from theodolite.models.encoder import INSTALL, Encoder, Recipe
 from theodolite.models.location import EncoderError
 from theodolite.models.tokens import Ints

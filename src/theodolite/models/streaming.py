@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.core.moments import Moments
+from theodolite.core.parallel import Progress
 from theodolite.core.rows import Row
 from theodolite.core.sampling import sample_rows
 from theodolite.core.vectors import Floats, Source
@@ -18,7 +19,7 @@ from theodolite.metrics.cloud import SAMPLE, Cloud, Undefined
 from theodolite.metrics.evaluation import metric_rows
 from theodolite.metrics.partition import LogPartition, PartitionSums, Variant
 from theodolite.metrics.registry import METRICS, check_metrics
-from theodolite.models.batches import Progress, TokenReading
+from theodolite.models.batches import TokenReading
 from theodolite.models.extraction import model_versions
 from theodolite.models.tokens import Ints
 

@@ -12,7 +12,8 @@ from typing import Protocol, TypeAlias
 from theodolite.core.engines import configured_workers, in_parallel
 from theodolite.core.escapes import visible
 from theodolite.core.numbers import duration_text
-from theodolite.studies.steps import Progress, Sources, Step, Store, in_order
+from theodolite.core.parallel import Progress
+from theodolite.studies.steps import Sources, Step, Store, in_order
 from theodolite.verbs.progress import LogDisplay
 
 # Finished steps, each with the seconds it took, or with what went wrong.

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from theodolite.core.rows import Row
-from theodolite.spaces.readers.data_files import DataError, name_list, suggestion
+from theodolite.core.spelling import name_list
+from theodolite.spaces.readers.data_files import DataError
 from theodolite.studies.claims import RULES
 from theodolite.studies.claims.evidence import ORIGINS, ModelOrigin
 from theodolite.studies.claims.premises import Premises
@@ -162,10 +163,8 @@ def load_spec(name: str | os.PathLike[str]) -> StudySpec:
     elif str(name) in names:
         path = HOME / str(name).replace("-", "_") / FILE
     else:
-        hint = suggestion(str(name), names)
-        raise DataError(
-            f"there is no study {str(name)!r}{hint}; choose from {name_list(names)}, or give the path of a .toml file"
-        )
+        choices = name_list(names, near=str(name))
+        raise DataError(f"there is no study {str(name)!r}; choose from {choices}, or give the path of a .toml file")
     return _read_spec(read_toml(path))
 
 
@@ -227,8 +226,8 @@ def _read_table(table: TomlTable) -> PrintedTable:
 def _check_row_fields(table: TomlTable, key: str, names: Iterable[str]) -> None:
     for name in names:
         if name not in ROW_FIELDS:
-            hint = f"{suggestion(name, ROW_FIELDS)}; choose from {name_list(ROW_FIELDS)}"
-            raise table.error(key, f"{name!r} is not a field of a row that a table can set{hint}")
+            choices = name_list(ROW_FIELDS, near=name)
+            raise table.error(key, f"{name!r} is not a field of a row that a table can set; choose from {choices}")
 
 
 def _read_values(block: TomlTable, spec: StudySpec) -> Iterator[PrintedValue]:
@@ -326,8 +325,7 @@ def _read_sources(table: TomlTable, sources: Sequence[str]) -> tuple[tuple[str, 
     if not all(isinstance(group, list) and all(isinstance(source, str) for source in group) for group in groups):
         raise table.error("printed", f"{groups!r} must be {rule}")
     for source in (source for group in groups for source in group if source not in sources):
-        hint = f"{suggestion(source, sources)}; choose from {name_list(sources)}"
-        raise table.error("printed", f"no table is from {source!r}{hint}")
+        raise table.error("printed", f"no table is from {source!r}; choose from {name_list(sources, near=source)}")
     return tuple(map(tuple, groups))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from theodolite.core.files import (
     Lock,
@@ -26,6 +26,7 @@ from theodolite.core.files import (
     sync_all,
     write_json,
 )
+from theodolite.core.parallel import Progress
 from theodolite.core.pictures import Picture, read_picture, write_picture
 from theodolite.core.result import read_records
 from theodolite.core.rows import Row, read_rows, write_rows
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 Item = TypeVar("Item")
-# Called inside a step with how much of it is done, and how much there is.
-Progress: TypeAlias = Callable[[int, int], None]
 
 # What is in the folder of a step: what it was, written last of all; its rows; a picture and records, if it made some.
 ABOUT = "step.json"

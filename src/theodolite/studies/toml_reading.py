@@ -8,8 +8,8 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from theodolite.core.spelling import refuse_trust
-from theodolite.spaces.readers.data_files import DataError, name_list, suggestion
+from theodolite.core.spelling import name_list, refuse_trust
+from theodolite.spaces.readers.data_files import DataError
 
 Record = TypeVar("Record")
 
@@ -70,8 +70,7 @@ class TomlTable:
 
     def choice_error(self, key: str, what: str, value: str, choices: list[str]) -> DataError:
         """An error at a key whose value is not one of the choices."""
-        hint = suggestion(value, choices)
-        return self.error(key, f"there is no {what} {value!r}{hint}; choose from {name_list(choices, most=20)}")
+        return self.error(key, f"there is no {what} {value!r}; choose from {name_list(choices, most=20, near=value)}")
 
     def get(self, key: str, kind: type | tuple[type, ...], rule: str, default: Any = None) -> Any:
         """The value of a key, which must be of a type."""
@@ -147,4 +146,4 @@ class TomlTable:
         unknown = next((key for key in self.values if key not in self.read_keys), None)
         if unknown is not None:
             keys = sorted(self.read_keys)
-            raise self.error(unknown, f"is not known here{suggestion(unknown, keys)}; the keys are {name_list(keys, most=20)}")
+            raise self.error(unknown, f"is not known here; the keys are {name_list(keys, most=20, near=unknown)}")

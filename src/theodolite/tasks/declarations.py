@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from theodolite.spaces.readers.data_files import DataError, name_list, suggestion
+from theodolite.core.spelling import name_list
+from theodolite.spaces.readers.data_files import DataError
 from theodolite.tasks.task import FileLayout, Hub, Kind, Task
 
 _SENTENCES = {"text": "sentence1", "text_b": "sentence2"}
@@ -174,5 +175,5 @@ def find_task(task: str | Task) -> Task:
     if isinstance(task, Task):
         return task
     if task not in TASKS:
-        raise DataError(f"there is no task {task!r}; there are {name_list(list(TASKS))}{suggestion(task, list(TASKS))}")
+        raise DataError(f"there is no task {task!r}; there are {name_list(list(TASKS), near=task)}")
     return TASKS[task]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theodolite.core.spelling import option
-from theodolite.spaces.readers.data_files import DataError, name_list, suggestion
+from theodolite.core.spelling import name_list, option
+from theodolite.spaces.readers.data_files import DataError
 from theodolite.tasks.task import Task
 
 Ints = NDArray[np.intp]
@@ -98,7 +98,7 @@ class Examples:
         position = {label: i for i, label in enumerate(labels)}
         for index, label in enumerate(self.labels):
             if label not in position:
-                others = f"{name_list(labels)}{suggestion(label, labels)}"
+                others = f"{name_list(labels, near=label)}"
                 raise DataError(f"label {label!r} is not one of {others}", self.where(index))
         return np.array([position[label] for label in self.labels], dtype=np.intp)
 

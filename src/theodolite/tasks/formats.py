@@ -13,8 +13,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from theodolite.core.spelling import option
-from theodolite.spaces.readers.data_files import DataError, excerpt, locate, name_list, suggestion
+from theodolite.core.spelling import name_list, option
+from theodolite.spaces.readers.data_files import DataError, excerpt, locate
 from theodolite.spaces.readers.delimited import DelimitedTable, JsonTable
 from theodolite.tasks.task import Format, Task, column_option
 
@@ -273,7 +273,7 @@ def _cell(file: Path, word: Word, column: str) -> str:
         return next((value for name, _, value in pairs if name == key), "_")
     if column.lower() not in word.cells:
         names = list(word.cells)
-        others = f"{name_list(names)}, and feats:KEY or misc:KEY{suggestion(column, names)}"
+        others = f"{name_list(names, near=column)}, and feats:KEY or misc:KEY"
         raise DataError(f"there is no column {column!r}; the columns are {others}", file, word.line)
     return word.cells[column.lower()]
 

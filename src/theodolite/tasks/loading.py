@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from theodolite.core.spelling import option
-from theodolite.spaces.readers.data_files import AnyPath, DataError, excerpt, name_list, suggestion
+from theodolite.core.spelling import name_list, option
+from theodolite.spaces.readers.data_files import AnyPath, DataError, excerpt
 from theodolite.tasks.declarations import find_task
 from theodolite.tasks.examples import Examples
 from theodolite.tasks.formats import EMBEDDED, TEXT_READERS, WORD_READERS, Mark, Record, Sentence
@@ -48,7 +48,7 @@ def load_task(
     task = find_task(task)
     if split not in task.splits:
         splits = list(task.splits)
-        raise DataError(f"task {task.name!r} has no split {split!r}; it has {name_list(splits)}{suggestion(split, splits)}")
+        raise DataError(f"task {task.name!r} has no split {split!r}; it has {name_list(splits, near=split)}")
     # The demo's files are inside the package, so that it runs without the Hub.
     if data is None and task.layout.format == "embedded":
         data = EMBEDDED
@@ -145,7 +145,7 @@ def _hub_column(table: Any, hub: Hub, role: str, place: Path) -> list[Any]:
     """A column by our name for it; numbers that stand for names become the names."""
     name, names = hub.columns[role], list(table.column_names)
     if name not in names:
-        columns = f"{name_list(names)}{suggestion(name, names)}"
+        columns = f"{name_list(names, near=name)}"
         raise DataError(f"there is no column {name!r} for the {role}; the columns are {columns}", place)
     feature = table.features[name]
     # A ClassLabel stores numbers and has their names; a list of them has it one level down.
@@ -237,7 +237,7 @@ def _label(task: Task, label: str | None, file: Path, line: int) -> str:
         raise DataError("the label is empty; every example needs one: fill it in or drop the line", file, line)
     # A misspelt label would otherwise be a class of its own.
     if task.labels is not None and label not in task.labels:
-        labels = f"{name_list(task.labels, most=20)}{suggestion(label, task.labels)}"
+        labels = f"{name_list(task.labels, most=20, near=label)}"
         raise DataError(f"label {excerpt(label)} is not one of {labels}", file, line)
     return label
 

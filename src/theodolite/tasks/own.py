@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias, get_args
 
-from theodolite.core.spelling import option, switched_off
-from theodolite.spaces.readers.data_files import AnyPath, DataError, name_list, suggestion
+from theodolite.core.spelling import name_list, option, switched_off
+from theodolite.spaces.readers.data_files import AnyPath, DataError
 from theodolite.spaces.readers.delimited import checked_delimiter
 from theodolite.tasks.task import ROLES, FileLayout, Format, Kind, Task, column_option
 
@@ -85,7 +85,7 @@ def own_task(
     files = _files_by_split(paths)
     kinds = get_args(Kind)
     if kind not in kinds:
-        raise DataError(f"kind {kind!r} is not one of {name_list(kinds)}{suggestion(kind, kinds)}")
+        raise DataError(f"kind {kind!r} is not one of {name_list(kinds, near=kind)}")
     format = format or _format_of(files)
     first = next(iter(files.values()))[0]
     formats = _WORD_FORMATS.get(kind, _TEXT_FORMATS)
@@ -165,7 +165,7 @@ def _checked_columns(columns: Mapping[str, str], kind: Kind, format: Format) -> 
     wrong = next((role for role in columns if role not in roles), None)
     if wrong is not None:
         choice = column_option(wrong, columns[wrong])
-        raise DataError(f"{choice} names {wrong!r}; a {kind} task has {name_list(roles)}{suggestion(wrong, roles)}")
+        raise DataError(f"{choice} names {wrong!r}; a {kind} task has {name_list(roles, near=wrong)}")
     if format == "conll" and columns:
         raise DataError("a two-column file has no named columns; leave the names of columns out")
     return {"label": _WORD_LABELS[kind], **columns} if kind in _WORD_LABELS and format != "conll" else dict(columns)

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.core.files import parse_json
-from theodolite.core.spelling import option
-from theodolite.spaces.readers.data_files import AnyPath, DataError, EmptyFileError, File, excerpt, locate, name_list, suggestion
+from theodolite.core.spelling import name_list, option
+from theodolite.spaces.readers.data_files import AnyPath, DataError, EmptyFileError, File, excerpt, locate
 from theodolite.spaces.readers.delimited import DelimitedTable, JsonTable
 from theodolite.spaces.readers.label_files import TABLE_ENDINGS
 from theodolite.spaces.readers.table_vectors import open_parquet
@@ -291,7 +291,7 @@ def _judgement_file(folder: Path, split: str | None) -> File:
     if wanted is None or wanted not in names:
         fault = f"there is no split {wanted!r}" if wanted else "there are several splits"
         choice = option("split", names[0])
-        raise DataError(f"{fault}; name one of {name_list(names)}{suggestion(wanted or '', names)}: {choice}", folder)
+        raise DataError(f"{fault}; name one of {name_list(names, near=wanted or '')}: {choice}", folder)
     return locate(folder / JUDGEMENTS / f"{wanted}.tsv")
 
 

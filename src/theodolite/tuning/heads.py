@@ -15,8 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from theodolite.core.parallel import Progress
 from theodolite.models.alignment import RowPlan, plan_rows, warn_dropped
-from theodolite.models.batches import Progress, padded
+from theodolite.models.batches import padded
 from theodolite.models.encoder import Encoder, text_part
 from theodolite.models.pipeline import evaluating
 from theodolite.models.tokens import Ints, TextInputs

@@ -24,8 +24,8 @@ from torch.utils.data import Sampler
 from transformers import EarlyStoppingCallback, PrinterCallback, TrainerCallback, TrainerState
 
 from theodolite.core.files import changed_file, hashes_in, sync, sync_all, write_json
+from theodolite.core.parallel import Progress
 from theodolite.core.spelling import option
-from theodolite.models.batches import Progress
 from theodolite.models.encoder import Encoder
 from theodolite.models.location import EncoderError
 from theodolite.models.token_counts import count_tokens

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from accelerate import PartialState
 from transformers import set_seed
 
+from theodolite.core.parallel import Progress
 from theodolite.core.result import Result
 from theodolite.core.rows import Row
 from theodolite.core.states import FINE_TUNED, PRE_TRAINED
-from theodolite.models.batches import Progress
 from theodolite.models.location import model_name
 from theodolite.tuning.classifier import ClassifierJob
 from theodolite.tuning.isolayer.run import train_run_layer

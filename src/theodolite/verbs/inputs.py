@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import os
@@ -14,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar
 
-from theodolite.core.spelling import TypedInput, command, option
+from theodolite.core.spelling import TypedInput, command, option, suggestion
 
 if TYPE_CHECKING:
     from theodolite.core.moments import Moments
@@ -242,9 +241,7 @@ def reads_input(*without: str) -> Callable[[Callable[Arguments, Returned]], Call
         def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
             unknown = next((name for name in kwargs if name not in names), None)
             if unknown is not None:
-                close = difflib.get_close_matches(unknown, sorted(names), n=1)
-                hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(sorted(names))}"
-                raise TypeError(f"{verb.__name__}() has no option {unknown!r}; {hint}")
+                raise TypeError(f"{verb.__name__}() has no option {unknown!r}; {suggestion(unknown, sorted(names))}")
             with unchanged_files():
                 return verb(*args, **kwargs)
 
@@ -410,14 +407,14 @@ class VectorsInput:
     def ids(self, *, n: int) -> tuple[str, ...] | None:
         """The id of each of the n vectors, from a column `id` or `_id` of their table or frame; None if it has none."""
         from theodolite.core.frames import column_names
-        from theodolite.spaces.other_columns import OtherColumns
+        from theodolite.spaces.opening import other_columns
         from theodolite.tasks.retrieval import ID_COLUMNS, unique_ids
 
         if self.frame is not None:
             names = column_names(self.frame)
         else:
             options = {name: value for name, value in self.reading.of_file().items() if name != "key"}
-            others = None if self.path is None else OtherColumns.of_file(self.path, **options)
+            others = None if self.path is None else other_columns(self.path, **options)
             names = [] if others is None else list(others.others)
         column = next((name for name in ID_COLUMNS if name in names), None)
         return None if column is None else unique_ids(self.labels(column, n=n), self.name)

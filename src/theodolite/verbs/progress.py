@@ -6,16 +6,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any
 
 from theodolite.core.escapes import visible
 from theodolite.core.numbers import duration_text
+from theodolite.core.parallel import Progress as Steps
 from theodolite.core.spelling import ON_COMMAND_LINE
 
 # Seconds between two lines of a log.
 LOG_EVERY = 30.0
-# Called with (done, total).
-Steps: TypeAlias = Callable[[int, int], None]
 
 
 class Progress:

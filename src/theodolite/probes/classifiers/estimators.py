@@ -10,9 +10,9 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeAlias, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
+from theodolite.core.parallel import Progress
 from theodolite.core.vectors import Floats, Indices, Vectors
 from theodolite.probes.classifiers.grid_search import (
     ALPHAS,
@@ -34,9 +35,6 @@ from theodolite.probes.classifiers.grid_search import (
 )
 from theodolite.probes.classifiers.networks import Backend, Count, Job, installed_backend, trainer
 from theodolite.probes.label_codes import labelled, require_match, single_precision
-
-# Called with (done, total); an error it raises ends the work.
-Progress: TypeAlias = Callable[[int, int], None]
 
 # Fields of a score that are attributes of the fitted probe, whose names end in an underscore there.
 _CHOSEN = ("hidden", "alpha", "cv_score", "epochs", "seconds", "note")

@@ -8,7 +8,7 @@ least this far) and what one point of each hull proves (at most this far).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
@@ -17,15 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from theodolite.core.engines import in_parallel
+from theodolite.core.parallel import Progress
 from theodolite.core.vectors import array
 from theodolite.probes.hulls.active_set import Floats, Ints, solve_by_blocks
 from theodolite.probes.hulls.fallback_solvers import Proof, is_decided, mend_plane, solve_by_least_squares, solve_by_newton
 from theodolite.probes.hulls.working_set import OVERLAPPING, UNDECIDED, nearest_points
 
 Pair: TypeAlias = tuple[int, int]
-_Products: TypeAlias = tuple[Floats, Floats, Floats]  # of A with A, of A with B, of B with B
-Progress: TypeAlias = Callable[[int, int], None]  # called with (done, total); may raise to cancel
-
+_Products: TypeAlias = tuple[Floats, Floats, Floats]
 # Hulls closer than this share of the scale (the largest distance of a point from the middle) touch, which counts as overlap.
 TOUCHING = 1e-7
 

@@ -19,8 +19,6 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.columns import name_list as name_list
-from theodolite.core.columns import suggestion as suggestion
 from theodolite.core.files import natural_key, require_regular
 from theodolite.core.spelling import option
 from theodolite.core.vectors import Indices, Source

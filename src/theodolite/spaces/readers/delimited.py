@@ -12,8 +12,8 @@ from typing import Any
 from theodolite.core.columns import ColumnKind, choose_columns
 from theodolite.core.columns import vector_columns as columns_of_vectors
 from theodolite.core.files import parse_json
-from theodolite.core.spelling import option, switched_off
-from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File, excerpt, name_list, suggestion
+from theodolite.core.spelling import name_list, option, switched_off
+from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File, excerpt
 
 # Characters of one cell; the default of the csv module is too short for a list of 8,192 numbers.
 _LONGEST_CELL = 2**24
@@ -286,7 +286,7 @@ def first_numbers(rows: Sequence[Sequence[str]], decimal: str = ".") -> Callable
 def _require_columns(file: File, line: int, names: Sequence[str], columns: Mapping[str, str], hint: str) -> None:
     for role, name in columns.items():
         if name not in names:
-            others = f"{name_list(names)}{suggestion(name, names)}{hint.replace('ROLE', role)}"
+            others = f"{name_list(names, near=name)}{hint.replace('ROLE', role)}"
             raise DataError(f"there is no column {name!r} for the {role}; the columns are {others}", file, line)
         if names.count(name) > 1:
             raise DataError(f"column {name!r} is there twice; give every column a name of its own", file, line)

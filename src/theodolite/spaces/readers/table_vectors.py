@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.columns import SAMPLED_ROWS, ColumnKind, name_list
+from theodolite.core.columns import SAMPLED_ROWS, ColumnKind
 from theodolite.core.frames import arrow_block, arrow_kind
-from theodolite.core.spelling import option
+from theodolite.core.spelling import name_list, option
 from theodolite.core.vectors import BLOCK_BYTES, Source
 from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File, excerpt, file_source, parsed_source
 from theodolite.spaces.readers.delimited import (

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrizations import orthogonal as keep_orthogonal
 
-from theodolite.models.batches import Progress
+from theodolite.core.parallel import Progress
 from theodolite.tuning.heads import Features, LinearHead
 from theodolite.tuning.isolayer.loss import Balance, JointLoss, iso_score
 from theodolite.tuning.settings import Activation, LayerSettings

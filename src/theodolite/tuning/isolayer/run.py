@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from theodolite.core.files import atomic_file, write_json
+from theodolite.core.parallel import Progress
 from theodolite.core.rows import Row
 from theodolite.core.states import FINE_TUNED, FINE_TUNING, ISOLAYER
-from theodolite.models.batches import Progress
 from theodolite.models.export import add_dense
 from theodolite.repairs.fitting_path import FittingPath
 from theodolite.tasks.scores import score
