@@ -22,7 +22,7 @@ def compare_command(
         bool | None,
         typer.Option(
             "--paired/--independent",
-            help="Whether row i of both is the same text; by default if both have equally many rows.",
+            help="Whether row i of both is the same text; by default if ids, texts or the vectors themselves show it.",
             show_default=False,
         ),
     ] = None,
@@ -30,7 +30,7 @@ def compare_command(
     seed: opt.Seed = 0,
     bootstrap: Annotated[
         int | None,
-        typer.Option(help="Half-samples for 95 % intervals; 40 for vectors, 0 for layers by default.", min=0, metavar="N"),
+        typer.Option(help="Half-samples for 95% intervals; by default 40, for layers on the last one only.", min=0, metavar="N"),
     ] = None,
     cache: opt.Cache = True,
     workers: opt.Workers = None,
@@ -45,10 +45,11 @@ def compare_command(
     ] = False,
     **_reading: Any,
 ) -> None:
-    """Show how the metrics differ between two spaces.
+    """Say how two spaces are related, and how their metrics differ.
 
-    Each difference of two files comes with a 95 % interval from half-samples of the rows. Two spaces written by extract, or two
-    encoders that read the texts of --task, are compared layer by layer.
+    Rows that correspond are identical, rounded, scaled, turned, mapped, partly re-embedded or different; otherwise a test tells
+    whether B is a shifted sample. Two spaces written by extract, or two encoders that read the texts of --task, are compared
+    layer by layer.
 
     \b
     Examples:

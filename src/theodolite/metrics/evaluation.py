@@ -21,6 +21,8 @@ from theodolite.metrics.resampling import half_clouds
 
 REPLICATES = 40  # half-samples behind the intervals of a comparison; more narrow them by 3 % at most
 FEWEST_REPLICATES = 20  # half-samples that an interval needs at least
+# Share of a value's scale, 100 units in float32's last place, within which a difference is rounding, whatever the storage.
+ROUNDING = 100 * float(np.finfo(np.float32).eps)
 FEWEST_ROWS = 8  # rows that half-samples need at least
 
 
@@ -131,7 +133,8 @@ def compare_clouds(
     B: Vectors | Cloud,
     metrics: Sequence[str] | None = None,
     *,
-    paired: bool | None = None,
+    paired: bool = False,
+    groups: tuple[NDArray[np.generic] | None, NDArray[np.generic] | None] = (None, None),
     bootstrap: int = REPLICATES,
     level: float = LEVEL,
     about: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {}),
@@ -146,8 +149,9 @@ def compare_clouds(
     metrics
         Names of metrics; `default_metrics()` by default.
     paired
-        Whether row i of both is the same text: the same rows are then drawn from both, which narrows the interval. By default,
-        whether both have the same number of rows.
+        Whether row i of both is the same text: the same rows are then drawn from both, which narrows the interval.
+    groups
+        The group of each row of A and of B, such as the text that a token comes from: half-samples are of whole groups.
     bootstrap
         Number of half-samples for the intervals, at least 20; 0 means no intervals.
     level
@@ -160,8 +164,6 @@ def compare_clouds(
     first, second = Cloud.of(A), Cloud.of(B)
     require_level(level)
     before, after = metric_rows(first, metrics, about=about[0]), metric_rows(second, metrics, about=about[1])
-    if paired is None:
-        paired = first.n == second.n  # two clouds of one size are two states of the same texts more often than not
     if paired and first.n != second.n:
         raise ValueError(f"paired rows need as many in both: there are {first.n} and {second.n}; compare them as independent")
     if paired and (first.sample_size, first.seed) != (second.sample_size, second.seed):
@@ -171,14 +173,18 @@ def compare_clouds(
         return None if progress is None else lambda finished, total: progress(number * total + finished, 2 * total)
 
     names = [row.metric for row in before]
-    old = _deviations(first, names, bootstrap, seed=first.seed, progress=half_of(0))
+    old = _deviations(first, names, bootstrap, seed=first.seed, groups=groups[0], progress=half_of(0))
     # Unrelated halves for rows that are not paired.
-    new = _deviations(second, names, bootstrap, seed=second.seed + (0 if paired else 1), progress=half_of(1))
+    other_seed = second.seed + (0 if paired else 1)
+    new = _deviations(second, names, bootstrap, seed=other_seed, groups=groups[1], progress=half_of(1))
     comparisons = []
     for name, old_row, new_row in zip(names, before, after, strict=True):
         difference = new_row.value - old_row.value
         deviations = new[name] - old[name] if name in old and name in new else None
         low, high = replicate_interval(difference, deviations, level=level)
+        rounding = ROUNDING * max(abs(old_row.value), abs(new_row.value), 1.0 if METRICS[name].limits[0] == -1 else 0.0)
+        if low is not None and high is not None and 0 < abs(difference) <= rounding:
+            low, high = min(low, -rounding), max(high, rounding)
         comparisons.append(Comparison(name, old_row, new_row, difference, low, high, paired))
     return comparisons
 

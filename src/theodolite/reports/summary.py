@@ -51,6 +51,8 @@ TITLE_AND_NOTES = ("repair", "dry run")
 MOST_ROWS = 60
 # Secondary effects of a verdict that are listed; the report has all of them.
 MOST_EFFECTS = 3
+# Metrics and layers of a comparison that a terminal shows.
+MOST_CHANGES, MOST_LAYERS = 8, 5
 
 
 def blocks_of(result: Result, *, everything: bool = False) -> list[Block]:
@@ -185,26 +187,55 @@ def _findings(findings: Sequence[Finding]) -> Iterator[Block]:
 
 
 def _compare(result: Result) -> Iterator[Block]:
+    """What differs most on the last layer, with intervals, and a few layers; all metrics and layers on request."""
     triples = list(grouped(result.rows, lambda row: (row.layer, row.metric)).values())
     if any(len(triple) != 3 or triple[2].state != DIFFERENCE for triple in triples):  # some rows were selected
         yield from _any(result)
         return
-    if any(row.layer is not None for row in result.rows):
-        yield from _pivoted(result.rows, "layer", "metric", _change)
-    elif triples:
-        before, after, change = zip(*triples, strict=True)
-        columns = [
-            Column("metric", [row.metric for row in change]),
-            # One of the two is enough to know the other, which is why a narrow terminal may leave this one out.
-            Column("A", [row.value for row in before], optional=True),
-            Column("B", [row.value for row in after]),
-            Column("B - A", [row.value for row in change]),
-        ]
-        if any(row.low is not None for row in change):
-            columns.append(Column("", [change_mark(row.low, row.high) for row in change]))
-            columns.append(Column("95% interval", [interval_text(row.low, row.high) for row in change], optional=True))
-        yield Table("", tuple(columns))
+    layers = list(dict.fromkeys(row.layer for row in result.rows))
+    last = [triple for triple in triples if triple[2].layer == layers[-1]]
+    shown = sorted(last, key=_certainty, reverse=True)[:MOST_CHANGES]
+    head = "metric" if layers == [None] else f"layer {layers[-1]}" if layers else ""
+    yield from _changes([triple for triple in last if triple in shown], head)
+    if rest := [triple for triple in last if triple not in shown]:
+        stars = sum(bool(change_mark(triple[2].low, triple[2].high)) for triple in rest)
+        yield Paragraph(f"{len(rest)} more metrics, {stars or 'none'} of them with a star", "dim")
+        yield from (replace(table, detail=True) for table in _changes(rest, head))
+    if len(layers) > 1:
+        some = layers[::-1][:: math.ceil((len(layers) - 1) / (MOST_LAYERS - 1))]
+        yield from _pivoted([row for row in result.rows if row.layer in some], "layer", "metric", _change)
+        others = _pivoted([row for row in result.rows if row.layer not in some], "layer", "metric", _change)
+        yield from (replace(table, detail=True) for table in others)
     yield from _reasons([row for row in result.rows if row.state != DIFFERENCE])
+
+
+def _changes(triples: Sequence[Sequence[Row]], head: str) -> Iterator[Table]:
+    """One line per metric: A, B and the difference with its interval, which no display leaves out."""
+    if not triples:
+        return
+    before, after, change = zip(*triples, strict=True)
+    columns = [
+        Column(head, [label_of(row.metric) for row in change]),
+        # One of the two is enough to know the other, which is why a narrow terminal may leave this one out.
+        Column("A", [row.value for row in before], optional=True),
+        Column("B", [row.value for row in after]),
+        Column("B - A", [row.value for row in change]),
+    ]
+    if any(row.low is not None for row in change):
+        columns.append(Column("", [change_mark(row.low, row.high) for row in change]))
+        columns.append(Column("95% interval", [interval_text(row.low, row.high) for row in change]))
+    yield Table("", tuple(columns))
+
+
+def _certainty(triple: Sequence[Row]) -> float:
+    """By how many half-widths of its interval a difference is from 0; without one, by which share of its size."""
+    change = triple[2]
+    if not math.isfinite(change.value):
+        return -1.0
+    if change.low is None or change.high is None:
+        return abs(change.value) / max(abs(triple[0].value), abs(triple[1].value), 1e-12) / 1e3
+    half = (change.high - change.low) / 2
+    return abs(change.value) / half if half > 0 else 0.0
 
 
 def _change(rows: Sequence[Row]) -> str:

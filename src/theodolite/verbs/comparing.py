@@ -1,14 +1,20 @@
-"""The verb `compare`: how the metrics differ between two spaces."""
+"""The verb `compare`: how two spaces are related, row by row if their rows correspond, and how their metrics differ."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import os
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
+import numpy as np
+
 from theodolite.core.engines import chosen_engine, in_parallel
-from theodolite.core.result import Result
-from theodolite.core.spelling import option
+from theodolite.core.result import Answer, Command, Result
+from theodolite.core.spelling import command, option
 from theodolite.core.states import AFTER, BEFORE, DIFFERENCE
 from theodolite.verbs.inputs import (
     APPLICABLE,
@@ -39,14 +45,24 @@ from theodolite.verbs.surveying import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from theodolite.core.pictures import Picture
     from theodolite.core.rows import Row
+    from theodolite.core.vectors import Floats, Indices
     from theodolite.metrics.cloud import Cloud
     from theodolite.metrics.evaluation import Comparison
+    from theodolite.probes import Correspondence, KeptStructure, Shift
     from theodolite.spaces.space import Space
 
 # Times that the rows of one side may be longer than those of the other for both clouds to be drawn in one frame.
 MOST_LONGER = 5.0
+# Columns that name a row, best first, and what the answer calls them.
+KEYS = {"id": "ids", "_id": "ids", "sentence": "texts", "text": "texts", "token": "tokens", "word": "words"}
+FEWEST_COMMON = 10  # rows with a common id or text, from which on two sides are compared by them
+# Ratio of effective dimensions from which on the answer leads with them, and from which on it speaks of a collapse.
+OTHER_RANK, COLLAPSE = 1.25, 2.0
+LISTED = 5  # row numbers in a sentence
 
 
 @reads_input("revision")  # two encoders have two
@@ -66,9 +82,10 @@ def compare(
     progress: bool | Progress | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> Result:
-    """Show how the metrics differ between two spaces: A, B, and B minus A.
+    """Say how two spaces are related, and how their metrics differ: A, B, and B minus A, with 95% intervals.
 
-    Vectors are compared once, with 95 % intervals of the differences; two spaces or encoders, layer by layer.
+    If rows correspond, the answer is the first relation that holds: identical, rounded, scaled, turned, mapped, partly
+    re-embedded or different, with the nearest neighbours that are kept. Otherwise a test tells whether B is a shifted sample.
 
     Parameters
     ----------
@@ -77,13 +94,14 @@ def compare(
     metrics
         Names from `METRICS`; for vectors all that need no second input, for layers a few, by default.
     paired
-        Whether row i of both is the same text; by default if both have equally many rows.
+        Whether row i of both is the same text. By default, rows are paired if both sides have the same ids or texts, or if the
+        vectors are related in a way that chance cannot give; equal numbers of rows alone are not enough.
     sample
-        Rows for metrics that compare rows with rows.
+        Rows for metrics that compare rows with rows, and for the relation between the rows.
     seed
         Seed of that sample and of the half-samples.
     bootstrap
-        Number of half-samples for the intervals; by default 40 for vectors and 0, which leaves them out, for layers.
+        Number of half-samples for the intervals, 0 for none; by default 40, for layers on the last one only.
     cache
         Whether a file's moments are read from, and kept in, the cache folder.
     workers, engine
@@ -97,56 +115,156 @@ def compare(
     Returns
     -------
     Result
-        Three rows per metric and layer: state `before`, `after` and `difference`, the last with its interval.
+        Three rows per metric and layer: state `before`, `after` and `difference`, the last with its interval. `answer` has the
+        relation; `provenance` has its numbers as `correspondence` and `kept`, or as `shift`.
     """
     from theodolite.metrics.evaluation import REPLICATES, compare_clouds
     from theodolite.metrics.registry import LAYER_METRICS, check_metrics, default_metrics
 
     options = Reading(**reading)
-    if all(input_kind(each, options) == "encoder" for each in (before, after)) and options.has_texts():
+    if all(input_kind(source, options) == "encoder" for source in (before, after)) and options.has_texts():
         options = replace(options, unit=options.unit_for(before, after))  # one unit for both
     names = check_metrics(metrics) if metrics is not None else None
-    inputs = [open_input(each, part) for each, part in zip((before, after), _options_for(before, after, options), strict=True)]
+    readings = _options_for(before, after, options)
+    inputs = [open_input(source, reading) for source, reading in zip((before, after), readings, strict=True)]
     _require_same_kind(inputs, options)
-    titles = [_title(each, source) for each, source in zip(inputs, (before, after), strict=True)]
+    titles = [_title(opened, source) for opened, source in zip(inputs, (before, after), strict=True)]
     with chosen_engine(workers, engine), progress_bars(progress) as bars:
         sides = [
-            _Side(each, title, options, sample=sample, seed=seed, cache=cache, progress=bars)
-            for each, title in zip(inputs, titles, strict=True)
+            _Side(opened, title, options, sample=sample, seed=seed, cache=cache, progress=bars)
+            for opened, title in zip(inputs, titles, strict=True)
         ]
         layers = _common_layers(*sides)
         layered = layers != (None,)
-        # Layers are many, so they get no intervals unless asked for.
-        count = bootstrap if bootstrap is not None else 0 if layered else REPLICATES
         chosen = names or (list(LAYER_METRICS) if layered else default_metrics())
+        relation = _related(sides, layers[-1], paired, seed)
         rows: list[Row] = []
         advance = bars.steps("comparing layers") if layered else bars.steps("half-samples")
         report = None if layered else advance
+        groups = sides[0].groups, sides[1].groups
 
-        def compared(task: tuple[Callable[[], Cloud], Callable[[], Cloud], dict[str, Any], dict[str, Any]]) -> list[Comparison]:
-            clouds, about = (task[0](), task[1]()), (task[2], task[3])
-            return compare_clouds(*clouds, chosen, paired=paired, bootstrap=count, about=about, progress=report)
+        def compared(
+            task: tuple[Callable[[], Cloud], Callable[[], Cloud], dict[str, Any], dict[str, Any], int],
+        ) -> list[Comparison]:
+            clouds, facts = (task[0](), task[1]()), (task[2], task[3])
+            settings: dict[str, Any] = {"paired": relation.is_paired, "groups": groups, "progress": report}
+            return compare_clouds(*clouds, chosen, bootstrap=task[4], about=facts, **settings)
+
+        def count(layer: int | None) -> int:
+            # Of layers, which are many, the last is the one that is shipped.
+            return bootstrap if bootstrap is not None else REPLICATES if layer == layers[-1] else 0
 
         tasks = [
-            (sides[0].opener(layer), sides[1].opener(layer), sides[0].about(layer), sides[1].about(layer)) for layer in layers
+            (sides[0].opener(layer), sides[1].opener(layer), sides[0].about(layer), sides[1].about(layer), count(layer))
+            for layer in layers
         ]
         by_layer = in_parallel(compared, tasks, prefer="processes", progress=advance) if layered else map(compared, tasks)
         for comparisons in by_layer:
             rows += _rows(comparisons)
         pictures, records = _drawn(sides, layers[-1], chosen)
-    notes = [f"{name}: {note}" for name, side in zip("AB", sides, strict=True) for note in side.notes]
-    is_paired = comparisons[0].paired if comparisons else bool(paired)
-    if count:
-        notes.append(f"* the interval of the difference excludes 0 ({'paired' if is_paired else 'independent'} rows)")
+    clear = [comparison.metric for comparison in comparisons if comparison.is_clear]
+    tested = sum(comparison.low is not None for comparison in comparisons)
+    typed = _typed(before, after, options)
     return Result(
         verb="compare",
         title=f"{short_name(titles[0])} and {short_name(titles[1])}",
+        answer=_answer(relation, comparisons, "The last layer" if layered else "B", typed),
         rows=tuple(rows),
         pictures=pictures,
         records=records,
-        notes=tuple(notes),
-        provenance=provenance(*(side.facts(layers[-1]) for side in sides), paired=is_paired),
+        conditions=tuple(_conditions(relation, sides, layered and bootstrap is None)),
+        notes=tuple(f"{name}: {note}" for name, side in zip("AB", sides, strict=True) for note in side.notes),
+        provenance=provenance(
+            *(side.facts(layers[-1]) for side in sides),
+            paired=relation.is_paired,
+            paired_by=relation.basis,
+            stars={"clear": clear, "tested": tested, "by_chance": round(0.05 * tested, 2)},
+            **relation.plain(),
+        ),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Relation:
+    """What is known of two sides as a whole: how their rows were paired, and what follows from it."""
+
+    basis: str = ""  # "ids", "texts", ..., "declared" or "vectors"; empty if the rows are not paired
+    left_out: tuple[int, int] = (0, 0)  # rows of each side that the other one does not have
+    correspondence: Correspondence | None = None
+    kept: KeptStructure | None = None
+    shift: Shift | None = None
+    untested: str = ""  # why two samples could not be tested
+    could_be_paired: bool = False
+    n: int = 0  # rows of each side, if they are paired
+    looked_at: int = 0
+
+    @property
+    def is_paired(self) -> bool:
+        return bool(self.basis)
+
+    def plain(self) -> dict[str, Any]:
+        """The numbers for the provenance."""
+        found = {name: getattr(self, name) for name in ("correspondence", "kept", "shift")}
+        return {name: asdict(value) for name, value in found.items() if value is not None}
+
+
+def _related(sides: Sequence[_Side], layer: int | None, paired: bool | None, seed: int) -> _Relation:
+    """Pair the rows if ids, texts, the caller or the vectors say so, and relate them; otherwise compare two samples."""
+    from theodolite.probes import correspondence, kept_structure, two_sample_shift
+    from theodolite.probes.corresponding_rows import CERTAIN
+
+    counts = [side.n for side in sides]
+    if paired and counts[0] != counts[1]:
+        raise ValueError(f"paired rows need as many in both: there are {counts[0]} and {counts[1]}; compare them as independent")
+    basis, left_out = ("declared", (0, 0)) if paired else _paired_by_name(sides) if paired is None else ("", (0, 0))
+    clouds = [side.cloud(layer) for side in sides]
+    is_open = not basis and paired is None and counts[0] == counts[1] and _same_sample(clouds)
+    if basis or is_open:
+        found = correspondence(clouds[0].sample, clouds[1].sample, seed=seed)
+        if clouds[0].is_sampled:
+            found = replace(found, outliers=tuple(int(clouds[0].sample_index[row]) for row in found.outliers))
+        if basis or found.verdict in CERTAIN:
+            kept = kept_structure(clouds[0].sample, clouds[1].sample, seed=seed) if clouds[0].n > 2 else None
+            return _Relation(
+                basis=basis or "vectors",
+                left_out=left_out,
+                correspondence=found,
+                kept=kept,
+                n=clouds[0].n,
+                looked_at=len(clouds[0].sample),
+            )
+    shift, untested = None, ""
+    groups = [None if side.groups is None else side.groups[cloud.sample_index] for side, cloud in zip(sides, clouds, strict=True)]
+    both = None if groups[0] is None or groups[1] is None else (groups[0], groups[1])
+    try:
+        shift = two_sample_shift(clouds[0].sample, clouds[1].sample, groups=both, seed=seed)
+    except ValueError as error:  # other dimensions, or too few rows
+        untested = str(error)
+    return _Relation(shift=shift, untested=untested, could_be_paired=is_open)
+
+
+def _same_sample(clouds: Sequence[Cloud]) -> bool:
+    return (clouds[0].sample_size, clouds[0].seed) == (clouds[1].sample_size, clouds[1].seed)
+
+
+def _paired_by_name(sides: Sequence[_Side]) -> tuple[str, tuple[int, int]]:
+    """Bring rows with the same id or text into one order; what they were paired by, and the number left out of each side."""
+    for name, basis in KEYS.items():
+        first, second = (side.keys(name) for side in sides)
+        if first is None or second is None:
+            continue
+        if first == second:
+            return basis, (0, 0)
+        if name in ("token", "word"):  # other tokens are other rows
+            return "", (0, 0)
+        position = {key: row for row, key in enumerate(second)}
+        common = [(row, position[key]) for row, key in enumerate(first) if key in position]
+        if len(common) >= FEWEST_COMMON:
+            indices = np.array(common, dtype=np.intp).T
+            for side, index in zip(sides, indices, strict=True):
+                side.select(index)
+            return basis, (len(first) - len(common), len(second) - len(common))
+    return "", (0, 0)
 
 
 class _Side:
@@ -158,9 +276,11 @@ class _Side:
         from theodolite.spaces.space import choose_layers
 
         self.name, self._sample, self._seed = name, sample, seed
+        self._opened = opened
         self._texts = opened.texts.texts if isinstance(opened, EncoderInput) else None
         self._space: Space | None = None
         self._cloud: Cloud | None = None
+        self._index: Indices | None = None
         if isinstance(opened, VectorsInput):
             self._cloud = opened.cloud(progress, sample=sample, seed=seed, cache=cache)
             self.layers: tuple[int | None, ...] = (None,)
@@ -168,21 +288,82 @@ class _Side:
             self._space = opened.space(progress) if isinstance(opened, EncoderInput) else opened
             self.layers = choose_layers(reading.layers, self._space.layers)
 
+    @property
+    def n(self) -> int:
+        """Number of rows, before any are left out."""
+        if self._space is not None:
+            return self._space.n
+        assert self._cloud is not None
+        return self._cloud.n
+
+    @property
+    def groups(self) -> NDArray[Any] | None:
+        """The text of each row, if rows are tokens or words of texts; None if each row stands for itself."""
+        if self._space is None or self._space.unit not in ("tokens", "words", "pairs"):
+            return None
+        name = next((name for name in ("text", "sentence") if name in self._space.rows), None)
+        if name is None:
+            return None
+        groups = np.unique(np.asarray(self._space.rows[name]), return_inverse=True)[1]
+        return groups if self._index is None else groups[self._index]
+
+    def keys(self, name: str) -> list[tuple[Hashable, ...]] | None:
+        """What a column says each row is, a repeated value with its number; None if there is no such column of ids or texts."""
+        values = self._column(name)
+        if values is None or (name == "text" and not all(isinstance(value, str) for value in values)):
+            return None  # the column `text` of an extracted space counts its texts
+        columns: list[Sequence[Any]] = [values]
+        if self._space is not None and name in ("token", "word"):
+            columns += [self._space.rows[other] for other in ("text", "position") if other in self._space.rows]
+        seen: Counter[tuple[Hashable, ...]] = Counter()
+        keys = []
+        for cells in zip(*columns, strict=True):
+            key = tuple(cell.item() if isinstance(cell, np.generic) else cell for cell in cells)
+            seen[key] += 1
+            keys.append((*key, seen[key]))
+        return keys
+
+    def _column(self, name: str) -> Sequence[Any] | None:
+        from theodolite.core.frames import column_names
+        from theodolite.spaces.other_columns import OtherColumns
+
+        if self._space is not None:
+            return list(self._space.rows[name]) if name in self._space.rows else None
+        opened = self._opened
+        assert isinstance(opened, VectorsInput)
+        with suppress(ValueError, OSError):  # a file without such a column, or with gaps in it, names no rows
+            if opened.frame is not None:
+                return opened.labels(name, n=self.n) if name in column_names(opened.frame) else None
+            if opened.path is None:
+                return None
+            settings = {key: value for key, value in opened.reading.of_file().items() if key != "key"}
+            others = OtherColumns.of_file(opened.path, **settings)
+            return opened.labels(name, n=self.n) if others is not None and name in others.others else None
+        return None
+
+    def select(self, index: Indices) -> None:
+        """Keep these rows, in this order."""
+        self._index = index
+        if self._cloud is not None:
+            from theodolite.metrics.cloud import Cloud
+
+            order = np.argsort(index)  # rows of a file are read in ascending order
+            taken = self._cloud.replay().take(index[order])
+            self._cloud = Cloud(taken[np.argsort(order)], sample=self._sample, seed=self._seed)
+
     def cloud(self, layer: int | None) -> Cloud:
         """The cloud of a layer; a space of one layer stands for vectors without layers."""
         return self.opener(layer)()
 
     def opener(self, layer: int | None) -> Callable[[], Cloud]:
         """A function that gives that cloud; that of a layer can be sent to a worker."""
-        from theodolite.metrics.cloud import Cloud
-
         if self._cloud is not None:
             cloud = self._cloud
             return lambda: cloud
         assert self._space is not None
         number = self.layers[-1] if layer is None else layer
-        vectors, sample, seed = self._space.opener(-1 if number is None else number), self._sample, self._seed
-        return lambda: Cloud(vectors(), sample=sample, seed=seed)
+        vectors = self._space.opener(-1 if number is None else number)
+        return partial(_layer_cloud, vectors, self._index, sample=self._sample, seed=self._seed)
 
     def about(self, layer: int | None) -> dict[str, Any]:
         """The fields of a row that say where a number comes from."""
@@ -199,8 +380,13 @@ class _Side:
 
     def facts(self, layer: int | None) -> dict[str, Any]:
         """What the result says of this input."""
+<<<<<<< HEAD
         unit = {} if self._space is None else {"unit": self._space.origin.pooling, **encoder_facts(self._space.origin)}
         return cloud_facts(self.cloud(layer), self.name) | unit
+=======
+        facts = cloud_facts(self.cloud(layer), self.name)
+        return facts if self._space is None else {**facts, "unit": self._space.origin.pooling}
+>>>>>>> 7b90af9 (Conclude in compare: the relation of rows, or a test of two samples)
 
     def picture(self, layer: int | None, state: str, frame: Any) -> tuple[Picture, ...]:
         """The layer for the report."""
@@ -216,6 +402,167 @@ class _Side:
         about = {"model": short_name(self.name), "state": state, "layer": number}
         given = None if self._space is None or number is None else given_pairs(self._space, number)
         return similarity_lines(self.cloud(layer), metrics, about, given=given)
+
+
+def _layer_cloud(vectors: Callable[[], Floats], index: Indices | None, *, sample: int, seed: int) -> Cloud:
+    from theodolite.metrics.cloud import Cloud
+
+    return Cloud(vectors() if index is None else vectors()[index], sample=sample, seed=seed)
+
+
+def _answer(relation: _Relation, comparisons: Sequence[Comparison], subject: str, typed: Callable[..., str]) -> Answer:
+    """The conclusion: how the rows are related, or whether the samples differ."""
+    reasons = _reasons(relation, comparisons)
+    if relation.correspondence is not None:
+        verdict, sentence = relation.correspondence.verdict, _related_sentence(relation, comparisons, subject)
+        why = "see both spaces and every number"
+        return Answer(verdict=verdict, sentence=sentence, reasons=reasons, next=(Command(words=typed(), why=why),))
+    if relation.could_be_paired:
+        step = Command(words=typed("paired"), why="if row i of both is the same text")
+    else:
+        step = Command(words=typed(), why="see both spaces and every number")
+    shift = relation.shift
+    if shift is None:
+        sentence = f"The rows are not paired, and no shift could be tested: {relation.untested}."
+        return Answer(verdict="different", sentence=sentence, reasons=reasons, next=(step,))
+    numbers = f"AUC {shift.auc:.2f}, p = {shift.p:.2g}"
+    if not shift.is_shifted:
+        sentence = f"No shift found between A and B ({numbers}): a classifier does not tell their rows apart."
+        return Answer(verdict="no shift found", sentence=sentence, reasons=reasons, next=(step,))
+    sentence = f"B is shifted from A ({numbers}): the means are {shift.mean_shift:.2f} spreads apart, "
+    sentence += f"where chance gives {shift.mean_shift_chance:.2f}."
+    return Answer(verdict="shifted", sentence=sentence, reasons=reasons, next=(step,))
+
+
+def _related_sentence(relation: _Relation, comparisons: Sequence[Comparison], subject: str) -> str:
+    """One sentence for rows that correspond."""
+    found, kept = relation.correspondence, relation.kept
+    assert found is not None
+    made, other = ("A", "B") if found.side == "A" else ("B", "A")
+    neighbours = "" if kept is None else f"{_share(kept.neighbours)} of nearest neighbours are kept"
+    if kept is not None and kept.neighbours <= 2 * kept.chance:
+        neighbours += f", and chance gives {_share(kept.chance)}"
+    apart = "" if not found.outliers else f" ({_listed(found.outliers, found.n)} do not fit)"
+    change = _rank_change(comparisons)
+    r2 = max((found.numbers.get(name, 0.0) for name in ("r2_a_to_b", "r2_b_to_a")), default=0.0)
+    turned = "shifted by one vector" if "shift without" in found.detail else "turned"
+    up_to = f" {found.detail}" if found.detail.startswith("up to") else ""
+    rest = f"{found.n - len(found.outliers):,}"
+    sentences = {
+        "identical": f"A and B are identical in all {found.n:,} rows{apart}.",
+        "same up to precision": f"{made} is {other} rounded to {found.detail}{apart}; {neighbours}.",
+        "same up to length": f"B is A with other row lengths{apart}: cosines are equal, distances and dot products are not.",
+        "nearly the same": f"B is nearly A{apart}: the median cosine of a row with itself is "
+        f"{found.numbers.get('median_cosine', 1.0):.4f}, as from another runtime or quantised weights; {neighbours}.",
+        "first dimensions": f"{made} is the {found.detail} dimensions of {other}{apart}; {neighbours}.",
+        "turned": f"B is A {turned}{up_to}{apart}: every rotation-invariant number is equal, and the two still cannot be "
+        "searched together.",
+        "linear map": f"A linear map {found.detail} explains {_share(r2)} of unseen rows; {neighbours}, and the two cannot be "
+        "searched together.",
+        "partly re-embedded": f"{_share(1 - found.share)} of the rows were re-embedded ({_listed(found.outliers, found.n)}); "
+        f"the other {rest} are {found.detail}.",
+        "different": f"{subject} {change}; {neighbours}." if change else f"{subject} is a different embedding; {neighbours}.",
+    }
+    return sentences[found.verdict]
+
+
+def _rank_change(comparisons: Sequence[Comparison]) -> str:
+    """What became of the effective dimensions, if that is beyond doubt and large; empty otherwise."""
+    ranks = next((each for each in comparisons if each.metric == "effective_rank"), None)
+    if ranks is None or (ranks.low is not None and not ranks.is_clear):
+        return ""
+    old, new = ranks.before.value, ranks.after.value
+    if not old > 0 or not new > 0 or max(old / new, new / old) < OTHER_RANK:
+        return ""
+    verb = "widened" if new > old else "collapsed" if old / new >= COLLAPSE else "narrowed"
+    return f"{verb} from {old:.0f} to {new:.0f} effective dimensions"
+
+
+def _reasons(relation: _Relation, comparisons: Sequence[Comparison]) -> tuple[str, ...]:
+    """At most three sentences with the numbers behind the answer."""
+    reasons = []
+    kept, shift = relation.kept, relation.shift
+    if kept is not None:
+        interval = "" if kept.low is None or kept.high is None else f" [{_share(kept.low)}, {_share(kept.high)}]"
+        cka = kept.cka
+        words = f"Nearest neighbours kept: {_share(kept.neighbours)}{interval}, by chance {_share(kept.chance)}"
+        reasons.append(f"{words}; debiased CKA {cka.value:.2f}, {cka.calibrated:.2f} above chance (p = {cka.p:.2g}).")
+        translated = next((row for row in kept.thresholds if row[0] == 0.01), next(iter(kept.thresholds), None))
+        if translated is not None:
+            share, a, b = translated
+            reasons.append(f"A cosine cutoff of {a:.3f} in A corresponds to {b:.3f} in B: {share:.1%} of pairs lie above either.")
+    if shift is not None:
+        spectrum = f"variance profiles differ by {shift.spectrum_shift:.2f} (by chance {shift.spectrum_shift_chance:.2f})"
+        if shift.is_shifted:
+            reasons.append(f"Most unlike A: {_listed(shift.unlike_b, 0)} of B; most unlike B: {_listed(shift.unlike_a, 0)} of A.")
+            reasons.append(f"The {spectrum}.")
+        else:
+            means = f"the means are {shift.mean_shift:.2f} spreads apart (by chance {shift.mean_shift_chance:.2f})"
+            reasons.append(f"{means[:1].upper()}{means[1:]}, and the {spectrum}.")
+    tested = [each for each in comparisons if each.low is not None]
+    if tested:
+        clear = sum(each.is_clear for each in tested)
+        chance = f"{0.05 * len(tested):.1f}".removesuffix(".0")
+        reasons.append(f"{clear} of {len(tested)} metrics differ (*); chance alone would star about {chance}.")
+    return tuple(reasons)
+
+
+def _conditions(relation: _Relation, sides: Sequence[_Side], only_last: bool) -> Iterator[str]:
+    """What the comparison stands on: pairing, samples, groups."""
+    if relation.basis == "vectors":
+        yield "rows are paired in order: unrelated rows could not give this relation"
+    elif relation.basis:
+        yield (
+            "rows are paired in order, as declared"
+            if relation.basis == "declared"
+            else f"rows are paired by their {relation.basis}"
+        )
+    else:
+        yield "independent rows: nothing says that row i of both is the same text"
+    for name, count in zip("AB", relation.left_out, strict=True):
+        if count:
+            yield f"{count:,} rows only {name} has are left out"
+    if relation.is_paired and relation.looked_at < relation.n:
+        yield f"the relation is that of a sample of {relation.looked_at:,} of {relation.n:,} rows"
+    if relation.kept is not None and relation.kept.asking < relation.n:
+        yield f"neighbours of {relation.kept.asking:,} rows among {relation.kept.searched:,}; CKA on {relation.kept.cka.n:,} rows"
+    if relation.shift is not None:
+        yield f"the shift is tested on {relation.shift.n_a:,} and {relation.shift.n_b:,} rows"
+    groups = sides[0].groups
+    if groups is None:
+        yield "intervals take rows as independent of each other"
+    else:
+        yield f"intervals resample whole texts, of which there are {len(np.unique(groups)):,}"
+    if only_last:
+        yield f"intervals for the last layer only; {option('bootstrap', '40')} draws them for every layer"
+
+
+def _typed(before: Any, after: Any, reading: Reading) -> Callable[..., str]:
+    """A function that writes this comparison again: with a report, or with the rows declared as paired."""
+    fields = sorted({*APPLICABLE["file"], *APPLICABLE["encoder"]} - {"tokenizer", "revision", "texts"})
+
+    def typed(more: str = "report") -> str:
+        if not all(isinstance(source, (str, os.PathLike)) for source in (before, after)):
+            return "th.compare(A, B, paired=True)" if more == "paired" else "th.compare(A, B).report('compare.html')"
+        options = reading.typed(fields)
+        if isinstance(reading.texts, (str, os.PathLike)):
+            options["texts"] = os.fspath(reading.texts)
+        return command(
+            "compare", os.fspath(before), os.fspath(after), **options, **{more: "compare.html" if more == "report" else ""}
+        )
+
+    return typed
+
+
+def _listed(rows: Sequence[int], n: int) -> str:
+    """A few row numbers, and how many there are of how many."""
+    first = ", ".join(map(str, rows[:LISTED])) + (", …" if len(rows) > LISTED else "")
+    return f"{len(rows):,} of {n:,}: rows {first}" if n else f"rows {first}"
+
+
+def _share(value: float) -> str:
+    """A share in per cent, with a digit more near both ends."""
+    return f"{value:.1%}" if 0 < value < 0.1 or 0.99 < value < 1 else f"{value:.0%}"
 
 
 def _drawn(sides: Sequence[_Side], layer: int | None, metrics: Sequence[str]) -> tuple[tuple[Picture, ...], Mapping[str, Any]]:
