@@ -380,13 +380,8 @@ class _Side:
 
     def facts(self, layer: int | None) -> dict[str, Any]:
         """What the result says of this input."""
-<<<<<<< HEAD
         unit = {} if self._space is None else {"unit": self._space.origin.pooling, **encoder_facts(self._space.origin)}
         return cloud_facts(self.cloud(layer), self.name) | unit
-=======
-        facts = cloud_facts(self.cloud(layer), self.name)
-        return facts if self._space is None else {**facts, "unit": self._space.origin.pooling}
->>>>>>> 7b90af9 (Conclude in compare: the relation of rows, or a test of two samples)
 
     def picture(self, layer: int | None, state: str, frame: Any) -> tuple[Picture, ...]:
         """The layer for the report."""
