@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from conftest import Run
 
+from theodolite.core.numbers import interval_text
 from theodolite.core.rows import read_rows
-from theodolite.metrics import iso_score
+from theodolite.metrics import iso_score, label_of
 from theodolite.spaces import Space
 
 X = np.random.default_rng(0).normal(size=(600, 8)).astype(np.float32)
@@ -44,10 +45,12 @@ def test_the_table_fits_the_terminal_and_keeps_numbers_and_marks(columns: int, r
     assert "independent rows" in " ".join(text.split())
     rows = {row.metric: row for row in read_rows("c.parquet") if row.state == "difference"}
     assert [row.state for row in read_rows("c.parquet")][:3] == ["before", "after", "difference"]
-    for name in ("iso_score", "log_partition_isotropy_unit_norm"):
-        (line,) = [line for line in text.splitlines() if line.startswith(f"{name} ")]
-        assert line.count("*") == 1, "the interval excludes 0"
-        assert f"{rows[name].value:.4g}" in line
+    for name in ("iso_score", "participation_ratio"):
+        lines = [line for line in text.splitlines() if line.startswith(f"{label_of(name)}  ")]
+        assert len(lines) == 1 + (columns < 80), "a table that is too wide is printed in two parts"
+        assert "".join(lines).count("*") == 1, "the interval excludes 0"
+        assert f"{rows[name].value:.4g}" in lines[0] and interval_text(rows[name].low, rows[name].high) in lines[-1]
+    assert len(text.splitlines()) <= 28 + 20 * (columns < 80)
 
 
 def test_unequal_files_are_independent_and_cannot_be_paired(run: Run, refused: Callable[..., str]) -> None:
@@ -61,7 +64,7 @@ def test_layers_are_compared_in_one_line_each(run: Run) -> None:
     Space.of({0: X, 1: X}).save("a")
     Space.of({0: X, 1: Y}).save("b")
     text = run("compare", "a", "b", "--metrics", "iso_score,ev_1", "--output", "rows.json").stdout
-    assert text.count("→") == 4
+    assert text.count(" → ") == 4 + 1
     assert [row.state for row in read_rows("rows.json")] == ["before", "after", "difference"] * 4
 
 

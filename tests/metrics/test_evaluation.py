@@ -180,8 +180,33 @@ def test_pairing_narrows_the_interval_of_a_difference() -> None:
 
 
 def test_equal_clouds_do_not_differ() -> None:
-    comparisons = compare_clouds(draw(300, 0), draw(300, 0), ["iso_score", "mean_cosine"], bootstrap=40)
+    comparisons = compare_clouds(draw(300, 0), draw(300, 0), ["iso_score", "mean_cosine"], paired=True, bootstrap=40)
     assert all(c.difference == 0 and c.low == c.high == 0 and not c.is_clear for c in comparisons)
+
+
+def test_a_difference_within_rounding_is_never_clear() -> None:
+    A = draw(300, 0)
+    turn = np.linalg.qr(np.random.default_rng(1).standard_normal((A.shape[1],) * 2))[0]
+    names = ["iso_score", "mean_cosine", "effective_rank", "ev_1", "uniformity"]
+    comparisons = compare_clouds(A.astype(np.float32), (A @ turn).astype(np.float32), names, paired=True)
+    assert any(c.difference != 0 for c in comparisons) and not any(c.is_clear for c in comparisons)
+    assert all(c.is_clear for c in compare_clouds(A, A * [1, 1, 1, 1.5], names, paired=True) if c.metric != "mean_cosine")
+
+
+@pytest.mark.parametrize("has_groups", [True, False])
+def test_tokens_of_equal_populations_are_seldom_starred_if_whole_texts_are_halved(has_groups: bool) -> None:
+    names = ["iso_score", "mean_cosine", "mean_norm"]
+    texts = np.repeat(np.arange(80), 8)
+    stars = 0
+    for seed in range(20):
+        A, B = (
+            np.repeat(random.standard_normal((80, 6)) + 0.5, 8, axis=0) + 0.3 * random.standard_normal((640, 6))
+            for random in (np.random.default_rng(2 * seed), np.random.default_rng(2 * seed + 1))
+        )
+        groups = (texts, texts) if has_groups else (None, None)
+        stars += sum(each.is_clear for each in compare_clouds(A, B, names, groups=groups, bootstrap=20))
+    # 3 of 60 are expected; with every row for itself, most are.
+    assert stars <= 9 if has_groups else stars >= 24
 
 
 def test_unequal_clouds_are_compared_as_independent() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import theodolite as th
 from theodolite.metrics import iso_score
-from theodolite.spaces import Space
+from theodolite.spaces import Origin, Space
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((300, 8)).astype(np.float32)
@@ -29,11 +29,91 @@ def test_a_cloud_does_not_differ_from_itself() -> None:
     assert all(row.value == 0 and row.low == row.high == 0 for row in result if row.state == "difference")
 
 
-def test_rows_are_paired_if_there_are_equally_many() -> None:
-    assert th.compare(X, Y, metrics=["ev_1"], bootstrap=20).provenance["paired"] is True
-    assert th.compare(X, Y[:100], metrics=["ev_1"], bootstrap=20).provenance["paired"] is False
+def test_equal_numbers_of_rows_are_not_pairing() -> None:
+    again = RANDOM.standard_normal((300, 8)).astype(np.float32)
+    result = th.compare(X, again, metrics=["ev_1"], bootstrap=20)
+    assert result.provenance["paired"] is False and result.answer.verdict == "no shift found"  # type: ignore[union-attr]
+    assert result.answer.next[0].words == "th.compare(A, B, paired=True)"  # type: ignore[union-attr]
+    declared = th.compare(X, again, metrics=["ev_1"], bootstrap=20, paired=True)
+    assert declared.provenance["paired_by"] == "declared" and declared.answer.verdict == "different"  # type: ignore[union-attr]
     with pytest.raises(ValueError, match="300 and 100"):
         th.compare(X, Y[:100], metrics=["ev_1"], paired=True)
+
+
+def test_a_relation_that_chance_cannot_give_pairs_the_rows() -> None:
+    turn = np.linalg.qr(RANDOM.standard_normal((8, 8)))[0]
+    result = th.compare(X, X @ turn, metrics=["iso_score", "mean_norm"], bootstrap=20)
+    assert result.provenance["paired_by"] == "vectors" and result.answer is not None
+    assert result.answer.sentence == (
+        "B is A turned: every rotation-invariant number is equal, and the two still cannot be searched together."
+    )
+    assert "0 of 2 metrics differ (*); chance alone would star about 0.1." in result.answer.reasons
+    assert th.compare(X, X @ turn, paired=False, metrics=["ev_1"]).answer.verdict == "no shift found"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("copy", "sentence"),
+    [
+        (X, "A and B are identical in all 300 rows."),
+        (X.astype(np.float16), "B is A rounded to float16; 100% of nearest neighbours are kept."),
+        (2 * X, "B is A with other row lengths: cosines are equal, distances and dot products are not."),
+        (
+            np.r_[Y[:30], X[30:]],
+            "10% of the rows were re-embedded (30 of 300: rows 0, 1, 2, 3, 4, …); the other 270 are identical.",
+        ),
+    ],
+)
+def test_the_sentence_is_the_conclusion(copy: np.ndarray, sentence: str) -> None:
+    result = th.compare(X, copy, metrics=["ev_1"], bootstrap=0)
+    assert result.answer is not None and result.answer.sentence.replace("99.9%", "100%") == sentence
+
+
+def test_a_collapse_leads_the_answer() -> None:
+    B = RANDOM.standard_normal((300, 8)) * [3, 1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1]
+    result = th.compare(X, B, paired=True, metrics=["effective_rank"])
+    assert result.answer is not None and result.answer.sentence.startswith("B collapsed from 8 to 1 effective dimensions; ")
+    result = th.compare(Space.of({0: X, 1: X}), Space.of({0: X, 1: B}), paired=True, metrics=["effective_rank"])
+    assert result.answer.sentence.startswith("The last layer collapsed from 8 to 1")  # type: ignore[union-attr]
+
+
+def test_a_shifted_sample_names_the_rows_that_are_most_unlike() -> None:
+    B = RANDOM.standard_normal((200, 8))
+    B[:40] += 3
+    result = th.compare(X, B, metrics=["ev_1"], bootstrap=20)
+    assert result.answer is not None and result.answer.verdict == "shifted"
+    assert set(result.provenance["shift"]["unlike_b"]) <= set(range(40))
+
+
+def test_rows_are_paired_by_their_texts_in_any_order() -> None:
+    texts = [f"text {i}" for i in range(300)]
+    order = RANDOM.permutation(300)
+    A, B = Space.of({3: X}, rows={"sentence": texts}), Space.of({3: X[order]}, rows={"sentence": [texts[i] for i in order]})
+    result = th.compare(A, B, metrics=["iso_score"], bootstrap=20)
+    assert result.answer is not None and result.answer.verdict == "identical"
+    assert result.provenance["paired_by"] == "texts" and result.value("iso_score", state="difference") == pytest.approx(0)
+    some = Space.of({3: X[:120]}, rows={"sentence": texts[:120]})
+    partly = th.compare(A, some, metrics=["iso_score"], bootstrap=20)
+    assert partly.answer.verdict == "identical"  # type: ignore[union-attr]
+    assert "180 rows only A has are left out" in partly.conditions
+
+
+def test_rows_of_files_are_paired_by_their_ids(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"id": [f"d{i}" for i in range(300)], **{f"x{j}": X[:, j] for j in range(8)}})
+    order = RANDOM.permutation(300)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.iloc[order].to_csv(tmp_path / "b.csv", index=False)
+    columns = [f"x{j}" for j in range(8)]
+    result = th.compare(tmp_path / "a.csv", tmp_path / "b.csv", columns=columns, metrics=["ev_1"], bootstrap=20)
+    assert result.provenance["paired_by"] == "ids" and result.answer.verdict == "identical"  # type: ignore[union-attr]
+
+
+def test_tokens_are_halved_by_text() -> None:
+    rows = {"text": np.repeat(np.arange(60), 5).tolist(), "position": list(range(5)) * 60, "token": ["a"] * 300}
+    A = Space.of({0: X}, rows=rows, origin=Origin(pooling="tokens"))
+    result = th.compare(A, Space.of({0: Y}, rows=rows, origin=Origin(pooling="tokens")), metrics=["ev_1"])
+    assert result.provenance["paired_by"] == "tokens"
+    assert "intervals resample whole texts, of which there are 60" in result.conditions
 
 
 def test_layers_are_compared_one_by_one() -> None:
@@ -41,8 +121,9 @@ def test_layers_are_compared_one_by_one() -> None:
     changes = result.where(state="difference")
     assert [row.layer for row in changes] == [0, 1]
     assert changes[0].value == 0 and changes[1].value == iso_score(Y) - iso_score(X)
-    assert changes[1].low is None
-    assert th.compare(Space.of({0: X}), Space.of({0: Y}), metrics=["ev_1"], bootstrap=20)[2].low is not None
+    assert changes[0].low is None and changes[1].low is not None  # by default, intervals are those of the last layer
+    every = th.compare(Space.of({0: X, 1: X}), Space.of({0: X, 1: Y}), metrics=["ev_1"], bootstrap=20)
+    assert all(row.low is not None for row in every.where(state="difference"))
 
 
 def test_a_space_and_vectors_give_the_same_sentence_in_both_orders(tmp_path: Path) -> None:

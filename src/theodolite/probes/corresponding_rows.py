@@ -24,7 +24,7 @@ from theodolite.probes.similarity import CkaNull, cka_null
 IDENTICAL, PRECISION, LENGTH, NEARLY = "identical", "same up to precision", "same up to length", "nearly the same"
 FIRST, TURNED, LINEAR, PARTLY, DIFFERENT = "first dimensions", "turned", "linear map", "partly re-embedded", "different"
 # Relations that chance cannot give, so that they show by themselves that the rows correspond.
-CERTAIN = (IDENTICAL, PRECISION, LENGTH, NEARLY, FIRST, TURNED, PARTLY)
+CERTAIN = (IDENTICAL, PRECISION, LENGTH, NEARLY, FIRST, TURNED, LINEAR, PARTLY)
 
 ALL_ROWS, SOME_ROWS = 0.99, 0.05  # shares of rows for which a relation holds of all, or at least of some of them
 EQUAL = 1e-6  # of the largest entry

@@ -194,6 +194,7 @@ class _Relation:
     kept: KeptStructure | None = None
     shift: Shift | None = None
     untested: str = ""  # why two samples could not be tested
+    is_declared: bool = False  # whether the caller says that rows are independent
     could_be_paired: bool = False
     n: int = 0  # rows of each side, if they are paired
     looked_at: int = 0
@@ -240,7 +241,7 @@ def _related(sides: Sequence[_Side], layer: int | None, paired: bool | None, see
         shift = two_sample_shift(clouds[0].sample, clouds[1].sample, groups=both, seed=seed)
     except ValueError as error:  # other dimensions, or too few rows
         untested = str(error)
-    return _Relation(shift=shift, untested=untested, could_be_paired=is_open)
+    return _Relation(shift=shift, untested=untested, is_declared=paired is False, could_be_paired=is_open)
 
 
 def _same_sample(clouds: Sequence[Cloud]) -> bool:
@@ -324,21 +325,12 @@ class _Side:
         return keys
 
     def _column(self, name: str) -> Sequence[Any] | None:
-        from theodolite.core.frames import column_names
-        from theodolite.spaces.other_columns import OtherColumns
-
         if self._space is not None:
             return list(self._space.rows[name]) if name in self._space.rows else None
         opened = self._opened
         assert isinstance(opened, VectorsInput)
         with suppress(ValueError, OSError):  # a file without such a column, or with gaps in it, names no rows
-            if opened.frame is not None:
-                return opened.labels(name, n=self.n) if name in column_names(opened.frame) else None
-            if opened.path is None:
-                return None
-            settings = {key: value for key, value in opened.reading.of_file().items() if key != "key"}
-            others = OtherColumns.of_file(opened.path, **settings)
-            return opened.labels(name, n=self.n) if others is not None and name in others.others else None
+            return opened.labels(name, n=self.n) if name in opened.other_columns else None
         return None
 
     def select(self, index: Indices) -> None:
@@ -513,7 +505,8 @@ def _conditions(relation: _Relation, sides: Sequence[_Side], only_last: bool) ->
             else f"rows are paired by their {relation.basis}"
         )
     else:
-        yield "independent rows: nothing says that row i of both is the same text"
+        why = "as declared" if relation.is_declared else "since nothing says that row i of both is the same text"
+        yield f"A and B are compared as independent rows, {why}"
     for name, count in zip("AB", relation.left_out, strict=True):
         if count:
             yield f"{count:,} rows only {name} has are left out"
@@ -557,7 +550,7 @@ def _listed(rows: Sequence[int], n: int) -> str:
 
 def _share(value: float) -> str:
     """A share in per cent, with a digit more near both ends."""
-    return f"{value:.1%}" if 0 < value < 0.1 or 0.99 < value < 1 else f"{value:.0%}"
+    return f"{value:.1%}" if 0 < value < 0.0995 or 0.99 < value < 1 else f"{value:.0%}"
 
 
 def _drawn(sides: Sequence[_Side], layer: int | None, metrics: Sequence[str]) -> tuple[tuple[Picture, ...], Mapping[str, Any]]:

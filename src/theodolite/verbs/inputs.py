@@ -404,18 +404,23 @@ class VectorsInput:
             return [checked_label(f"row {row}", value) for row, value in enumerate(frame_column(self.frame, name))]
         return labels_for(self.path or "", name, n=n, delimiter=self.reading.delimiter, header=self.reading.header)
 
-    def ids(self, *, n: int) -> tuple[str, ...] | None:
-        """The id of each of the n vectors, from a column `id` or `_id` of their table or frame; None if it has none."""
+    @property
+    def other_columns(self) -> list[str]:
+        """Names of the columns of the table or frame, but for those of a file that hold the vectors."""
         from theodolite.core.frames import column_names
         from theodolite.spaces.opening import other_columns
-        from theodolite.tasks.retrieval import ID_COLUMNS, unique_ids
 
         if self.frame is not None:
-            names = column_names(self.frame)
-        else:
-            options = {name: value for name, value in self.reading.of_file().items() if name != "key"}
-            others = None if self.path is None else other_columns(self.path, **options)
-            names = [] if others is None else list(others.others)
+            return column_names(self.frame)
+        options = {name: value for name, value in self.reading.of_file().items() if name != "key"}
+        others = None if self.path is None else other_columns(self.path, **options)
+        return [] if others is None else list(others.others)
+
+    def ids(self, *, n: int) -> tuple[str, ...] | None:
+        """The id of each of the n vectors, from a column `id` or `_id` of their table or frame; None if it has none."""
+        from theodolite.tasks.retrieval import ID_COLUMNS, unique_ids
+
+        names = self.other_columns
         column = next((name for name in ID_COLUMNS if name in names), None)
         return None if column is None else unique_ids(self.labels(column, n=n), self.name)
 
