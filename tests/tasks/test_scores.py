@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from theodolite.metrics.cloud import Undefined
 from theodolite.tasks import SCORES, score
-from theodolite.tasks.scores import accuracy, macro_f1, matthews, pearson, spearman
+from theodolite.tasks.scores import accuracy, learning, macro_f1, matthews, pearson, spearman
 
 RNG = np.random.default_rng(0)
 A, B = RNG.standard_normal((2, 200))
@@ -98,3 +98,31 @@ def test_names_are_not_compared_with_numbers() -> None:
 def test_an_unknown_score_lists_the_known_ones() -> None:
     with pytest.raises(ValueError, match="score 'f1' is not known; known are spearman"):
         score("f1", [1], [1])
+
+
+def test_a_score_is_learned_if_it_beats_what_ignores_the_input() -> None:
+    rng = np.random.default_rng(0)
+    truth = (rng.random(200) < 0.7).astype(int)
+    right, constant = truth.copy(), np.ones_like(truth)
+    right[:20] = 1 - right[:20]
+    good, none = learning("accuracy", truth, right), learning("accuracy", truth, constant)
+    assert good.learned and good.value == pytest.approx(0.9) and good.baseline == pytest.approx(truth.mean())
+    assert not none.learned and none.one_answer and none.value == pytest.approx(truth.mean())
+    assert learning("matthews", truth, right).learned and learning("macro_f1", truth, right).learned
+    assert not learning("matthews", truth, constant).learned
+    # A perfect score of one answer is still one answer.
+    assert not learning("accuracy", np.ones(50, int), np.ones(50, int)).learned
+    scores = rng.random(100)
+    near, far = scores + 0.1 * rng.normal(size=100), scores + 3 * rng.normal(size=100)
+    gained = learning("spearman", scores, near, far)
+    assert gained.learned and gained.baseline == pytest.approx(SCORES["spearman"](scores, far))
+    assert not learning("spearman", scores, near, near).learned and learning("spearman", scores, near).learned
+
+
+@pytest.mark.parametrize(("name", "count", "most"), [("accuracy", 300, 24), ("spearman", 20, 3)])
+def test_guesses_rarely_pass_for_learned(name: str, count: int, most: int) -> None:
+    rng, passed = np.random.default_rng(1), 0
+    for _ in range(count):
+        truth, answers = rng.random(80) < 0.5, rng.random(80) < 0.5
+        passed += learning(name, truth.astype(float), answers.astype(float)).learned
+    assert passed <= most  # at a rate of 5%, more has a probability of about 1%

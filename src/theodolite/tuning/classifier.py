@@ -99,19 +99,20 @@ class ClassifierJob:
             train_dataset=train,
             eval_dataset=None if validation is None else self.classifier.dataset(validation),
             data_collator=dict,  # a TextDataset gives whole batches
-            compute_metrics=lambda output: {name: self._score(output)[0]},
+            compute_metrics=lambda output: {name: score(name, *self._answers(output))[0]},
         )
         trainer.by_length = self.settings.by_length
         if self.settings.method == "istar":
             trainer.add_callback(RefreshCallback(self.model, train, seed=self.settings.seed))
         return trainer
 
-    def score(self, examples: Examples) -> tuple[float, str]:
-        """The task's main score of the head's answers, or nan and the reason."""
-        return self._score(self.trainer.predict(self.classifier.dataset(examples)))
+    def answers(self, examples: Examples) -> tuple[NDArray[Any], NDArray[Any]]:
+        """What is true and what the head answers now."""
+        return self._answers(self.trainer.predict(self.classifier.dataset(examples)))
 
-    def _score(self, output: Any) -> tuple[float, str]:
-        return score(self.settings.declared.score, *truth_and_answers(output.label_ids, output.predictions))
+    @staticmethod
+    def _answers(output: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        return truth_and_answers(output.label_ids, output.predictions)
 
     def vectors(self, examples: Examples) -> NDArray[Any] | None:
         """What the head takes of each text now, (n, d), method included; None for tasks on words."""

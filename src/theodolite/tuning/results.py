@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
+import os
 import statistics
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.core.files import write_text
-from theodolite.core.numbers import number_text
 from theodolite.core.result import Answer, Command, Result
 from theodolite.core.rows import Row, today
-from theodolite.core.spelling import shell_word
+from theodolite.core.spelling import command
 from theodolite.core.states import FINE_TUNING, state_title
 from theodolite.metrics.cloud import Cloud
 from theodolite.metrics.evaluation import metric_rows
@@ -25,7 +24,7 @@ from theodolite.metrics.registry import label_of
 from theodolite.metrics.spectral import explained_variance_curve
 from theodolite.models.extraction import model_versions
 from theodolite.models.location import model_name
-from theodolite.tasks.examples import Examples
+from theodolite.tasks.scores import Learning
 from theodolite.tuning.runs import Splits
 from theodolite.tuning.settings import METHODS, TuneSettings
 
@@ -36,8 +35,10 @@ CURVE = 20
 CENTRED = "_centered"
 # Metrics of the head's vectors on the model card, after the task's score.
 ON_CARD = ("iso_score", "ev_1", "ev_2", "ev_3", "ev_1_centered", "ev_2_centered", "ev_3_centered")
-# Standard errors of a one-sided test at 5%.
-ONE_SIDED = 1.645
+# Learning rates that are usually tried for encoders (IL23), in ascending order.
+LEARNING_RATES = (2e-5, 5e-5, 1e-4, 3e-4)
+# Takes options as they are typed, and returns the command that repeats a run with them.
+Again: TypeAlias = Callable[..., str]
 DIVERGED = "the vectors are not finite: the training has diverged"
 
 
@@ -55,22 +56,22 @@ def run_versions() -> str:
 def run_result(
     settings: TuneSettings,
     rows: Sequence[Row],
-    scored: Examples,
+    learned: Learning,
     *,
     best_epoch: float,
     steps: int,
     notes: Sequence[str] = (),
+    again: Again | None = None,
 ) -> Result:
-    """What a finished run saves in its folder; `scored` are the examples of its main score."""
+    """What a finished run saves in its folder."""
     before, after = _main_scores(settings, rows)
     limit = f"Trained on at most {settings.train_rows:,} examples." if settings.train_rows else ""
-    command = Command(words=f"theodolite report {shell_word(settings.output)} --to report.html", why="scores and shape by step")
     name = model_name(settings.model)
     method = "" if settings.method == "plain" else f", {settings.method_summary()}"
     return Result(
         verb="tune",
         title=f"Fine-tuning {name} on {settings.declared.name}{method}",
-        answer=replace(_tuned_answer(rows, before, after, scored.labels or ()), next=(command,)),
+        answer=_answer(settings, after, learned, again),
         rows=tuple(rows),
         conditions=(limit,) if limit else (),
         notes=tuple(notes),
@@ -80,54 +81,67 @@ def run_result(
             "settings": settings.to_dict(),
             "models": [{"name": name, "place": settings.model, "revision": settings.revision or ""}],
             "versions": run_versions(),
-            "outcome": {"before": before.value, "after": after.value, "best_epoch": best_epoch, "steps": steps},
+            "outcome": {
+                "before": before.value,
+                "after": after.value,
+                "low": learned.low,
+                "baseline": learned.baseline,
+                "best_epoch": best_epoch,
+                "steps": steps,
+            },
         },
     )
+
+
+def _answer(settings: TuneSettings, score: Row, learned: Learning, again: Again | None) -> Answer:
+    """Whether a run learned its task, by the one-sided 95% lower limit of its score over the scored examples."""
+    task, where = settings.declared.name, f"its {label_of(score.metric)} on {score.split}"
+    value, baseline = f"{where} is {score.value:.3f}", f"{learned.baseline:.3f} ({learned.what})"
+    if learned.learned:
+        sentence = f"The model learned {task}: {value}, at least {learned.low:.3f} with 95% confidence, above {baseline}."
+        return Answer(verdict="learned", sentence=sentence, next=(_report(settings.output),))
+    if learned.one_answer:
+        sentence = f"The model did not learn {task}: it gives all {score.n:,} {score.split} examples the same answer"
+        sentence += "." if math.isnan(score.value) else f", and {value}."
+    elif math.isnan(score.value):
+        sentence = f"Whether the model learned {task} is not known: {where} is not defined, because {score.reason}."
+    else:
+        sentence = f"The model did not learn {task}: {value}, and its 95% lower limit {learned.low:.3f} is not above {baseline}."
+    commands: tuple[Command, ...] = ()
+    if again is not None:
+        higher = [rate for rate in LEARNING_RATES if rate > settings.learning_rate]
+        lower = [rate for rate in LEARNING_RATES if rate < settings.learning_rate]
+        if higher:
+            commands = (Command(words=again(learning_rate=f"{higher[0]:g}"), why="try a higher learning rate"),)
+        elif learned.one_answer:
+            commands = (Command(words=again(learning_rate=f"{lower[-1]:g}"), why="try a lower learning rate"),)
+        else:
+            commands = (Command(words=again(epochs=str(2 * settings.epochs)), why="train for twice as long"),)
+    return Answer(verdict="collapsed" if learned.one_answer else "not learned", sentence=sentence, next=commands)
+
+
+def _report(folder: str | os.PathLike[str]) -> Command:
+    return Command(words=command("report", os.fspath(folder)), why="see the scores and the geometry on a page")
+
+
+def median_answer(results: Sequence[Result], folder: str | os.PathLike[str]) -> Answer | None:
+    """The answer of the seed with the median score, with how many seeds learned; None if a run of an earlier release has none."""
+    answers = [result.answer for result in results if result.answer is not None]
+    if len(answers) < len(results):
+        return None
+    scores = [result.provenance["outcome"]["after"] for result in results]
+    scores = [-math.inf if value is None or math.isnan(value) else value for value in scores]
+    middle = sorted(range(len(scores)), key=scores.__getitem__)[(len(scores) - 1) // 2]
+    count, seed = sum(answer.verdict == "learned" for answer in answers), results[middle].provenance["settings"]["seed"]
+    reason = f"{count} of {len(answers)} seeds learned the task; the answer is about seed {seed}, which has the median score."
+    commands = (_report(folder),) if answers[middle].verdict == "learned" else answers[middle].next
+    return replace(answers[middle], reasons=(reason,), next=commands)
 
 
 def _main_scores(settings: TuneSettings, rows: Sequence[Row]) -> tuple[Row, Row]:
     """The first and the last row of the main score on the scored split; those of validation rows are taken while training."""
     scores = [row for row in rows if row.metric == settings.declared.score and row.state != FINE_TUNING]
     return scores[0], scores[-1]
-
-
-def _tuned_answer(rows: Sequence[Row], before: Row, after: Row, labels: Sequence[str]) -> Answer:
-    """Whether the score is above what ignores the texts (for a similarity, the untuned encoder), one-sided at 5%."""
-    name, n = label_of(after.metric), after.n or 1
-    broken = next((row.reason for row in rows if row.metric == "ev_1_centered" and row.state == after.state and row.reason), "")
-    if broken or math.isnan(after.value):
-        return Answer(verdict="collapsed", sentence=f"The training left nothing to use: {broken or after.reason}.")
-    counts = Counter(labels)
-    share = max(counts.values(), default=0) / max(len(labels), 1)
-    baseline, what, error = share, "answering the most frequent label", math.sqrt(share * (1 - share) / n)
-    if after.metric == "matthews":
-        baseline, what, error = 0.0, "answering one label for all", 1 / math.sqrt(n)
-    elif after.metric == "macro_f1":
-        baseline = 2 * share / (1 + share) / max(len(counts), 1)
-    elif not labels:
-        # The error of a difference of two correlations by Fisher's z, as if of different pairs, which is conservative.
-        baseline, what = before.value, "the encoder before training"
-        error = (1 - after.value**2) * math.sqrt(2 / max(n - 3, 1))
-    is_learned = after.value > baseline + ONE_SIDED * error
-    numbers = f"{name} is {number_text(after.value)} on {n:,} {after.split} examples"
-    against = f"{number_text(baseline)} for {what}"
-    return Answer(
-        verdict="learned" if is_learned else "not learned",
-        sentence=f"{numbers}, {'above' if is_learned else 'not clearly above'} {against}.",
-    )
-
-
-def seeds_answer(results: Sequence[Result]) -> Answer | None:
-    """The answer of the seed with the median score, and how many seeds came to the same."""
-    answered = [result for result in results if result.answer is not None]
-    if not answered:
-        return None
-    ordered = sorted(answered, key=lambda result: result.provenance["outcome"]["after"])
-    answer = ordered[(len(ordered) - 1) // 2].answer
-    assert answer is not None
-    same = sum(result.answer is not None and result.answer.verdict == answer.verdict for result in answered)
-    reason = f"That is the median seed; {same} of {len(answered)} seeds came to the verdict {answer.verdict}."
-    return replace(answer, reasons=(reason,))
 
 
 def loss_rows(settings: TuneSettings, splits: Splits, history: Sequence[Mapping[str, Any]]) -> Iterator[Row]:

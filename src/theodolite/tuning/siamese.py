@@ -17,7 +17,6 @@ from theodolite.models.encoder import Encoder, quiet_loading
 from theodolite.models.pipeline import around
 from theodolite.models.tokens import text_inputs
 from theodolite.tasks.examples import Examples
-from theodolite.tasks.scores import score
 from theodolite.tuning.runs import Splits
 from theodolite.tuning.settings import TuneSettings
 from theodolite.tuning.trainers import (
@@ -65,9 +64,9 @@ class SiameseJob:
             evaluator=evaluator,
         )
 
-    def score(self, examples: Examples) -> tuple[float, str]:
-        """Rank (or other) correlation of the cosines with the scores, or nan and the reason."""
-        return score(examples.task.score, examples.unit_scores(), cosines(self.model, examples, 2 * self.settings.batch_size))
+    def answers(self, examples: Examples) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The scores of the pairs on a scale from 0 to 1, and their cosines now."""
+        return examples.unit_scores(), cosines(self.model, examples, 2 * self.settings.batch_size)
 
     def vectors(self, examples: Examples) -> None:
         """There is no head that would take any."""

@@ -16,9 +16,19 @@ from theodolite.core.result import Result
 from theodolite.core.rows import Row
 from theodolite.core.states import FINE_TUNED, PRE_TRAINED
 from theodolite.models.location import model_name
+from theodolite.tasks.scores import learning, score
 from theodolite.tuning.classifier import ClassifierJob
 from theodolite.tuning.isolayer.run import train_run_layer
-from theodolite.tuning.results import loss_rows, over_seeds, row_fields, run_result, seeds_answer, shape_rows, write_card
+from theodolite.tuning.results import (
+    Again,
+    loss_rows,
+    median_answer,
+    over_seeds,
+    row_fields,
+    run_result,
+    shape_rows,
+    write_card,
+)
 from theodolite.tuning.run_plans import PlannedRun
 from theodolite.tuning.runs import MARKER, Run, Splits, Tuned, is_first_process, load_splits, read_settings, require_replaceable
 from theodolite.tuning.settings import TuneSettings
@@ -42,6 +52,7 @@ def fine_tune(
     plain: str | os.PathLike[str] | None = None,
     vectors: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
+    again: Again | None = None,
 ) -> Tuned:
     """Do one run: fine-tune, score before and after, measure losses and geometry, and write all of it to `settings.output`.
 
@@ -65,6 +76,8 @@ def fine_tune(
         A folder for the tracked vectors of every measured step, to be read with `read_steps`.
     progress
         Called with the number of steps that are done, and of all.
+    again
+        The command that repeats the run with the settings it is called with, for the answer of a run that did not learn.
 
     Raises
     ------
@@ -86,8 +99,9 @@ def fine_tune(
             return run.tuned()
         splits = load_splits(settings, data)
         if settings.method == "isolayer":
-            return train_run_layer(settings, run, splits, _plain_run(settings, run, splits, plain, progress), progress)
-        return _train(settings, run, splits, progress, vectors)
+            plain_run = _plain_run(settings, run, splits, plain, progress)
+            return train_run_layer(settings, run, splits, plain_run, progress, None if plain is not None else again)
+        return _train(settings, run, splits, progress, vectors, again)
 
 
 def tune_runs(
@@ -98,6 +112,7 @@ def tune_runs(
     resume: bool = True,
     overwrite: bool = False,
     progress: Progress | None = None,
+    again: Again | None = None,
 ) -> Result:
     """Do the runs that `plan_runs` planned, one after the other; what is finished already is only read.
 
@@ -107,7 +122,7 @@ def tune_runs(
         The planned runs.
     to
         The folder that all of them are in.
-    data, resume, overwrite, progress
+    data, resume, overwrite, progress, again
         As in `fine_tune`, for each run.
 
     Returns
@@ -119,7 +134,7 @@ def tune_runs(
     single = [Path(run.settings.output) for run in runs] == [Path(to)]
     if not single and MARKER.is_in(Path(to)):
         raise FileExistsError(f"{to} is the folder of a single run; name another folder for the runs of several seeds")
-    options: dict[str, Any] = {"data": data, "resume": resume, "overwrite": overwrite, "progress": progress}
+    options: dict[str, Any] = {"data": data, "resume": resume, "overwrite": overwrite, "progress": progress, "again": again}
     results = [fine_tune(run.settings, plain=run.plain, **options).result for run in runs]
     if single:
         return results[0]
@@ -132,7 +147,7 @@ def tune_runs(
     }
     rows, notes = (*over_seeds(joined.rows), *joined.rows), tuple(dict.fromkeys(joined.notes))
     # A limit that all seeds share is said once.
-    concluded: dict[str, Any] = {"answer": seeds_answer(results), "conditions": tuple(dict.fromkeys(joined.conditions))}
+    concluded: dict[str, Any] = {"answer": median_answer(results, to), "conditions": tuple(dict.fromkeys(joined.conditions))}
     summary = replace(joined, rows=rows, notes=notes, provenance=provenance, **concluded)
     if is_first_process():
         summary.save(to)
@@ -159,14 +174,20 @@ def _plain_run(
 
 
 def _train(
-    settings: TuneSettings, run: Run, splits: Splits, progress: Progress | None, vectors: str | os.PathLike[str] | None = None
+    settings: TuneSettings,
+    run: Run,
+    splits: Splits,
+    progress: Progress | None,
+    vectors: str | os.PathLike[str] | None = None,
+    again: Again | None = None,
 ) -> Tuned:
     run.begin(settings)
     if run.finished:  # by another process, meanwhile
         return run.tuned()
     set_seed(settings.seed)  # heads and low-rank additions start at random
     job = make_job(settings, splits, run)
-    before = _scored(settings, job, PRE_TRAINED, 0)
+    _, untuned = answers = job.answers(job.splits.dev)
+    before = _scored(settings, job, answers, PRE_TRAINED, 0)
     prepare_trainer(job.trainer, settings, progress)
     if settings.track is not None:
         GeometryCallback(make_tracker(settings, job, run, vectors)).attach(job.trainer)
@@ -174,7 +195,9 @@ def _train(
     set_seed(settings.seed)  # the same order of batches whatever was measured before
     train_or_resume(job.trainer, run.checkpoints)
     state = job.trainer.state
-    after = _scored(settings, job, FINE_TUNED, state.global_step)
+    answers = job.answers(job.splits.dev)
+    after = _scored(settings, job, answers, FINE_TUNED, state.global_step)
+    learned = learning(settings.declared.score, *answers, untuned if settings.is_siamese else None)
     losses = loss_rows(settings, job.splits, state.log_history)
     rows = [before[0], after[0], *before[1:], *after[1:], *losses, *read_complete_lines(run.geometry)]
 
@@ -187,7 +210,7 @@ def _train(
         run.save_model(save)
         steps = state.best_global_step if settings.validation and state.best_global_step else state.global_step
         best_epoch, notes = round(steps * settings.epochs / state.max_steps, 3), _notes(splits, job.splits)
-        run.finish(run_result(settings, rows, job.splits.dev, best_epoch=best_epoch, steps=state.global_step, notes=notes))
+        run.finish(run_result(settings, rows, learned, best_epoch=best_epoch, steps=state.global_step, notes=notes, again=again))
     job.trainer.accelerator.wait_for_everyone()  # the others read what one has written
     return run.tuned()
 
@@ -237,13 +260,13 @@ def _affordable_texts(settings: TuneSettings, splits: Splits) -> int:
     return max(32, min(TEXTS, int(share * 3 * texts)))
 
 
-def _scored(settings: TuneSettings, job: Job, state: str, step: int) -> list[Row]:
+def _scored(settings: TuneSettings, job: Job, answers: tuple[Any, Any], state: str, step: int) -> list[Row]:
     """The main score of the scored split as the first row, then the shape of the vectors that the head takes of it."""
     dev = job.splits.dev
-    value, reason = job.score(dev)
+    value, reason = score(dev.task.score, *answers)
     fields: dict[str, Any] = {**row_fields(settings, state, step), "split": dev.split}
     method = settings.method_summary() if step else ""
     untrained = "untrained head" if not step and not settings.is_siamese else ""
-    score = Row(metric=dev.task.score, value=value, reason=reason, n=len(dev), setting=method or untrained, **fields)
+    main = Row(metric=dev.task.score, value=value, reason=reason, n=len(dev), setting=method or untrained, **fields)
     X = job.vectors(dev)
-    return [score, *([] if X is None else shape_rows(X, {**fields, "setting": method}))]
+    return [main, *([] if X is None else shape_rows(X, {**fields, "setting": method}))]

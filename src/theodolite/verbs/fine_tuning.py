@@ -5,16 +5,16 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from theodolite.core.result import Result
-from theodolite.core.spelling import option, suggestion
+from theodolite.core.spelling import command, option, suggestion
 from theodolite.tuning.settings import TUNE_DEFAULTS, TUNE_OPTIONS, LayerSettings, TuneOptions, TuneSettings
-from theodolite.verbs.inputs import Reading
+from theodolite.verbs.inputs import Reading, typed_option
 from theodolite.verbs.progress import Progress, progress_bars
 
 if TYPE_CHECKING:
@@ -103,7 +103,17 @@ def tune(
         return _dry_run(runs, values["data"])
     with progress_bars(progress) as bars:
         rest = {name: values[name] for name in ("data", "resume", "overwrite")}
-        return tune_runs(runs, to=folder, **rest, progress=bars.steps("training"))
+        return tune_runs(runs, to=folder, **rest, progress=bars.steps("training"), again=_again(model, values, folder))
+
+
+def _again(model: str | os.PathLike[str] | None, values: Mapping[str, Any], folder: Path) -> Callable[..., str] | None:
+    """The command that repeats a run in another folder, with the options it is called with; None if it cannot be typed."""
+    if model is None or not (values["task"] is None or isinstance(values["task"], str)):
+        return None
+    done_with = ("to", "overwrite", "resume", "dry_run")
+    chosen = {name: value for name, value in values.items() if name not in done_with and value != TUNE_DEFAULTS[name]}
+    typed = dict(typed_option(name, value) for name, value in chosen.items()) | {"to": f"{folder}-2"}
+    return lambda **changes: command("tune", os.fspath(model), **{**typed, **changes})
 
 
 def _show_options() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -115,7 +116,7 @@ class Reading:
         """Some of the options as they are typed on the command line; those that have their default are left out."""
         values = {name: getattr(self, name) for name in names}
         defaults = {each.name: each.default for each in fields(self)}
-        return dict(_typed_option(name, value) for name, value in values.items() if value != defaults[name])
+        return dict(typed_option(name, value) for name, value in values.items() if value != defaults[name])
 
     def only(self, names: Sequence[str]) -> Reading:
         """The same with every other option at its default."""
@@ -209,13 +210,13 @@ APPLICABLE: dict[Kind, tuple[str, ...]] = {
 }
 
 
-def _typed_option(name: str, value: Any) -> tuple[str, str | list[str]]:
+def typed_option(name: str, value: Any) -> tuple[str, str | list[str]]:
     """An option and its value as the command line takes them; the parsers are in `theodolite.cli.options`."""
     if isinstance(value, bool):
         return (name if value else f"no_{name}"), ""
     if isinstance(value, Mapping):
-        parts = [(key, [each] if isinstance(each, str | os.PathLike) else each) for key, each in value.items()]
-        return name, [f"{key}={os.fspath(file)}" for key, files in parts for file in files]
+        parts = [(key, each if isinstance(each, list | tuple) else [each]) for key, each in value.items()]
+        return name, [f"{key}={json.dumps(one) if isinstance(one, bool) else one}" for key, ones in parts for one in ones]
     if isinstance(value, str | os.PathLike):
         return name, os.fspath(value)
     return name, ",".join(map(str, value)) if isinstance(value, Sequence) else str(getattr(value, "name", value))
@@ -331,7 +332,7 @@ class EncoderInput:
             return TypedInput("")
         others = ("key", "columns", "decimal", "tokenizer", "unit", "layers")
         names = [each.name for each in fields(reading) if each.name not in others]
-        layers = "last" if reading.layers == "all" else _typed_option("layers", reading.layers)[1]
+        layers = "last" if reading.layers == "all" else typed_option("layers", reading.layers)[1]
         options = {**reading.typed(names), "unit": self.texts.unit, "layers": layers, "to": "my-space"}
         model = input_name(self.model)
         is_shippable = layers == "last" and self.texts.unit in ("text", "mean", "cls", "max", "last")

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from theodolite.core.intervals import LEVEL, share_interval, standard_error_interval
+from theodolite.core.intervals import share_interval
 from theodolite.core.rows import Row
 from theodolite.core.spelling import option
 from theodolite.core.states import FINE_TUNED, PRE_TRAINED
 from theodolite.studies.claims.evidence import UNDECLARED, Evidence, Missing, Number, combined
+from theodolite.tasks.scores import ONE_SIDED, Learning, accuracy_learning, has_one_answer, lower_limit
 
-# Of a two-sided interval whose lower end is a one-sided bound at 5%.
-ONE_SIDED = 2 * LEVEL - 1
 # Scores that a model which ignores the input has no fixed value of; the encoder before it is tuned stands for it.
 SIMILARITIES = ("spearman", "pearson")
 
@@ -64,23 +63,16 @@ def _unlearned(evidence: Evidence, task: str, metric: str, fields: Mapping[str, 
     if row.metric in SIMILARITIES and answers is None:
         untuned = evidence.numbers(metric, {**fields, "task": task, "state": PRE_TRAINED})
         gain = combined(lambda a, b: a - b, evidence.number(row), next(iter(untuned.values())))
-        return _below(f"{row.metric} gained", gain, 0.0, "what it gained over the untuned encoder")
-    if answers is not None and len(set(answers[1].tolist())) == 1:
+        return _not_above_zero(f"{row.metric} gained", gain, "what it gained over the untuned encoder")
+    if answers is not None and has_one_answer(answers[1]):
         return f"not learned: it answers one class for every text ({row.metric} {row.value:.3f})"
     if row.metric == "accuracy" and answers is not None:
-        truth, answer = answers
-        values, counts = np.unique(truth, return_counts=True)
-        # Paired with a model that always answers the largest class.
-        gains = (answer == truth).astype(float) - (truth == values[counts.argmax()])
-        error = float(gains.std(ddof=1)) / np.sqrt(len(gains))
-        share = float(counts.max() / len(truth))
-        low, _ = standard_error_interval(share + float(gains.mean()), error, len(gains) - 1, level=ONE_SIDED)
-        return _too_low(row, low, share, "the share of the largest class")
+        return _reason(row.metric, accuracy_learning(*answers))
     if row.metric == "accuracy":
         share = _majority_share(evidence, row)
         low, _ = share_interval(round(row.value * (row.n or 1)), row.n or 1, level=ONE_SIDED)
-        return _too_low(row, low, share, "the share of the largest class")
-    return _below(row.metric, evidence.number(row), 0.0, "what ignoring the input gives")
+        return _reason(row.metric, Learning(row.value, low, share, "the share of the largest class"))
+    return _not_above_zero(row.metric, evidence.number(row), "what ignoring the input gives")
 
 
 def _majority_share(evidence: Evidence, row: Row) -> float:
@@ -91,20 +83,16 @@ def _majority_share(evidence: Evidence, row: Row) -> float:
     return next((each.value for each in rows if each.split == row.split), rows[0].value)
 
 
-def _below(name: str, number: Number, baseline: float, what: str) -> str:
+def _not_above_zero(name: str, number: Number, what: str) -> str:
     if number.items is None:
         raise Missing(f"item-level records of {name}")
-    low, _ = standard_error_interval(number.value, float(number.items.std(ddof=1)), max(1, number.n - 1), level=ONE_SIDED)
-    return (
-        ""
-        if low > baseline
-        else f"not learned: {name} {number.value:.3f}, at least {low:.3f}, is not above {baseline:g} ({what})"
-    )
+    return _reason(name, Learning(number.value, lower_limit(number.value, number.items, number.n), 0.0, what))
 
 
-def _too_low(row: Row, low: float, baseline: float, what: str) -> str:
-    value = f"{row.metric} {row.value:.3f}, at least {low:.3f}"
-    return "" if low > baseline else f"not learned: {value}, is not above {baseline:.3f} ({what})"
+def _reason(name: str, learning: Learning) -> str:
+    baseline = f"{learning.baseline:.3f}" if learning.baseline else "0"
+    score = f"{name} {learning.value:.3f}, at least {learning.low:.3f}"
+    return "" if learning.low > learning.baseline else f"not learned: {score}, is not above {baseline} ({learning.what})"
 
 
 def grouped_reasons(reasons: Mapping[str, str]) -> str:

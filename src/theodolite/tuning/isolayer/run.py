@@ -17,10 +17,10 @@ from theodolite.core.rows import Row
 from theodolite.core.states import FINE_TUNED, FINE_TUNING, ISOLAYER
 from theodolite.models.export import add_dense
 from theodolite.repairs.fitting_path import FittingPath
-from theodolite.tasks.scores import score
+from theodolite.tasks.scores import learning, score
 from theodolite.tuning.heads import Features, TextDataset, embed, truth_and_answers
 from theodolite.tuning.isolayer.layer import IsotropyLayer, TrainedLayer, train_layer
-from theodolite.tuning.results import row_fields, run_result, shape_rows, validation_row, write_card
+from theodolite.tuning.results import Again, row_fields, run_result, shape_rows, validation_row, write_card
 from theodolite.tuning.runs import Run, Splits, Tuned
 from theodolite.tuning.settings import TuneSettings
 from theodolite.tuning.trainers import world_size
@@ -29,7 +29,9 @@ from theodolite.tuning.tuned_classifier import TunedClassifier
 FEATURES = "features.safetensors"
 
 
-def train_run_layer(settings: TuneSettings, run: Run, splits: Splits, plain: Run, progress: Progress | None) -> Tuned:
+def train_run_layer(
+    settings: TuneSettings, run: Run, splits: Splits, plain: Run, progress: Progress | None, again: Again | None = None
+) -> Tuned:
     """Train a layer for a plain run and write the run: model with layer, rows before and after, model card."""
     if world_size() > 1:
         raise ValueError("an Isotropy Layer trains in one process: do the plain run with many, then start from it with one")
@@ -55,12 +57,12 @@ def train_run_layer(settings: TuneSettings, run: Run, splits: Splits, plain: Run
     )
     metric, dev = settings.declared.score, features["dev"]
 
-    def score_of(labels: torch.Tensor, logits: torch.Tensor) -> tuple[float, str]:
-        return score(metric, *truth_and_answers(labels.cpu().numpy(), logits.detach().float().cpu().numpy()))
+    def answers_of(labels: torch.Tensor, logits: torch.Tensor) -> tuple[Any, Any]:
+        return truth_and_answers(labels.cpu().numpy(), logits.detach().float().cpu().numpy())
 
     def measured(state: str, step: int, setting: str) -> list[Row]:
         X, logits = classifier.through(dev.vectors)
-        value, reason = score_of(dev.labels, logits)
+        value, reason = score(metric, *answers_of(dev.labels, logits))
         fields = {**row_fields(settings, state, step), "split": splits.dev.split, "setting": setting}
         return [Row(metric=metric, value=value, reason=reason, n=len(X), **fields), *shape_rows(X.float().cpu().numpy(), fields)]
 
@@ -69,7 +71,7 @@ def train_run_layer(settings: TuneSettings, run: Run, splits: Splits, plain: Run
         classifier.model,
         features["train"],
         features["validation"],
-        lambda labels, logits: score_of(labels, logits)[0],
+        lambda labels, logits: score(metric, *answers_of(labels, logits))[0],
         settings.layer,
         seed=settings.seed,
         progress=progress,
@@ -88,7 +90,8 @@ def train_run_layer(settings: TuneSettings, run: Run, splits: Splits, plain: Run
         write_card(folder, rows, settings)
 
     run.save_model(save)
-    run.finish(run_result(settings, rows, splits.dev, best_epoch=trained.best.number, steps=trained.steps))
+    learned = learning(metric, *answers_of(dev.labels, classifier.through(dev.vectors)[1]))
+    run.finish(run_result(settings, rows, learned, best_epoch=trained.best.number, steps=trained.steps, again=again))
     return run.tuned()
 
 
