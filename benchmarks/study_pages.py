@@ -21,10 +21,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from theodolite.core.result import OUTCOMES, Result
+from theodolite.reports.cards import verdict_overview
 from theodolite.reports.displays import Display
 from theodolite.reports.drawing import write_figures
 from theodolite.reports.figures import displays_of
-from theodolite.reports.page import report_html, table_lines, verdict_lines
+from theodolite.reports.page import report_html, table_lines
 from theodolite.reports.tables import Column, Table, tables_of
 from theodolite.studies import study, study_names
 from theodolite.studies.claims.judging import chance_note
@@ -176,7 +177,7 @@ def _page(name: str, results: Sequence[Result]) -> str:
         f"{link} every card, figure and table. Both are built from the records in `docs/studies/records`.",
     ]
     if whole.verdicts:
-        parts += ["## Verdicts", *verdict_lines(whole.verdicts)]
+        parts += ["## Verdicts", *table_lines(verdict_overview(whole.verdicts))]
     tables = tables_of([(result.provenance["name"], result) for result in results])
     for start in TABLES[name]:
         for table in (_without_reported(table) for table in tables if table.title.startswith(start)):

@@ -25,6 +25,7 @@ def gate_command(
     report: Annotated[
         str | None, typer.Option(help="Also write a summary to this .md file, or a report to this .html file.", metavar="FILE")
     ] = None,
+    everything: opt.Everything = False,
     **_reading: Any,
 ) -> None:
     """Judge measurements by the bounds and the baseline of a theodolite.toml; exit code 1 if one is broken.
@@ -37,7 +38,7 @@ def gate_command(
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.verbs.gating import gate
 
-    target = Output(as_json, output, report)
+    target = Output(as_json, output, report, everything=everything)
     result = gate(results or (), **opt.typed_options(context, "results", *opt.PRINTING))
     target.show(result)
     target.finish(result)

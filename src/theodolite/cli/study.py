@@ -111,6 +111,7 @@ def run_command(
         bool, typer.Option("--trust-plan", help="Run the plan of your own study, which is Python code next to its TOML file.")
     ] = False,
     as_json: opt.AsJson = False,
+    everything: opt.Everything = False,
     **_reading: Any,
 ) -> None:
     """Run what is missing of a study, judge its claims, and write the report.
@@ -130,7 +131,7 @@ def run_command(
     from theodolite.studies import study
 
     chosen = study(name)
-    typed = opt.typed_options(context, "name", "models", "as_json")
+    typed = opt.typed_options(context, "name", "models", "as_json", "everything")
     if dry_run:
         options = {key: value for key, value in typed.items() if key not in ("dry_run", "workers", "engine", "text")}
         say(str(chosen.plan(models, **options, downloads=True)))
@@ -140,7 +141,7 @@ def run_command(
     if as_json:
         print_json(result.to_dict())
     else:
-        show(result)
+        show(result, everything=everything)
         say(f"report: {page}; rows: {page.with_name('rows.parquet')}")
     if result.provenance["failed"]:
         raise typer.Exit(CHECK_FAILED)
@@ -157,6 +158,7 @@ def check_command(
         typer.Option(help="Also write the run with these verdicts as a page (.html, .md), or its tables (.tex).", metavar="FILE"),
     ] = None,
     as_json: opt.AsJson = False,
+    everything: opt.Everything = False,
 ) -> None:
     """Compare a run's numbers with the printed ones, side by side, and judge the claims again.
 
@@ -183,7 +185,8 @@ def check_command(
         )
     else:
         opening = [] if check.result is None else opening_blocks(check.result)
-        print_blocks([*opening, *verdict_blocks(check.verdicts), *comparison_blocks(check.comparisons)], console())
+        verdicts = [block for block in verdict_blocks(check.verdicts) if everything or not block.detail]
+        print_blocks([*opening, *verdicts, *comparison_blocks(check.comparisons)], console())
     if strict and any(each.measured.outcome == "contradicted" for each in check.verdicts):
         raise typer.Exit(CHECK_FAILED)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from theodolite.core.numbers import interval_text, number_text
 from theodolite.core.result import OUTCOMES, Effect, Judged, Verdict
+from theodolite.reports.tables import Column, Table
 from theodolite.reports.wording import clean, outcome_look, standing, with_labels
 
 # Length of the line that an effect is drawn on, and what is left free at both ends.
@@ -74,6 +75,19 @@ def verdict_table(runs: Sequence[tuple[str, Sequence[Verdict]]]) -> dict[str, An
         }  # fmt: skip
     cells = [{**line, "cells": [line["cells"].get(head) for head in heads]} for line in lines.values()]
     return {"heads": list(heads.values()), "lines": cells}
+
+
+def verdict_overview(verdicts: Sequence[Verdict]) -> Table:
+    """Claims down and models across; for a single model with the effects that decide each outcome."""
+    table = verdict_table([("", verdicts)])
+    columns = [Column("claim", [f"{line['claim']}: {line['title']}" for line in table["lines"]])]
+    for i, head in enumerate(table["heads"]):
+        cells = [line["cells"][i] or {"sign": "", "outcome": "", "effects": ()} for line in table["lines"]]
+        columns.append(Column(head or "outcome", [f"{cell['sign']} {cell['outcome']}".strip() for cell in cells]))
+        if len(table["heads"]) == 1:
+            effects = ["; ".join(f"{name} {value}" for name, value in cell["effects"]) for cell in cells]
+            columns.append(Column("what decides it", effects))
+    return Table("", tuple(columns), detail=True)
 
 
 def _counts(outcomes: Sequence[str]) -> list[dict[str, Any]]:

@@ -16,25 +16,14 @@ from theodolite.core.files import require_free
 from theodolite.core.pictures import COMMON
 from theodolite.core.spelling import option
 from theodolite.reports.blocks import Paragraph
-from theodolite.reports.cards import interval_head, value_text, verdict_table
 from theodolite.reports.first_screen import opening
 from theodolite.reports.sections import page_content
-from theodolite.reports.summary import opening_blocks
-from theodolite.reports.tables import Column, Table, tables_of
-from theodolite.reports.wording import (
-    COMMAND,
-    SEVERITY_LOOKS,
-    clean,
-    command_of,
-    finding_numbers,
-    name_of,
-    outcome_look,
-    standing,
-    with_labels,
-)
+from theodolite.reports.summary import TABLES_IN_BODY, body_blocks, opening_blocks
+from theodolite.reports.tables import Table, tables_of
+from theodolite.reports.wording import COMMAND, clean, command_of, name_of
 
 if TYPE_CHECKING:
-    from theodolite.core.result import Finding, Result, Verdict
+    from theodolite.core.result import Result
 
 ASSETS = Path(__file__).parent / "assets"
 # What the head of every report contains: a file with it may be replaced by a newer report.
@@ -129,17 +118,15 @@ def plotly_script() -> str:
 
 
 def markdown_of(result: Result) -> str:
-    """The Markdown of one result: verdicts and findings, tables, printed numbers next to measured ones, and the command."""
-    name = name_of(result)
-    is_gate = result.verb == "gate"
-    findings = _bounds(result.findings) if is_gate else _findings(result.findings)
-    parts = [f"# {_text(result.title or name)}", *map(paragraph_line, opening_blocks(result))]
-    parts += [*_verdicts(result.verdicts), *findings]
-    for table in () if is_gate else tables_of([(name, result)]):
+    """The Markdown of one result: what a terminal shows with every number, its declared tables, and the command."""
+    parts = [f"# {_text(result.title or name_of(result))}"]
+    for block in [*opening_blocks(result), *body_blocks(result)]:
+        parts += [paragraph_line(block)] if isinstance(block, Paragraph) else table_lines(block)
+    for table in tables_of([(name_of(result), result)]) if result.verb not in TABLES_IN_BODY else ():
         parts += [f"## {_text(table.title)}", *table_lines(table)]
-    command = command_of(result).replace("```", "` ` `")  # which would end the block
+    command = command_of(result)
     if command:
-        parts += ["## The command", f"```text\n{command}\n```"]
+        parts += ["## The command", paragraph_line(Paragraph(command, is_code=True))]
     if result.notes:
         parts += ["## Notes", "\n".join(f"- {_text(note)}" for note in result.notes)]
     return "\n\n".join(parts) + "\n"
@@ -148,82 +135,9 @@ def markdown_of(result: Result) -> str:
 def paragraph_line(block: Paragraph) -> str:
     """A paragraph in Markdown; a command is a block of its own."""
     if block.is_code:
-        return f"```text\n{clean(block.text, COMMAND).replace('```', '` ` `')}\n```"  # which would end the block
-    return f"**{_text(block.lead.strip())}** {_text(block.text)}" if block.lead else _text(block.text)
-
-
-def _verdicts(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    if verdicts:
-        yield "## Verdicts"
-        yield from verdict_lines(verdicts)
-    several = len({verdict.model for verdict in verdicts}) > 1
-    for verdict in verdicts:
-        measured = verdict.measured
-        claim = f"{verdict.claim}, {verdict.model}" if several else verdict.claim
-        yield f"### {outcome_look(measured.outcome)[0]} {_text(f'{claim}: {verdict.title} – {measured.outcome}')}"
-        yield _sentence(measured.why)
-        if measured.effects:
-            mixed = (head := interval_head(measured.effects)) == "value, interval"
-            columns = {
-                "effect": [with_labels(effect.name) for effect in measured.effects],
-                head: [value_text(effect, with_level=mixed) for effect in measured.effects],
-                "from": [effect.how for effect in measured.effects],
-            }
-            yield from table_lines(Table("", tuple(Column(name, values) for name, values in columns.items())))
-        if words := standing(measured).strip():
-            yield _text(words)
-        if verdict.stated:
-            yield f"The paper: {_text(verdict.stated)}"
-        if verdict.printed:
-            yield "On the paper's own rows:"
-            yield "\n".join(
-                f"- {_text(judged.source)}: **{_text(judged.outcome)}**. {_sentence(judged.why)}" for judged in verdict.printed
-            )
-
-
-def verdict_lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """A Markdown table of claims down and models across; for a single model with the effects that decide each outcome."""
-    table = verdict_table([("", verdicts)])
-    columns = [Column("claim", [f"{line['claim']}: {line['title']}" for line in table["lines"]])]
-    for i, head in enumerate(table["heads"]):
-        cells = [line["cells"][i] for line in table["lines"]]
-        words = ["" if cell is None else f"{cell['sign']} {cell['outcome']}" for cell in cells]
-        columns.append(Column(head or "outcome", words))
-        if len(table["heads"]) == 1:
-            effects = [[] if cell is None else [f"{name} {value}" for name, value in cell["effects"]] for cell in cells]
-            columns.append(Column("what decides it", ["; ".join(each) for each in effects]))
-    yield from table_lines(Table("", tuple(columns)))
-
-
-def _sentence(why: str) -> str:
-    text = _text(with_labels(why)).rstrip(".")
-    return f"{text[:1].upper()}{text[1:]}."
-
-
-def _findings(findings: Sequence[Finding]) -> Iterator[str]:
-    unhealthy = sorted((finding for finding in findings if finding.severity), key=lambda finding: -finding.severity)
-    if unhealthy:
-        yield "## Findings"
-        yield "\n".join(
-            f"- **{_text(f'{finding.verdict}: {finding.topic}')}** ({_text(finding_numbers(finding))}). "
-            f"{_text(finding.meaning)}{f' → {_text(finding.action)}' if finding.action else ''}"
-            f"{f' `{clean(finding.command, COMMAND)}`' if finding.command else ''}"
-            for finding in unhealthy
-        )
-
-
-def _bounds(findings: Sequence[Finding]) -> Iterator[str]:
-    """The bounds of a gate, broken ones first, as a table for a pull request."""
-    ordered = sorted(findings, key=lambda finding: -finding.severity)
-    columns: dict[str, list[Any]] = {
-        "": [SEVERITY_LOOKS[finding.verdict][0] for finding in ordered],
-        "bound": [finding.topic for finding in ordered],
-        "layer": ["" if finding.layer is None else str(finding.layer) for finding in ordered],
-        "value": [finding.value for finding in ordered],
-        "allowed": [finding.healthy for finding in ordered],
-        "broken because": [finding.meaning if finding.severity else "" for finding in ordered],
-    }
-    yield from table_lines(Table("", tuple(Column(name, values) for name, values in columns.items() if any(map(str, values)))))
+        lines = "\n".join(clean(line, COMMAND) for line in block.text.splitlines())
+        return f"```text\n{lines.replace('```', '` ` `')}\n```"  # three backticks would end the block
+    return f"**{_text(block.lead.strip())}** {_text(block.text)}".strip() if block.lead else _text(block.text)
 
 
 def table_lines(table: Table) -> Iterator[str]:

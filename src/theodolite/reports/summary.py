@@ -18,6 +18,7 @@ from theodolite.core.states import DIFFERENCE, state_title
 from theodolite.metrics.isoscore import iso_score_ceiling
 from theodolite.metrics.registry import LAYER_METRICS, METRICS, label_of
 from theodolite.reports.blocks import Block, Paragraph
+from theodolite.reports.cards import value_text, verdict_overview
 from theodolite.reports.displays import grouped
 from theodolite.reports.tables import Column, Entry, Table, all_rows, pivot
 from theodolite.reports.wording import (
@@ -47,6 +48,8 @@ LONGEST_LABEL = 24
 UNCHANGED = "leave it alone"
 # Results whose title and notes say it all.
 TITLE_AND_NOTES = ("repair", "dry run")
+# Results whose tables are all in their body; a page has tables of others by what tells their rows apart.
+TABLES_IN_BODY = ("survey", "compare", "probe", "advise", "calibrate", "gate")
 # Rows of a plain list; a result of more is better saved or framed.
 MOST_ROWS = 60
 # Secondary effects of a verdict that are listed; the report has all of them.
@@ -57,15 +60,20 @@ MOST_CHANGES, MOST_LAYERS = 8, 5
 
 def blocks_of(result: Result, *, everything: bool = False) -> list[Block]:
     """The paragraphs and tables that show a result, the answer first; with every number on request."""
-    content = {"survey": _survey, "compare": _compare, "probe": _probe, "tune": _tune, "study": _study, "repairs": _repairs}
-    content |= {"advise": _advise, "calibrate": _calibrate, "gate": _gate}
     notes: list[Block] = [Paragraph(note, "dim" if result.answer else "") for note in result.notes]
-    body = [] if result.verb in TITLE_AND_NOTES else list(content.get(result.verb, _any)(result))
+    body = body_blocks(result)
     shown: list[Block] = [block for block in body if everything or not block.detail]
     if len(shown) < len(body):
         shown.append(Paragraph(f"{'--all' if ON_COMMAND_LINE.get() else '.frame()'} shows every number", "dim"))
     # A result without an answer says what it came to in its notes.
     return [*opening_blocks(result), *(shown + notes if result.answer else notes + shown)]
+
+
+def body_blocks(result: Result) -> list[Block]:
+    """What follows the opening, details included."""
+    content = {"survey": _survey, "compare": _compare, "probe": _probe, "tune": _tune, "study": _study, "repairs": _repairs}
+    content |= {"advise": _advise, "calibrate": _calibrate, "gate": _gate}
+    return [] if result.verb in TITLE_AND_NOTES else list(content.get(result.verb, _any)(result))
 
 
 def opening_blocks(result: Result) -> Iterator[Paragraph]:
@@ -92,12 +100,14 @@ def answer_blocks(answer: Answer) -> Iterator[Paragraph]:
 
 
 def verdict_blocks(verdicts: Sequence[Verdict]) -> Iterator[Block]:
-    """Each claim with its verdict and why, and what the printed rows say."""
+    """Each claim with its verdict, why, and what the printed rows say; all effects are a detail."""
     several = len({verdict.model for verdict in verdicts}) > 1
     for verdict in verdicts:
         model = f" [{verdict.model}]" if several and verdict.model else ""
         measured = verdict.measured
-        yield Paragraph(f"{outcome_look(measured.outcome)[0]} {verdict.claim}{model} {verdict.title}: {measured.outcome}")
+        sign, look = outcome_look(measured.outcome)
+        lead = f"{sign} {verdict.claim}{model} {verdict.title}: "
+        yield Paragraph(measured.outcome, COLOURS[look], lead=lead)
         yield Paragraph(with_labels(measured.why), indent=4)
         if words := standing(measured).strip():
             yield Paragraph(words, "dim", indent=4)
@@ -105,8 +115,18 @@ def verdict_blocks(verdicts: Sequence[Verdict]) -> Iterator[Block]:
             yield Paragraph(f"to decide it: {measured.command}", indent=4)
         others = [effect for effect in measured.effects if not effect.primary]
         yield from (Paragraph(_effect(effect), "dim", indent=4) for effect in others[:MOST_EFFECTS])
-        tables = [judged for judged in verdict.printed if judged.outcome != "not printed"]
-        yield from (Paragraph(f"{judged.source}: the table {judged.outcome}", "dim", indent=4) for judged in tables)
+        if measured.effects:
+            names = [with_labels(effect.name) for effect in measured.effects]
+            values = [value_text(effect, with_level=effect.level != 0.95) for effect in measured.effects]
+            columns = {"effect": names, "value, interval": values, "from": [effect.how for effect in measured.effects]}
+            yield Table("", tuple(Column(name, texts) for name, texts in columns.items()), detail=True)
+        if verdict.stated:
+            yield Paragraph(f"The paper: {verdict.stated}", indent=4, detail=True)
+        for judged in verdict.printed:
+            yield Paragraph(
+                f"{judged.source}: the table {judged.outcome}", "dim", indent=4, detail=judged.outcome == "not printed"
+            )
+            yield Paragraph(with_labels(judged.why), "dim", indent=6, detail=True)
 
 
 def comparison_blocks(comparisons: Sequence[PrintedComparison]) -> Iterator[Block]:
@@ -133,7 +153,7 @@ def comparison_blocks(comparisons: Sequence[PrintedComparison]) -> Iterator[Bloc
 
 def _survey(result: Result) -> Iterator[Block]:
     by_model = grouped(result.findings, lambda finding: finding.model)
-    models = grouped(result.rows, lambda row: row.model)
+    models = grouped(result.rows, lambda row: row.model) or {"": []}
     for model, rows in models.items():
         findings = by_model.get(model, []) if len(models) > 1 else result.findings
         if len(models) > 1:
@@ -391,6 +411,8 @@ def _steps(rows: Sequence[Row]) -> Iterator[Block]:
 
 
 def _study(result: Result) -> Iterator[Block]:
+    if result.verdicts:
+        yield verdict_overview(result.verdicts)
     yield from verdict_blocks(result.verdicts)
 
 
@@ -451,7 +473,7 @@ def _calibrate(result: Result) -> Iterator[Block]:
 
 
 def _gate(result: Result) -> Iterator[Block]:
-    """One line per broken bound, then what holds."""
+    """One line per broken bound, then what holds; all bounds as a table for a pull request."""
     for finding in result.findings:
         if finding.severity:
             sign, style = SEVERITY_LOOKS[finding.verdict]
@@ -459,6 +481,17 @@ def _gate(result: Result) -> Iterator[Block]:
     fine = dict.fromkeys(finding.topic for finding in result.findings if not finding.severity)
     if fine:
         yield Paragraph(", ".join(fine), "green", lead="✓ OK: ")
+    ordered = sorted(result.findings, key=lambda finding: -finding.severity)
+    columns: dict[str, list[object]] = {
+        "": [SEVERITY_LOOKS[finding.verdict][0] for finding in ordered],
+        "bound": [finding.topic for finding in ordered],
+        "layer": ["" if finding.layer is None else str(finding.layer) for finding in ordered],
+        "value": [finding.value for finding in ordered],
+        "allowed": [finding.healthy for finding in ordered],
+        "broken because": [finding.meaning if finding.severity else "" for finding in ordered],
+    }
+    shown = tuple(Column(name, values) for name, values in columns.items() if any(map(str, values)))
+    yield Table("", shown, detail=True)
 
 
 def _any(result: Result) -> Iterator[Block]:
