@@ -1,4 +1,4 @@
-"""The first screen: the conclusion says what the numbers say, and the figure that carries the page is there once."""
+"""The first screen of a page: the answer, what it was measured on, and the figure that carries it, which is there once."""
 
 from __future__ import annotations
 
@@ -11,49 +11,16 @@ from report_samples import study
 
 import theodolite as th
 from theodolite.core.numbers import number_text
-from theodolite.core.result import Finding, Judged, Result
+from theodolite.core.result import Answer, Judged, Result
 from theodolite.core.rows import Row
-from theodolite.reports.first_screen import conclusion_of, opening
 from theodolite.reports.sections import page_content
 from theodolite.reports.wording import judged_number
-
-
-def finding(topic: str, verdict: Any) -> Finding:
-    return Finding(topic=topic, verdict=verdict, value=0.5, metric="mean_cosine", healthy="", source="", meaning="", action="")
-
-
-def change(metric: str, state: str, value: float, **more: Any) -> Row:
-    return Row(metric=metric, state=state, value=value, **more)
-
-
-def test_the_conclusion_of_a_survey_names_what_is_bad() -> None:
-    findings = (finding("cone", "bad"), finding("hubness", "watch"), finding("islands", "good"))
-    sentence = conclusion_of(Result(verb="survey", findings=findings))
-    assert sentence == "1 of 3 checks is bad (cone) and 1 is worth a look (hubness); the others are healthy."
-    assert conclusion_of(Result(verb="survey", findings=findings[2:])) == "All 1 checks are in the healthy range."
-    assert "not judged" in conclusion_of(Result(verb="survey"))
-
-
-def test_the_conclusion_of_a_comparison_is_of_its_last_layer() -> None:
-    rows = [
-        change("iso_score", state, value, layer=layer, low=low, high=high)
-        for layer in (0, 6)
-        for state, value, low, high in (
-            ("before", 0.2, None, None),
-            ("after", 0.4 + layer, None, None),
-            ("difference", 0.2, 0.1, 0.3),
-        )
-    ]
-    assert conclusion_of(Result(verb="compare", rows=tuple(rows))) == (
-        "In layer 6, IsoScore goes from 0.2 to 6.4; 1 of 1 metrics differ beyond doubt (95% intervals)."
-    )
 
 
 @pytest.mark.parametrize("rows", [60, 15_000])
 def test_a_survey_opens_with_ranges_histogram_size_date_and_sample(rows: int) -> None:
     result = th.survey(np.random.default_rng(0).standard_normal((rows, 4)), sample=10_000)
-    content = page_content([result], text=True)
-    first = opening([result], content.context)
+    first = page_content([result], text=True).context
     assert [figure["section"] for figure in first["carrying"]] == ["figures-ranges", "figures-similarities"]
     assert f"{rows:,} × 4" in first["facts_line"] and result.provenance["date"] in first["facts_line"]
     assert any("sample of 10,000" in note for note in first["conditions"]) == (rows > 10_000)
@@ -64,7 +31,7 @@ def test_a_survey_opens_with_ranges_histogram_size_date_and_sample(rows: int) ->
 
 def test_a_study_opens_with_its_claims_and_folds_the_rest() -> None:
     result = study(points=5)
-    first = opening([result], page_content([result], text=True).context)
+    first = page_content([result], text=True).context
     assert [figure["section"] for figure in first["carrying"]] == ["figures-claims"] and first["folded"]
 
 
@@ -72,13 +39,14 @@ def test_a_study_that_decides_nothing_opens_with_what_it_measured() -> None:
     result = study(points=5)
     judged = Judged(source="", outcome="not measured", why="", effects=())
     result = replace(result, verdicts=tuple(replace(verdict, measured=judged) for verdict in result.verdicts))
-    first = opening([result], page_content([result], text=True).context)
+    first = page_content([result], text=True).context
     assert [figure["section"] for figure in first["carrying"]] == ["figures-isotropy-by-layer"]
 
 
 def test_several_results_have_a_conclusion_each_and_no_figure_of_one() -> None:
-    both = [study("one", points=5), study("two", points=5)]
-    first = opening(both, page_content(both, text=True).context)
+    answer = Answer(verdict="1 supported", sentence="Of 1 claim: 1 supported.")
+    both = [replace(study(name, points=5), answer=answer) for name in ("one", "two")]
+    first = page_content(both, text=True).context
     assert first["carrying"] == [] and [answer["run"] for answer in first["answers"]] == ["one", "two"]
 
 
@@ -90,10 +58,10 @@ def test_advice_opens_with_what_repairs_gain_and_the_answer_as_a_sentence() -> N
         for value, setting in enumerate(settings)
         for metric in ("ndcg@10", "ndcg@10_gain")
     )
-    result = Result(verb="advise", rows=rows, notes=("recommended: whiten",))
-    content = page_content([result], text=True)
-    first = opening([result], content.context)
-    assert [answer["sentence"] for answer in first["answers"]] == ["Recommended: whiten."]
+    answer = Answer(verdict="apply", sentence="Whitening helps.")
+    result = Result(verb="advise", rows=rows, answer=answer)
+    first = page_content([result], text=True).context
+    assert [answer["sentence"] for answer in first["answers"]] == ["Whitening helps."]
     assert [figure["section"] for figure in first["carrying"]] == ["figures-gains"]
     assert [len(section["figures"]) for section in first["figures"]] == [1]  # that of compression; a single choice is no figure
 
@@ -105,7 +73,7 @@ def test_figures_that_say_the_same_of_themselves_say_it_once() -> None:
         for layer in range(3)
     )
     result = Result(verb="rows", rows=rows)
-    (section,) = opening([result], page_content([result], text=True).context)["figures"]
+    (section,) = page_content([result], text=True).context["figures"]
     assert section["note"].startswith("Layer 0 is the embeddings") and not any(figure["note"] for figure in section["figures"])
     assert section["side_by_side"] and len({figure["height"] for figure in section["figures"]}) == 1
 
@@ -117,7 +85,7 @@ def test_a_study_of_repairs_without_claims_opens_with_what_they_gain() -> None:
         for name, value in (("zero-mean", 0.2), ("global", -0.3), ("cluster-based", -0.05))
     ]
     result = Result(verb="study", rows=tuple(rows))
-    (figure,) = opening([result], page_content([result], text=True).context)["carrying"]
+    (figure,) = page_content([result], text=True).context["carrying"]
     assert figure["section"] == "figures-repair-gains"
 
 
@@ -127,3 +95,7 @@ def test_a_number_beside_a_range_is_the_tables_or_says_what_it_is_a_share_of() -
     for finding in result.findings:
         text = judged_number(finding)
         assert text == table.get(finding.metric) or text.endswith(" % of the maximum"), finding.topic
+
+
+def test_a_result_without_an_answer_concludes_nothing() -> None:
+    assert page_content([study(points=5)], text=True).context["answers"] == []

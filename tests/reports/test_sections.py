@@ -13,14 +13,11 @@ from theodolite.core.rows import Row
 from theodolite.reports.sections import page_content
 
 
-def test_the_first_sentence_says_what_was_run() -> None:
-    assert (
-        page_content([study(points=5)], text=True).context["lead"] == "A study of minilm on stsb: 140 numbers, 3 claims judged."
-    )
+def test_the_first_line_names_models_and_tasks_if_there_are_no_inputs() -> None:
+    assert page_content([study(points=5)], text=True).context["facts_line"].startswith("minilm · stsb")
     rows = tuple(Row(metric="m", value=1.0, model=f"m{i}") for i in range(6))
-    lead = page_content([Result(verb="survey", rows=rows)], text=True).context["lead"]
-    assert lead == "A survey of m0, m1, m2, m3 and 2 more: 6 numbers."
-    assert page_content([Result(verb="odd", rows=rows[:1])], text=True).context["lead"] == "A run of m0: 1 number."
+    line = page_content([Result(verb="survey", rows=rows)], text=True).context["facts_line"]
+    assert line == "m0, m1, m2, m3, … (6 in all)"
 
 
 def test_findings_come_worst_first_with_labels_and_without_what_is_good() -> None:

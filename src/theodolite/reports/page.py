@@ -16,7 +16,6 @@ from theodolite.core.files import require_free
 from theodolite.core.pictures import COMMON
 from theodolite.core.spelling import option
 from theodolite.reports.blocks import Paragraph
-from theodolite.reports.first_screen import opening
 from theodolite.reports.sections import page_content
 from theodolite.reports.summary import TABLES_IN_BODY, body_blocks, opening_blocks
 from theodolite.reports.tables import Table, tables_of
@@ -73,7 +72,7 @@ def report_html(results: Sequence[Result], *, text: bool = True) -> str:
         lstrip_blocks=True,
     )
     page: str = environment.get_template("page.html").render(
-        **content.context | opening(results, content.context), common=_in_one_frame(results), mark=MARK,
+        **content.context, common=_in_one_frame(results), mark=MARK,
         policy=content_policy(scripts, [style], nonce), nonce=nonce, style=style, early=early,
         plotly=plotly, script=script, data=data,
     )  # fmt: skip

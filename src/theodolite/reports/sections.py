@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from theodolite.core.spelling import name_list
 from theodolite.reports.cards import card, outcome_counts, verdict_table
 from theodolite.reports.cloud_display import CloudDisplay
 from theodolite.reports.clouds import clouds_document
@@ -23,12 +24,15 @@ from theodolite.reports.wording import (
     command_of,
     facts_of,
     finding_numbers,
+    is_word,
+    measured_lines,
     name_of,
     unique_names,
+    verdict_look,
 )
 
 if TYPE_CHECKING:
-    from theodolite.core.result import Result
+    from theodolite.core.result import Answer, Result
 
 # Results by names that no two of them share.
 Runs: TypeAlias = Sequence[tuple[str, "Result"]]
@@ -40,12 +44,16 @@ LOW = 320
 OPEN_LINES = 50
 # Colours of the ramp that the viewer of clouds has.
 SHADES = 32
-# Models or tasks that the first sentence names; others are counted.
-MOST_LISTED = 4
-VERBS = {
-    "study": "A study", "survey": "A survey", "compare": "A comparison", "probe": "A probe", "tune": "A fine-tuning run",
-    "advise": "A trial of repairs", "calibrate": "A calibration", "gate": "A check of bounds", "rows": "Rows",
-}  # fmt: skip
+# The figures that carry a page of each verb, by the ids of their sections: the first that the page has, and those next to it.
+CARRYING: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "survey": (("figures-ranges", "figures-similarities"), ("figures-similarities",), ("figures-isotropy-by-layer",)),
+    "compare": (("figures-isotropy-by-layer", "figures-changes"), ("figures-similarities",)),
+    "study": tuple((f"figures-{name}",) for name in ("claims", "repair-gains", "centroid-movement", "isotropy-by-layer")),
+    "tune": (("figures-training",),),
+    "probe": (("figures-label-distances",),),
+    "advise": (("figures-gains",),),
+    "calibrate": (("figures-similarities",),),
+}
 
 
 @dataclass
@@ -70,7 +78,9 @@ def page_content(results: Sequence[Result], *, text: bool) -> PageContent:
     pictures = [(name, picture) for name, result in runs for picture in result.pictures if picture.n]
     page.context = {
         "title": _title(runs),
-        "lead": _lead(runs),
+        "facts_line": " · ".join(_facts(results)),
+        "answers": [_answer(name if several else "", result.answer) for name, result in runs if result.answer is not None],
+        "conditions": [clean(condition, FACT) for result in results for condition in result.conditions],
         "several": several,
         "runs": [
             {
@@ -84,7 +94,8 @@ def page_content(results: Sequence[Result], *, text: bool) -> PageContent:
         "findings": [finding for name, result in runs for finding in _findings(name if several else "", result)],
         "counts": outcome_counts([verdict for result in results for verdict in result.verdicts]),
         "tables": _tables(page, runs),
-        "figures": _figures(page, runs),
+        **_opening_figures(results, _figures(page, runs)),
+        "folded": results[0].verb == "study" or any(result.verdicts for result in results),
         "clouds": bool(pictures),
         "provenance": [
             {
@@ -106,6 +117,56 @@ def page_content(results: Sequence[Result], *, text: bool) -> PageContent:
         "templates": {"light": template("light").to_plotly_json(), "dark": template("dark").to_plotly_json()},
     }
     return page
+
+
+def _answer(run: str, answer: Answer) -> dict[str, Any]:
+    """An answer for the template."""
+    sign, kind = verdict_look(answer.verdict)
+    return {
+        "run": run,
+        "verdict": answer.verdict if is_word(answer.verdict) else "",
+        "sign": sign,
+        "kind": kind,
+        "sentence": clean(answer.sentence, FACT),
+        "reasons": [clean(reason, FACT) for reason in answer.reasons],
+        "commands": [{"why": clean(command.why, FACT), "words": clean(command.words, COMMAND)} for command in answer.next],
+    }
+
+
+def _facts(results: Sequence[Result]) -> Iterator[str]:
+    """What was measured and when: the inputs of a single result, or else the models and tasks of the rows."""
+    lines = measured_lines(results[0])[:2] if len(results) == 1 else []
+    for name in () if lines else ("model", "task"):
+        lines += [name_list(list(values), most=4)] if (values := _values(results, name)) else []
+    yield from lines
+    if len(results) == 1:
+        provenance = results[0].provenance
+        versions = str(provenance.get("versions") or "").split("; ")
+        facts = [str(provenance.get("date") or ""), *(each for each in versions if each.startswith("theodolite "))]
+        yield from (clean(fact, 40) for fact in facts if fact)
+
+
+def _values(results: Sequence[Result], field: str) -> dict[str, None]:
+    return {clean(getattr(row, field), 60): None for result in results for row in result.rows if getattr(row, field)}
+
+
+def _opening_figures(results: Sequence[Result], sections: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The figures that carry the page of a single result, and the sections of figures that are left for later."""
+    by_id = {section["id"]: section for section in sections}
+    choices = CARRYING.get(results[0].verb, ()) if len(results) == 1 else ()
+    names = next((choice for choice in choices if choice[0] in by_id), ())
+    carrying = [{**by_id[name]["figures"][0], "section": name} for name in names if name in by_id]
+    shown = {figure["id"] for figure in carrying}
+    left = [{**section, "figures": [f for f in section["figures"] if f["id"] not in shown]} for section in sections]
+    return {"carrying": carrying, "figures": [_with_one_note(section) for section in left if section["figures"]]}
+
+
+def _with_one_note(section: Mapping[str, Any]) -> dict[str, Any]:
+    """The section with what all its figures say of themselves said once."""
+    figures, notes = section["figures"], {figure["note"] for figure in section["figures"]}
+    if len(figures) == 1 or len(notes) > 1:
+        return {**section, "note": ""}
+    return {**section, "note": notes.pop(), "figures": [{**figure, "note": ""} for figure in figures]}
 
 
 def _findings(run: str, result: Result) -> list[dict[str, str]]:
@@ -207,23 +268,3 @@ def _title(runs: Runs) -> str:
     titles = {clean(result.title, 200) for _, result in runs}
     title = titles.pop() if len(titles) == 1 else ""
     return title or (runs[0][0] if len(runs) == 1 else f"{len(runs)} runs side by side")
-
-
-def _lead(runs: Runs) -> str:
-    """What was run, in one sentence."""
-    rows = [row for _, result in runs for row in result.rows]
-    models = _listed([clean(model, 60) for model in dict.fromkeys(row.model for row in rows if row.model)])
-    tasks = _listed([clean(task, 40) for task in dict.fromkeys(row.task for row in rows if row.task)])
-    what = VERBS.get(runs[0][1].verb, "A run") if len(runs) == 1 else f"The runs {_listed([name for name, _ in runs])}"
-    claims = len({verdict.claim for _, result in runs for verdict in result.verdicts})
-    # Runs may be named for the models that they are of.
-    of = f"of {models}" if models and models not in what else ""
-    about = " ".join(filter(None, (what, of, f"on {tasks}" if tasks else "")))
-    judged = f", {claims} claim{'s' if claims != 1 else ''} judged" if claims else ""
-    return f"{about}: {len(rows):,} number{'s' if len(rows) != 1 else ''}{judged}."
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = [f"{len(names) - MOST_LISTED} more"] if len(names) > MOST_LISTED else []
-    *first, last = [*names[:MOST_LISTED], *more] or [""]
-    return f"{', '.join(first)} and {last}" if first else last

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from theodolite.core.numbers import interval_text, number_text, short_number
-from theodolite.core.result import VERDICTS, Answer, Effect, Finding, Result, Verdict
+from theodolite.core.result import Answer, Effect, Finding, Result, Verdict
 from theodolite.core.rows import Row
 from theodolite.core.spelling import ON_COMMAND_LINE
 from theodolite.core.states import DIFFERENCE, state_title
@@ -27,6 +27,7 @@ from theodolite.reports.wording import (
     change_mark,
     clean,
     finding_numbers,
+    is_word,
     measured_lines,
     outcome_look,
     standing,
@@ -91,7 +92,7 @@ def answer_blocks(answer: Answer) -> Iterator[Paragraph]:
     """A verdict and its sentence, the reasons, and what to run next with why."""
     sign, look = verdict_look(answer.verdict)
     # The counts of a study are its sentence.
-    lead = f"{sign} {answer.verdict}: " if any(answer.verdict in words for words in VERDICTS.values()) else ""
+    lead = f"{sign} {answer.verdict}: " if is_word(answer.verdict) else ""
     yield Paragraph(answer.sentence, COLOURS.get(look, "") if lead else "bold", lead=lead)
     yield from (Paragraph(reason, indent=2) for reason in answer.reasons)
     for command in answer.next:

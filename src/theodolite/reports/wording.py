@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from theodolite.advice.diagnosis import RULES
 from theodolite.core.measures import MEASURES
 from theodolite.core.numbers import number_text
+from theodolite.core.result import VERDICTS
 from theodolite.core.states import DIFFERENCE
 from theodolite.metrics.registry import METRICS, label_of
 
@@ -131,6 +132,11 @@ def outcome_look(outcome: str) -> tuple[str, str]:
 def verdict_look(verdict: str) -> tuple[str, str]:
     """The sign of an answer's verdict, and its style: holds, fails, open, or empty if it is neither good nor bad."""
     return VERDICT_LOOKS.get(verdict, ("•", ""))
+
+
+def is_word(verdict: str) -> bool:
+    """Whether a verdict is a word that a verb declares, rather than the counts of a study, which its sentence has too."""
+    return any(verdict in words for words in VERDICTS.values())
 
 
 def measured_lines(result: Result) -> list[str]:
