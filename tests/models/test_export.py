@@ -20,8 +20,7 @@ from theodolite.models.export import check_dense, write_dense  # noqa: E402
 from theodolite.models.extraction import extract_space  # noqa: E402
 from theodolite.models.location import EncoderError  # noqa: E402
 from theodolite.repairs import RemoveDirections, Whiten  # noqa: E402
-from theodolite.repairs.base import fold_affine  # noqa: E402
-from theodolite.repairs.fitting_path import FittingPath  # noqa: E402
+from theodolite.repairs.base import FittingPath, fold_affine  # noqa: E402
 
 Tiny = Callable[[str], Path]
 TEXTS = ["the cat sat on the mat.", "a dog", "unbelievable dogs, the banks!", "river river"]

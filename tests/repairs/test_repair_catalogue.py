@@ -25,7 +25,7 @@ from theodolite.repairs import (
     repair_named,
     save_repair,
 )
-from theodolite.repairs.fitting_path import FittingPath
+from theodolite.repairs.base import FittingPath
 
 
 @pytest.mark.parametrize("name", REPAIRS)

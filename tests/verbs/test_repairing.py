@@ -197,7 +197,7 @@ def test_rows_that_end_near_zero_are_counted_and_named(tmp_path: Path) -> None:
 
 
 def test_a_repair_remembers_what_it_was_fitted_on(tmp_path: Path) -> None:
-    from theodolite.repairs.fitting_path import FittingPath
+    from theodolite.repairs.base import FittingPath
     from theodolite.spaces import Origin
 
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)

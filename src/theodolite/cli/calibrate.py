@@ -57,7 +57,7 @@ def calibrate_command(
     from theodolite.verbs.calibrating import calibrate
 
     if list_sentences:
-        from theodolite.tasks.canonical import canonical_sentences
+        from theodolite.tasks.loading import canonical_sentences
 
         print("\n".join(canonical_sentences()[0]))
         return

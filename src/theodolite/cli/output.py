@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import typer
 
-from theodolite.core.escapes import plain_json, visible
-from theodolite.core.spelling import ON_COMMAND_LINE
+from theodolite.core.spelling import ON_COMMAND_LINE, plain_json, visible
 
 if TYPE_CHECKING:
     from rich.console import Console

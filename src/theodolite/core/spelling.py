@@ -1,4 +1,4 @@
-"""How options and commands are spelled in a message: `--max-length 128` on the command line, `max_length=128` in Python."""
+"""How options, commands and text from outside are written in a message: `--max-length 128`, or `max_length=128` in Python."""
 
 from __future__ import annotations
 
@@ -169,3 +169,19 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return any(letter.isdigit() for letter in text)  # nan and inf are floats, but not literals of Python
+
+
+def visible(text: str) -> str:
+    r"""The text on one line, with everything that could steer a terminal replaced by a visible sign.
+
+    Examples
+    --------
+    >>> visible("a\x1b[31mb [tag]")
+    'a�[31mb [tag]'
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def plain_json(document: str) -> str:
+    """A JSON document with control characters, and halves of surrogates, written as escapes."""
+    return re.sub("[\x7f-\x9f\u2028\u2029\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", document)

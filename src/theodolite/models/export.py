@@ -19,7 +19,7 @@ from theodolite.core.files import Marker, atomic_folder, natural_key, read_json,
 from theodolite.core.spelling import option
 from theodolite.models.encoder import quiet_loading
 from theodolite.models.location import EncoderError, foreign_class
-from theodolite.repairs.fitting_path import FittingPath
+from theodolite.repairs.base import FittingPath
 
 Doubles: TypeAlias = NDArray[np.float64]
 Examples: TypeAlias = tuple[Sequence[str], Doubles]

@@ -16,10 +16,9 @@ from theodolite.core.declared import as_declared
 from theodolite.core.files import Marker, atomic_folder, parse_json, recover_folder, require_free_folder
 from theodolite.core.rows import installed_version
 from theodolite.core.spelling import suggestion
-from theodolite.repairs.base import Repair, learned, repair_settings
+from theodolite.repairs.base import FittingPath, Repair, learned, repair_settings
 from theodolite.repairs.clusterwise import ClusterRemoveDirections, ClusterZeroMean
 from theodolite.repairs.directions import DropRogueDimensions, KeepDirections, RemoveDirections, Truncate
-from theodolite.repairs.fitting_path import FittingPath
 from theodolite.repairs.scaling import PowerWhiten, Rotate, Standardize, UnitLength, Whiten, ZeroMean
 from theodolite.repairs.weighted import WeightedRemoval
 

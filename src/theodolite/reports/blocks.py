@@ -8,7 +8,7 @@ from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from theodolite.core.escapes import visible
+from theodolite.core.spelling import visible
 from theodolite.reports.tables import Table
 
 if TYPE_CHECKING:

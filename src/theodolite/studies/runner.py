@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from theodolite.core.engines import configured_workers, in_parallel
-from theodolite.core.escapes import visible
 from theodolite.core.numbers import duration_text
 from theodolite.core.parallel import Progress
+from theodolite.core.spelling import visible
 from theodolite.studies.steps import Sources, Step, Store, in_order
 from theodolite.verbs.progress import LogDisplay
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from theodolite.core.spelling import name_list, option
-from theodolite.spaces.readers.data_files import AnyPath, DataError, excerpt
+from theodolite.spaces.readers.data_files import AnyPath, DataError, excerpt, locate
+from theodolite.spaces.readers.delimited import DelimitedTable
 from theodolite.tasks.declarations import find_task
 from theodolite.tasks.examples import Examples
 from theodolite.tasks.formats import EMBEDDED, TEXT_READERS, WORD_READERS, Mark, Record, Sentence
@@ -252,3 +253,16 @@ def _score(task: Task, record: Record) -> float:
         hint = f"correct it, or read the file as a task of your own with another {option('score_range', 'LOW,HIGH')}"
         raise DataError(f"score {score:g} must be between {low:g} and {high:g}; {hint}", record.file, record.line)
     return score
+
+
+def canonical_sentences() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """250 English sentences, and the domain of each: 25 domains of 10.
+
+    Returns
+    -------
+    tuple[tuple[str, ...], tuple[str, ...]]
+        The sentences in their order, and the name of each one's domain.
+    """
+    table = DelimitedTable(locate(EMBEDDED / "domains.tsv"), delimiter="\t", quoting=False, has_header=True)
+    rows = [cells for _, cells in table.select({"text": "text", "domain": "domain"})]
+    return tuple(cells["text"] for cells in rows), tuple(cells["domain"] for cells in rows)

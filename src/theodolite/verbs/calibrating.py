@@ -164,7 +164,7 @@ def _opened(
 
 def _canonical(source: Any, d: int | None) -> tuple[Floats, Sequence[str]]:
     from theodolite.core.vectors import array
-    from theodolite.tasks.canonical import canonical_sentences
+    from theodolite.tasks.loading import canonical_sentences
 
     opened = open_input(source, Reading())
     assert isinstance(opened, VectorsInput)
@@ -178,7 +178,7 @@ def _canonical(source: Any, d: int | None) -> tuple[Floats, Sequence[str]]:
 def _encoded(source: Any, match: float | None, options: Reading, bars: Progress) -> _CalibrationInput:
     """The package's sentences and, if there are any, the user's texts, read by an encoder."""
     from theodolite.models.extraction import extract_space
-    from theodolite.tasks.canonical import canonical_sentences
+    from theodolite.tasks.loading import canonical_sentences
     from theodolite.tasks.task import TEXT_UNIT
 
     task = options.declared_task()

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from theodolite.core.escapes import visible
 from theodolite.core.numbers import duration_text
 from theodolite.core.parallel import Progress as Steps
-from theodolite.core.spelling import ON_COMMAND_LINE
+from theodolite.core.spelling import ON_COMMAND_LINE, visible
 
 # Seconds between two lines of a log.
 LOG_EVERY = 30.0

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from theodolite.core.columns import ColumnKind, choose_columns
-from theodolite.core.columns import vector_columns as columns_of_vectors
 from theodolite.core.files import parse_json
+from theodolite.core.frames import ColumnKind, choose_columns
+from theodolite.core.frames import vector_columns as columns_of_vectors
 from theodolite.core.spelling import name_list, option, switched_off
 from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File, excerpt
 

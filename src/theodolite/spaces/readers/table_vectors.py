@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.core.columns import SAMPLED_ROWS, ColumnKind
-from theodolite.core.frames import arrow_block, arrow_kind
+from theodolite.core.frames import SAMPLED_ROWS, ColumnKind, arrow_block, arrow_kind
 from theodolite.core.spelling import name_list, option
 from theodolite.core.vectors import BLOCK_BYTES, Source
 from theodolite.spaces.readers.data_files import DataError, EmptyFileError, File, excerpt, file_source, parsed_source

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from theodolite.core.columns import SAMPLED_ROWS
+from theodolite.core.frames import SAMPLED_ROWS
 from theodolite.core.vectors import Source
 from theodolite.spaces.readers.data_files import AnyPath, DataError, EmptyFileError, File, locate, parsed_source
 from theodolite.spaces.readers.delimited import (

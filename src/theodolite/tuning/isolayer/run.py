@@ -16,7 +16,7 @@ from theodolite.core.parallel import Progress
 from theodolite.core.rows import Row
 from theodolite.core.states import FINE_TUNED, FINE_TUNING, ISOLAYER
 from theodolite.models.export import add_dense
-from theodolite.repairs.fitting_path import FittingPath
+from theodolite.repairs.base import FittingPath
 from theodolite.tasks.scores import learning, score
 from theodolite.tuning.heads import Features, TextDataset, embed, truth_and_answers
 from theodolite.tuning.isolayer.layer import IsotropyLayer, TrainedLayer, train_layer

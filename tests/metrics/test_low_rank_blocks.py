@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from theodolite.core.low_rank_blocks import LowRankBlocks
+from theodolite.metrics.partition import LowRankBlocks
 
 
 def changed_eigenvectors(d: int) -> np.ndarray:
