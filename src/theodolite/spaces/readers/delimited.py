@@ -194,7 +194,7 @@ def vector_columns(
     hint: str = "",
     **about: Any,
 ) -> list[int]:
-    """The columns that hold the vectors, as `core.columns.vector_columns` finds them, with errors that name the file."""
+    """The columns that hold the vectors, as `core.frames.vector_columns` finds them, with errors that name the file."""
     try:
         return columns_of_vectors(names, kinds, columns, **about)
     except ValueError as error:
