@@ -19,8 +19,7 @@ import theodolite as th
 from theodolite.cli.app import app
 from theodolite.core.result import VERDICTS, Result
 from theodolite.reports.drawing import html_of, text_of
-from theodolite.reports.latex import latex_of
-from theodolite.reports.page import markdown_of, report_html
+from theodolite.reports.page import latex_of, markdown_of, report_html
 
 RECORDS = Path(__file__).parents[2] / "docs" / "studies" / "records"
 N, D = 160, 8

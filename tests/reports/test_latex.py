@@ -11,7 +11,7 @@ from report_samples import study
 from theodolite.core.result import Result
 from theodolite.core.rows import Row
 from theodolite.reports.drawing import report
-from theodolite.reports.latex import latex_of
+from theodolite.reports.page import latex_of
 
 
 def test_every_number_is_in_a_cell_of_a_table_with_as_many_columns() -> None:

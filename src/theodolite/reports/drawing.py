@@ -14,8 +14,7 @@ from theodolite.core.result import Result
 from theodolite.reports.blocks import html_of_blocks, text_of_blocks
 from theodolite.reports.displays import Display, remove_slider
 from theodolite.reports.figures import displays_of
-from theodolite.reports.latex import latex_of
-from theodolite.reports.page import LATEX, MARKDOWN, check_target, markdown_of, report_html
+from theodolite.reports.page import LATEX, MARKDOWN, check_target, latex_of, markdown_of, report_html
 from theodolite.reports.summary import blocks_of
 from theodolite.reports.theme import template
 from theodolite.reports.wording import unique_names

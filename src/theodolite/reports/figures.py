@@ -12,11 +12,9 @@ from theodolite.core.states import FINE_TUNING, state_order
 from theodolite.metrics.registry import LAYER_METRICS, axis_of
 from theodolite.reports.cloud_display import cloud_displays
 from theodolite.reports.displays import Display, FigureSpec, grouped, of_last_layer, records_of
-from theodolite.reports.dots import DotSpec
 from theodolite.reports.label_displays import HeatMapSpec, MovementSpec, path_displays
-from theodolite.reports.lines import LineSpec, XAxis
-from theodolite.reports.overviews import overview_displays
-from theodolite.reports.similarity_display import similarity_displays
+from theodolite.reports.overviews import overview_displays, similarity_displays
+from theodolite.reports.row_plots import DotSpec, LineSpec, XAxis
 from theodolite.reports.theme import growth_pens, ramp_pens, unit_pens
 from theodolite.reports.wording import unique_names
 

@@ -1,4 +1,4 @@
-"""Results as one file: an HTML page that loads nothing and sends nothing, or Markdown for a repository or a wiki."""
+"""Results as one file: an HTML page that loads nothing and sends nothing, Markdown for a wiki, or LaTeX tables for a paper."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from theodolite.core.spelling import option
 from theodolite.reports.blocks import Paragraph
 from theodolite.reports.sections import page_content
 from theodolite.reports.summary import TABLES_IN_BODY, body_blocks, opening_blocks
-from theodolite.reports.tables import Table, tables_of
+from theodolite.reports.tables import Column, Table, tables_of
 from theodolite.reports.wording import COMMAND, clean, command_of, name_of
 
 if TYPE_CHECKING:
@@ -28,10 +29,18 @@ ASSETS = Path(__file__).parent / "assets"
 # What the head of every report contains: a file with it may be replaced by a newer report.
 MARK = "theodolite-report"
 PAGES, MARKDOWN, LATEX = (".html", ".htm"), ".md", ".tex"
-# Lines of a table in Markdown, whose whole is in the result's own file; and characters of one string there.
+# Lines of a table in Markdown or LaTeX, whose whole is in the result's own file; and characters of one string there.
 LINES, TEXT = 60, 2_000
 # All that could end a <script> element or a line of JavaScript is written as an escape, which JSON reads back as the same letter.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+# What LaTeX would take for a command, or has no letter for.
+_SPECIAL = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}", "–": "--",
+    "−": "$-$", "±": r"$\pm$", "→": r"$\rightarrow$", "²": "$^2$", "×": r"$\times$", "·": r"$\cdot$", "…": r"\dots{}",
+}  # fmt: skip
 
 
 def check_target(path: str | os.PathLike[str], overwrite: bool = False) -> Path:
@@ -149,6 +158,57 @@ def table_lines(table: Table) -> Iterator[str]:
     yield "\n".join([*head, *map(_line, zip(*cells, strict=True))])
     if table.lines > LINES:
         yield f"The first {LINES} of {table.lines:,} lines; the HTML page of this result has them all."
+
+
+def latex_of(result: Result) -> str:
+    r"""Every table of a result as a `table` with a caption, for `\input` in a document that loads booktabs."""
+    name = name_of(result)
+    lines = [r"% needs \usepackage{booktabs}", f"% {clean(command_of(result) or name)}"]
+    lines += [f"% {clean(block.lead + block.text, COMMAND)}" for block in opening_blocks(result)]
+    for table in tables_of([(name, result)]):
+        lines += ["", *_latex_table(table)]
+    return "\n".join(lines) + "\n"
+
+
+def _latex_table(table: Table) -> Iterator[str]:
+    cut = f" The first {LINES} of {table.lines:,} lines." if table.lines > LINES else ""
+    yield r"\begin{table}"
+    yield r"\centering"
+    yield rf"\caption{{{_latex(f'{table.title}. {table.note}{cut}'.strip())}}}"
+    yield rf"\begin{{tabular}}{{{''.join('r' if column.is_number else 'l' for column in table.columns)}}}"
+    yield r"\toprule"
+    yield from _latex_heads(table.columns)
+    yield r"\midrule"
+    cells = [[_latex_cell(cell, column) for cell in column.texts()[:LINES]] for column in table.columns]
+    # After a line's end, LaTeX reads what is in brackets as a distance: a first cell such as [CLS] must not begin with one.
+    lines = (" & ".join(line) for line in zip(*cells, strict=True))
+    yield from (rf"{'{}' if line.startswith('[') else ''}{line} \\" for line in lines)
+    yield from (r"\bottomrule", r"\end{tabular}", r"\end{table}")
+
+
+def _latex_heads(columns: tuple[Column, ...]) -> Iterator[str]:
+    """The heads, with those that several columns share in a line above them."""
+    if any(column.group for column in columns):
+        heads, rules, place = [], [], 1
+        for group, members in groupby(columns, key=lambda column: column.group):
+            width = len(list(members))
+            heads.append(rf"\multicolumn{{{width}}}{{c}}{{{_latex(group)}}}" if group else " & ".join([""] * width))
+            rules += [rf"\cmidrule(lr){{{place}-{place + width - 1}}}"] if group else []
+            place += width
+        yield rf"{' & '.join(heads)} \\"
+        yield " ".join(rules)
+    yield rf"{' & '.join(_latex(column.name) for column in columns)} \\"
+
+
+def _latex_cell(text: str, column: Column) -> str:
+    # A hyphen before a number is a minus sign; the one of an exponent (1e-05) stays.
+    return _latex(re.sub(r"(?<![\w.])-(?=[\d.])", "−", text) if column.is_number else text)
+
+
+def _latex(text: str) -> str:
+    """Any string with nothing in it that LaTeX would take for a command."""
+    signs = "|".join(map(re.escape, _SPECIAL))
+    return re.sub(signs, lambda match: _SPECIAL[match[0]], clean(text, 2_000))
 
 
 def _line(cells: Iterable[str]) -> str:

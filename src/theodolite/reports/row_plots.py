@@ -1,26 +1,169 @@
-"""Dots with intervals over categories (repairs, tasks, states): in panels, coloured by state, joined or with medians."""
+"""How rows are plotted: lines over layers, steps or directions, and dots with intervals over repairs, tasks or states."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from theodolite.core.rows import Row
 from theodolite.core.states import state_title
 from theodolite.metrics.registry import axis_of
-from theodolite.reports.displays import FigureSpec, error_bars, finite_value, grouped, hover_text, of_last_layer
-from theodolite.reports.theme import AXIS, GREY, NAME, Pen, Point, panel_grid, panel_position, state_pens, tick_step
+from theodolite.reports.displays import FigureSpec, add_slider, error_bars, finite_value, grouped, hover_text, of_last_layer
+from theodolite.reports.theme import AXIS, GREY, NAME, Pen, Point, Series, panel_grid, panel_position, state_pens, tick_step
 from theodolite.reports.wording import plain
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure, Scatter
+    from plotly.graph_objects import Box, Figure, Scatter
 
+HEIGHT = 360
 # Values that span more than this factor are drawn on a logarithmic axis.
 WIDE = 20
 # Pixels of a panel for its axes and titles, besides the lines of its categories.
 FRAME_HEIGHT = 120
+
+
+@dataclass(frozen=True, kw_only=True)
+class XAxis:
+    """What lines are drawn over."""
+
+    title: str
+    place: Callable[[Row], float | None]
+    hover: str
+    whole: bool = False
+    column: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineSpec(FigureSpec):
+    """The declaration of lines. Rows share a panel if they agree in the fields of `panel` and in their vertical axis."""
+
+    x: XAxis
+    line: Callable[[Row], str]
+    y: Callable[[Row], str] = lambda row: axis_of(row.metric)
+    panel: tuple[str, ...] = ()
+    pens: Callable[[Series], dict[str, Pen]] = state_pens
+    merge: bool = False
+    panels_across: int = 3
+    mode: str = "lines+markers"
+    hover: str = "%{text}"
+    median_of_seeds: bool = False
+    boxes: str = ""
+    slider: Literal["", "layer", "step"] = ""
+    axes: Mapping[str, Any] = field(default_factory=dict)
+    y_axis: Mapping[str, Any] = field(default_factory=dict)
+
+    def columns(self, rows: Sequence[Row]) -> dict[str, list[Any]]:
+        """The columns of the frame of these rows, with the position on the axis if it is not a field of a row."""
+        position = {self.x.column: [self.x.place(row) for row in rows]} if self.x.column else {}
+        return super().columns(rows) | position
+
+    def plot(self, rows: Sequence[Row]) -> Figure:
+        """The lines, one panel for each vertical axis and each value of the fields in `panel`."""
+        panels = self._panels(rows)
+        # Pens are chosen for all panels together, so that a name looks the same in each of them.
+        series: dict[str, list[Row]] = {}
+        for lines in panels.values():
+            for name, members in lines.items():
+                series.setdefault(name, []).extend(members)
+        pens = self.pens(series)
+        layers = sorted({row.layer or 0 for row in rows}) if self.slider == "layer" else []
+        shared_y = len({y_title for _, y_title in panels}) == 1
+        figure = panel_grid([title for title, _ in panels], columns=self.panels_across, height=HEIGHT, shared_y=shared_y)
+        for i, ((_, y_title), lines) in enumerate(panels.items()):
+            place = panel_position(i, min(self.panels_across, len(panels)))
+            for trace in self._traces(lines, pens, layers[-1] if layers else None):
+                figure.add_trace(trace, **place)
+            if not shared_y or place["col"] == 1:  # a shared axis needs its title once per row
+                figure.update_yaxes(title_text=y_title, **place)
+        figure.update_yaxes(**self.axes, **self.y_axis)
+        ticks = {"dtick": tick_step(len({self.x.place(row) for row in rows}))} if self.x.whole else {}
+        figure.update_xaxes(title_text=self.x.title, **ticks, **self.axes)
+        if self.slider == "step":
+            return self._with_cursor(figure, {name: series[name] for name in pens if name in series}, pens)
+        if len(layers) < 2:
+            return figure
+        # Plotly merges a frame into its traces, so a frame has only what changes.
+        frames = {
+            layer: [{"x": trace.x, "y": trace.y} for lines in panels.values() for trace in self._traces(lines, pens, layer)]
+            for layer in layers
+        }
+        return add_slider(figure, frames, prefix="layer", traces=range(len(figure.data)))
+
+    def _panels(self, rows: Sequence[Row]) -> dict[tuple[str, str], dict[str, list[Row]]]:
+        """Lines by the title of their panel and of its vertical axis."""
+        groups = grouped(rows, lambda row: (", ".join(filter(None, (getattr(row, name) for name in self.panel))), self.y(row)))
+        panels = {titles: grouped(members, lambda row: self.line(row) or "all") for titles, members in groups.items()}
+        has_one_axis = len({y_title for _, y_title in panels}) == 1
+        if not self.merge or not has_one_axis or any(len(lines) > 1 for lines in panels.values()):
+            return panels
+        # One line per panel is hard to compare: all of them go into one panel, named by what the panels were.
+        (y_title,) = {y_title for _, y_title in panels}
+        merged: dict[str, list[Row]] = {}
+        for (title, _), members in groups.items():
+            # A state comes first: it chooses the colour.
+            parts = (self.line(members[0]), title) if members[0].state else (title, self.line(members[0]))
+            merged.setdefault(", ".join(filter(None, parts)) or "all", []).extend(members)
+        return {("", y_title): merged}
+
+    def _traces(self, lines: Series, pens: Mapping[str, Pen], layer: int | None) -> Iterator[Scatter | Box]:
+        # Every layer has the same traces in the same order, some of them empty: a slider's frame replaces them one by one.
+        lines = {name: [row for row in rows if layer is None or (row.layer or 0) == layer] for name, rows in lines.items()}
+        others = [rows for name, rows in lines.items() if name not in pens]
+        if others:
+            points = [[self._point(row, f"{plain(self.line(row), NAME)}: ") for row in rows] for rows in others]
+            pen = Pen(name=f"{len(others)} other labels", colour=AXIS, width=0.9)
+            yield pen.draw_together(points, hover=self._hover + "<extra></extra>")
+        for name, pen in pens.items():
+            if name in lines:
+                yield from self._line_traces(lines[name], pen)
+
+    def _line_traces(self, rows: Sequence[Row], pen: Pen) -> Iterator[Scatter | Box]:
+        seeds = grouped(rows, lambda row: row.seed) or {None: []}  # an empty trace keeps its place in a slider's frames
+        if rows and rows[0].metric == self.boxes:
+            points = [self._point(row, f"{plain(row.label, NAME)}: ") for row in rows]
+            yield pen.draw_boxes(points, hover=f"{self._hover}<extra></extra>")
+        elif len(seeds) > 1 and self.median_of_seeds:
+            thin = replace(pen, width=0.8)
+            curves = [[self._point(row, after=f", seed {row.seed}") for row in group] for group in seeds.values()]
+            yield thin.draw_together(curves, hover=self._hover, opacity=0.45, showlegend=False)
+            places = grouped((row for row in rows if finite_value(row) is not None), self.x.place)
+            medians = [(place, median(row.value for row in group), "") for place, group in places.items()]
+            thick = replace(pen, width=2.5, name=f"{pen.name}, median")
+            yield thick.draw(medians, hover=f"{self.x.hover}%{{x}}: median %{{y:.4g}}")
+        else:
+            # Seeds share a pen and a name: how far apart they are is what they are there for.
+            for group in seeds.values():
+                bars = error_bars(group, pen.colour)
+                yield pen.draw(list(map(self._point, group)), hover=self._hover, mode=self.mode, error_y=bars)
+
+    @property
+    def _hover(self) -> str:
+        return f"{self.x.hover}%{{x}}: {self.hover}"
+
+    def _point(self, row: Row, before: str = "", after: str = "") -> Point:
+        # A spectrum has thousands of points: a text for each, which its hover does not show, would double the page.
+        text = before + hover_text(row) + after if "text" in self.hover else ""
+        return self.x.place(row), finite_value(row), text
+
+    def _with_cursor(self, figure: Figure, lines: Series, pens: Mapping[str, Pen]) -> Figure:
+        """Dots on the labels' lines at one training step, and a slider that moves them."""
+        steps = sorted({row.step for rows in lines.values() for row in rows if row.step is not None})
+        frames = {step: [_cursor(lines, pens, step)] for step in steps}
+        look = {"mode": "markers", "hovertemplate": f"{self._hover}<extra></extra>", "showlegend": False}
+        figure.add_scatter(**frames[steps[-1]][0], **look, name="at the step")
+        return add_slider(figure, frames, prefix="step", traces=[len(figure.data) - 1])
+
+
+def _cursor(lines: Series, pens: Mapping[str, Pen], step: int) -> dict[str, Any]:
+    # The mean of all labels is a line without dots: it is a reference, not something to read off.
+    dots = [(row, pens[name]) for name, rows in lines.items() for row in rows if row.step == step and row.label]
+    colours, symbols = [pen.colour for _, pen in dots], [pen.symbol for _, pen in dots]
+    marker = {"size": 11, "color": colours, "symbol": symbols, "line": {"width": 1, "color": AXIS}}
+    values = [finite_value(row) for row, _ in dots]
+    texts = [f"{plain(row.label, NAME)}: {hover_text(row)}" for row, _ in dots]
+    return {"x": [step] * len(dots), "y": values, "text": texts, "marker": marker}
 
 
 @dataclass(frozen=True, kw_only=True)
