@@ -13,15 +13,16 @@ if TYPE_CHECKING:
     from theodolite.probes.hulls.gap import HullGap, hull_gap
     from theodolite.probes.layer_probe import LayerProbe, probe_layer
     from theodolite.probes.movement import centroid_movement, centroid_paths, movement_directions
+    from theodolite.probes.separability import Separability, separability
     from theodolite.probes.similarity import CkaNull, Similarity, cka, cka_similarity, spatial_similarity
     from theodolite.probes.two_samples import Shift, two_sample_shift
 
 # fmt: off
 __all__ = [
     "CkaNull", "ClassifierProbe", "ControlTask", "Correspondence", "DirectProbe", "HullGap", "KeptStructure", "LayerProbe",
-    "LinearProbe", "NoSpread", "ProbeScore", "Shift", "Similarity", "centroid_movement", "centroid_paths", "cka",
+    "LinearProbe", "NoSpread", "ProbeScore", "Separability", "Shift", "Similarity", "centroid_movement", "centroid_paths", "cka",
     "cka_similarity", "correspondence", "hull_gap", "kept_structure", "movement_directions",
-    "probe_layer", "selectivity", "spatial_similarity", "two_sample_shift",
+    "probe_layer", "selectivity", "separability", "spatial_similarity", "two_sample_shift",
 ]
 # fmt: on
 
@@ -34,6 +35,7 @@ _NAMES = {
     "hulls.gap": ("HullGap", "hull_gap"),
     "layer_probe": ("LayerProbe", "probe_layer"),
     "movement": ("centroid_movement", "centroid_paths", "movement_directions"),
+    "separability": ("Separability", "separability"),
     "similarity": ("CkaNull", "Similarity", "cka", "cka_similarity", "spatial_similarity"),
     "two_samples": ("Shift", "two_sample_shift"),
 }

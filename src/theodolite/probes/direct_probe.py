@@ -73,6 +73,8 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Whether every label is one cluster.
     n_overlaps_
         Pairs of clusters with different labels that overlap: clusters that were given, or points that carry two labels.
+    n_label_overlaps_
+        Pairs of labels whose hulls, of all their rows or of clusters that were given, overlap.
     cluster_distances_
         One record per pair of clusters with different labels: `i`, `j`, and the bounds `lower` and `upper` of the distance.
     label_distances_, label_lower_, label_upper_
@@ -98,7 +100,7 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __repr__(self) -> str:
         if not hasattr(self, "label_distances_"):
             return str(super().__repr__())
-        counts = f"{len(self.classes_):,} labels, {self._cluster_count()} clusters"
+        counts = f"{len(self.classes_):,} labels, {self.cluster_count()} clusters"
         return f"DirectProbe: {counts}, {self._separability()} ({len(self.clusters_):,} × {self.n_features_in_:,})"
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, clusters: ArrayLike | None = None) -> DirectProbe:
@@ -185,7 +187,13 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.cluster_distances_: NDArray[Any] = np.empty(int((~is_late).sum()), dtype=_PAIR)
         for name, values in zip(("i", "j", "lower", "upper"), (first, second, *bounds.T), strict=True):
             self.cluster_distances_[name] = values[~is_late]
-        self.n_overlaps_ = int((self.cluster_distances_["lower"] <= 0).sum())
+        is_overlap = self.cluster_distances_["lower"] <= 0
+        self.n_overlaps_ = int(is_overlap.sum())
+        if label_bounds is None:
+            pairs = np.sort([self._codes[self.cluster_distances_[side][is_overlap]] for side in "ij"], axis=0)
+            self.n_label_overlaps_ = len(np.unique(pairs, axis=1).T)
+        else:
+            self.n_label_overlaps_ = int((label_bounds[:, :, 0] <= 0).sum()) // 2
 
     def _first_equal_points(self) -> Ints:
         """For each cluster of one point the first of its label that is the same point; for the others themselves."""
@@ -296,22 +304,24 @@ class DirectProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def verdict(self) -> str:
         """The result in one sentence: labels, clusters, separability, the labels in most pieces, and the closest two labels."""
-        names, counts = np.unique(self.cluster_labels_, return_counts=True)
-        largest = np.argsort(-counts, kind="stable")[:3]
-        pieces = ", ".join(f"{names[at]} into {counts[at]}" for at in largest if counts[at] > 1)
-        stopped = (
-            f"merging of {len(self.unfinished_)} labels was stopped after {self.budget:g} s" if len(self.unfinished_) else ""
-        )
         overlaps, closest, of = self.n_overlaps_, self.closest_pair(), " of those measured" if len(self.unmeasured_) else ""
         parts = [
             self._separability(),
-            stopped or (f"split: {pieces}" if pieces else ""),
+            self.pieces(),
             {0: "", 1: "1 pair of clusters overlaps"}.get(overlaps, f"{overlaps} pairs of clusters overlap"),
             f"{closest[0]} and {closest[1]} are closest{of}, {closest[2]:.2g}" if closest else "no distances",
         ]
-        return f"{len(self.classes_)} labels, {self._cluster_count()} clusters: {'; '.join(filter(None, parts))}"
+        return f"{len(self.classes_)} labels, {self.cluster_count()} clusters: {'; '.join(filter(None, parts))}"
 
-    def _cluster_count(self) -> str:
+    def pieces(self) -> str:
+        """The three labels in most clusters, or that the budget ended before; empty if each label is one cluster."""
+        if len(self.unfinished_):
+            return f"merging of {len(self.unfinished_)} labels was stopped after {self.budget:g} s"
+        names, counts = np.unique(self.cluster_labels_, return_counts=True)
+        most = [at for at in np.argsort(-counts, kind="stable")[:3] if counts[at] > 1]
+        return f"split: {', '.join(f'{names[at]} into {counts[at]}' for at in most)}" if most else ""
+
+    def cluster_count(self) -> str:
         """The number of clusters, or its bounds."""
         if not len(self.unfinished_):
             return f"{self.n_clusters_:,}"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 
 from theodolite.core.engines import chosen_engine
-from theodolite.core.result import Result, table_of
-from theodolite.core.spelling import option
+from theodolite.core.result import Answer, Command, Result, table_of
+from theodolite.core.spelling import command, option
 from theodolite.verbs.inputs import (
+    FILE_OPTIONS,
     EncoderInput,
     Reading,
     ReadingOptions,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from theodolite.core.rows import Row
     from theodolite.core.vectors import Floats
     from theodolite.probes.layer_probe import LayerProbe
+    from theodolite.probes.separability import Separability
     from theodolite.spaces.space import Space
     from theodolite.tasks.examples import Examples
     from theodolite.tasks.task import Task
@@ -53,6 +56,7 @@ def probe(
     hold_out: float | None = None,
     classifier: Literal["none", "linear", "mlp"] = "none",
     search: Literal["full", "race"] = "full",
+    control: int | None = None,
     sample: int | None = None,
     drop_unseen: bool = False,
     label_distance: Literal["mean", "minimum"] = "mean",
@@ -85,6 +89,9 @@ def probe(
     search
         How the grid of "mlp" is searched: "full" trains every cell on every fold, as published; "race" trains 15 times fewer
         networks and loses some accuracy, which the notes state.
+    control
+        How often to shuffle the labels of each separable layer, to compare its smallest gap with; 0 for never. By default 19 times
+        if that takes seconds.
     sample
         Fit on a stratified sample of at most this many rows; every label keeps one.
     drop_unseen
@@ -110,10 +117,11 @@ def probe(
     Returns
     -------
     Result
-        Rows per layer, label and pair of labels; one sentence per layer in `notes`.
+        Rows per layer, label and pair of labels. The answer is about the last layer: separable, separable by dimension alone (any
+        labels would be, or shuffled ones are too), or not separable.
     """
     options = Reading(**reading)
-    settings = ProbeSettings(classifier, search, label_distance, min_cluster_size, seed, budget, options.device)
+    settings = ProbeSettings(classifier, search, label_distance, min_cluster_size, control, seed, budget, options.device)
     if output is not None:
         from theodolite.core.rows import require_rows_file
 
@@ -124,12 +132,15 @@ def probe(
         data = _with_most_labels(data, notes)
         if classifier != "none":
             data.require_test(option("classifier", classifier))
-        layers: list[tuple[int | None, LayerProbe]] = []
-        for layer, measured in _probe_layers(data, settings, bars, notes):
-            layers.append((layer, measured))
+        again = _Again(
+            source, labels, options, {"test": test, "test_labels": test_labels, "hold_out": hold_out, "sample": sample}
+        )
+        layers: list[ProbedLayer] = []
+        for measured in _probe_layers(data, settings, bars, notes):
+            layers.append(measured)
             if output is not None:  # what is done is kept, whatever happens to the next layer
-                _result(data, layers, notes, settings).save(output)
-    return _result(data, layers, notes, settings)
+                _result(data, layers, notes, settings, again).save(output)
+    return _result(data, layers, notes, settings, again)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +166,16 @@ class ProbeData:
     train: _Labelled
     test: _Labelled | None = None
 
+    @property
+    def majority(self) -> tuple[str, float]:
+        """The most frequent label of the fitted rows, and its share of the held-out rows."""
+        import numpy as np
+
+        assert self.test is not None
+        labels, counts = np.unique(self.train.y, return_counts=True)
+        label = labels[counts.argmax()]
+        return str(label), float(np.mean(self.test.y == label))
+
     def require_test(self, user: str) -> None:
         """Raise, in the name of an option, if there are no held-out rows."""
         if self.test is None:
@@ -170,6 +191,7 @@ class ProbeSettings:
     search: str
     label_distance: str
     min_cluster_size: int
+    control: int | None
     seed: int
     budget: float | None
     device: str
@@ -345,19 +367,28 @@ def _with_fitted_labels(train: _Labelled, test: _Labelled, drop_unseen: bool, no
     return test.subset(np.flatnonzero(usable))
 
 
-def _probe_layers(
-    data: ProbeData, settings: ProbeSettings, progress: Progress, notes: list[str]
-) -> Iterator[tuple[int | None, LayerProbe]]:
+class ProbedLayer(NamedTuple):
+    """One layer with what was measured of it; the layer is None if nothing is known of layers."""
+
+    layer: int | None
+    measured: LayerProbe
+    separability: Separability
+    rows: tuple[Row, ...]
+
+
+def _probe_layers(data: ProbeData, settings: ProbeSettings, progress: Progress, notes: list[str]) -> Iterator[ProbedLayer]:
     """Each layer in turn; one without any spread, such as the [CLS] vectors of layer 0, is named and left out."""
     from theodolite.probes.direct_probe import NoSpread
     from theodolite.probes.layer_probe import probe_layer
+    from theodolite.probes.separability import separability
 
     train, test = data.train, data.test
     for layer in train.layers:
         suffix = "" if layer is None else f" layer {layer}"
+        X = train.take(layer)
         try:
             measured = probe_layer(
-                train.take(layer),
+                X,
                 train.y,
                 test=None if test is None else (test.take(layer), test.y),
                 test_split=str(test.about.get("split", "")) if test is not None else "",
@@ -378,28 +409,130 @@ def _probe_layers(
             continue
         if measured.score is not None and measured.score.note:
             notes.append(f"classifier{suffix and f' of{suffix}'}: {measured.score.note}")
-        yield layer, measured
+        meaning = separability(measured.probe, X, train.y, shuffles=settings.control, seed=settings.seed)
+        scored = [row for row in measured.rows if row.metric == "hull_accuracy"]
+        common = replace(measured.rows[0], label="", low=None, high=None)
+        rows = [replace(common, **fields) for fields in meaning.metrics()]
+        rows += [replace(row, metric="majority_accuracy", value=data.majority[1], reason="") for row in scored]
+        yield ProbedLayer(layer, measured, meaning, (*measured.rows, *rows))
 
 
 def _result(
-    data: ProbeData, layers: Sequence[tuple[int | None, LayerProbe]], notes: Sequence[str], settings: ProbeSettings
+    data: ProbeData, layers: Sequence[ProbedLayer], notes: Sequence[str], settings: ProbeSettings, again: _Again
 ) -> Result:
-    rows: tuple[Row, ...] = tuple(row for _, measured in layers for row in measured.rows)
-    sentences = [measured.sentence if layer is None else f"layer {layer}: {measured.sentence}" for layer, measured in layers]
+    rows = tuple(row for layer in layers for row in layer.rows)
     facts = {"name": data.title, "n": len(data.train.y), "d": rows[0].d if rows else None}
     held = {} if data.test is None else {"held_out": len(data.test.y)}
     search = {"search": settings.search} if settings.classifier == "mlp" else {}
     scores = [
-        {"layer": layer, "initialisation": number, "accuracy": accuracy}
-        for layer, measured in layers
-        if measured.score is not None
-        for number, accuracy in enumerate(measured.score.scores)
+        {"layer": layer.layer, "initialisation": number, "accuracy": accuracy}
+        for layer in layers
+        if layer.measured.score is not None
+        for number, accuracy in enumerate(layer.measured.score.scores)
     ]
     return Result(
         verb="probe",
         title=data.title,
+        answer=_answer(data, layers[-1], settings, again) if layers else None,
         rows=rows,
         records={"probe_scores": table_of(scores)} if scores else {},
-        notes=(*sentences, *notes),
+        notes=tuple(notes),
         provenance=provenance(facts | held, settings={"classifier": settings.classifier, **search, "seed": settings.seed}),
     )
+
+
+@dataclass(frozen=True)
+class _Again:
+    """What a caller gave, to name it in the command that comes next."""
+
+    source: Any
+    labels: Any
+    reading: Reading
+    options: Mapping[str, Any]
+
+    def command(self, **more: str) -> str:
+        """The same probe with further options: a command, or in Python a call if something has no name there."""
+        named = {name: value for name, value in (("labels", self.labels), *self.options.items()) if value is not None}
+        values = [self.source, *named.values()]
+        if not all(isinstance(value, (str, os.PathLike, int, float)) for value in values):
+            extra = "".join(f", {option(name, value)}" for name, value in more.items())
+            return f"th.probe(X, labels{extra})"
+        is_encoder = self.reading.has_texts()
+        names = [each.name for each in fields(self.reading) if is_encoder or each.name in ("layers", *FILE_OPTIONS)]
+        typed: dict[str, Any] = self.reading.typed(names) | {name: str(value) for name, value in named.items()} | more
+        if is_encoder:
+            return command("probe", model=str(self.source), **typed)
+        return command("probe", str(self.source), **typed)
+
+
+def _answer(data: ProbeData, layer: ProbedLayer, settings: ProbeSettings, again: _Again) -> Answer:
+    """What the last layer shows: held-out accuracy first if there is any, then whether planes separate the labels, and why."""
+    meaning, probe = layer.separability, layer.measured.probe
+    pairs = "the two labels" if meaning.pairs == 1 else f"all {meaning.pairs:,} pairs of labels"
+    reasons = []
+    if meaning.overlapping:
+        which = "the two labels" if meaning.pairs == 1 else f"{meaning.overlapping:,} of {meaning.pairs:,} pairs of labels"
+        conclusion = f"{which} overlap, so planes do not separate the labels"
+        pieces = "; ".join(filter(None, [f"{probe.cluster_count()} clusters", probe.pieces()]))
+        reasons.append(f"Without overlaps, the {len(probe.classes_):,} labels fall into {pieces}.")
+    elif meaning.guaranteed == meaning.pairs:
+        conclusion = f"planes separate {pairs}, as they would any labels of so few rows in {meaning.d:,} dimensions"
+        rows = f"No pair of labels has more than {meaning.largest:,} rows, and they are affinely independent"
+        reasons.append(f"{rows}: a plane separates them however they are labelled.")
+    else:
+        count = meaning.separable_shuffles
+        often = f"{'also ' if count else ''}happens in {count or 'none'} of {len(meaning.shuffled)} shuffles of the labels"
+        conclusion = f"planes separate {pairs}" + (f", which {often}" if meaning.shuffled else "")
+        if meaning.guaranteed:
+            rows = f"{meaning.guaranteed:,} of {meaning.pairs:,} pairs of labels have affinely independent rows"
+            reasons.append(f"{rows}: a plane separates these however they are labelled.")
+    sentence = "; ".join(filter(None, [_accuracy(data, layer), conclusion]))
+    where = "" if layer.layer is None else f"In layer {layer.layer}, "
+    if not meaning.overlapping:
+        reasons.append(_gap_reason(meaning, settings))
+    way, why = {"report": "probe.html"}, "see the distances between all labels on a page"
+    if data.test is None:
+        way, why = {"hold_out": "0.2"}, "score the labels on held-out rows"
+    elif settings.classifier == "none":
+        way, why = {"classifier": "linear"}, "see how well a classifier reads the labels"
+    return Answer(
+        verdict=meaning.verdict,
+        sentence=f"{where}{sentence}." if where else f"{sentence[:1].upper()}{sentence[1:]}.",
+        reasons=tuple(reasons),
+        next=(Command(words=again.command(**way), why=why),),
+    )
+
+
+def _accuracy(data: ProbeData, layer: ProbedLayer) -> str:
+    """The accuracy on held-out rows against that of the most frequent label; empty without held-out rows."""
+    from scipy.stats import binomtest
+
+    values = {row.metric: row for row in layer.rows if not row.label}
+    row = values.get("probe_accuracy", values.get("hull_accuracy"))
+    if row is None or math.isnan(row.value):
+        return ""
+    (label, share), n = data.majority, row.n or 0
+    # By the exact test of a share: an accuracy that chance could give by always answering that label is no better.
+    is_better = share < 1 and binomtest(round(row.value * n), n, share, alternative="greater").pvalue <= 0.05
+    who = "the classifier" if row.metric == "probe_accuracy" else "the nearest hull"
+    usual = f"always answering {label}"
+    against = f"; {usual} gets {share:.0%}" if is_better else f", no better than {usual} ({share:.0%})"
+    return f"{who} labels {row.value:.0%} of {n:,} held-out rows correctly{against}"
+
+
+def _gap_reason(meaning: Separability, settings: ProbeSettings) -> str:
+    """How the smallest gap compares with those of shuffled labels."""
+    gap = f"The smallest gap, between {meaning.closest[0]} and {meaning.closest[1]}, is {meaning.gap:.3g}"
+    shuffles = f"{len(meaning.shuffled)} shuffles (seed {settings.seed})"
+    if not meaning.shuffled:
+        why = "" if settings.control == 0 else f", which would take long; {option('control', '19')} does it"
+        return f"{gap}. It was not compared with shuffled labels{why}."
+    if not meaning.separable_shuffles:
+        return f"{gap}; in all {shuffles} labels overlap."
+    if any(map(math.isnan, meaning.shuffled)):
+        return (
+            f"{gap}; those of shuffled labels (seed {settings.seed}) take long to measure, which {option('control', '19')} does."
+        )
+    structure = "the labels do have structure" if meaning.beaten == len(meaning.shuffled) else "no sign of structure"
+    times = "" if math.isnan(meaning.gap_ratio) else f"{meaning.gap_ratio:.3g} times the median of {shuffles} and "
+    return f"{gap}, {times}above {meaning.beaten} of {len(meaning.shuffled)}{'' if times else ' shuffles'}: {structure}."
