@@ -46,12 +46,17 @@ def files(here: Path) -> None:
 def test_vectors_and_labels_give_a_verdict_a_table_and_an_accuracy(run: Run) -> None:
     said = run("probe", "x.npy", "--labels", "y.txt", "--test", "t.npy", "--test-labels", "yt.txt").stdout
     probe = DirectProbe().fit(X, Y)
-    assert probe.verdict() in said
-    assert "3 labels, 3 clusters: linearly separable" in said
+    words = " ".join(said.split())
+    assert "✓ separable: The nearest hull labels 100% of 24 held-out rows correctly; always answering ADP gets 33%;" in words
+    assert "planes separate all 3 pairs of labels, which happens in none of 19 shuffles of the labels." in words
+    assert "The smallest gap, between ADP and VERB, is 5.33; in all 19 shuffles (seed 0) labels overlap." in words
+    assert "theodolite probe x.npy --labels y.txt --test t.npy --test-labels yt.txt --classifier linear" in words
+    assert len(said.splitlines()) <= 25
     assert f"accuracy {np.mean(probe.predict(T) == np.array(YT)):.3f}" in said
     for label in CENTRES:
         assert any(line.startswith(label) for line in said.splitlines())
-    assert max(map(len, said.splitlines())) <= 80
+    # A command is one line, however long, so that it can be pasted.
+    assert max(len(line) for line in said.splitlines() if "theodolite probe" not in line) <= 80
 
 
 def test_json_and_rows_hold_what_the_probe_found(run: Run) -> None:
@@ -83,7 +88,7 @@ def test_a_space_is_probed_layer_by_layer(run: Run, refused: Callable[..., str])
     ).save("s")
     Space.of({0: T, 1: T, 2: 2 * T}, rows={"label": YT}).save("t")
     said = run("probe", "s", "--test", "t", "-o", "rows.jsonl", "--layers", "1,2").stdout
-    assert "layer 1: 3 labels, 3 clusters" in said and "layer 2: 3 labels" in said
+    assert "separable: In layer 2, the nearest hull labels 100% of 24" in " ".join(said.split())
     assert max(map(len, said.splitlines())) <= 80
     assert ["1", "3", "yes", "ADP", "VERB"] in [line.split()[:5] for line in said.splitlines()]
     rows = read_rows("rows.jsonl")
@@ -93,7 +98,7 @@ def test_a_space_is_probed_layer_by_layer(run: Run, refused: Callable[..., str])
     assert [row.value for row in rows if row.metric == "hull_accuracy"] == [1.0, 1.0]
     assert "no column 'pos' of labels; it has label, tag" in refused("probe", "s", "--labels", "pos")
     assert "there is no layer 9" in refused("probe", "s", "--layers", "9")
-    assert "3 labels" in run("probe", "s", "--labels", "tag", "--layers", "last").stdout
+    assert "In layer 2, planes separate all 3 pairs" in run("probe", "s", "--labels", "tag", "--layers", "last").stdout
 
 
 def test_a_table_may_hold_vectors_and_labels(run: Run) -> None:
@@ -133,7 +138,8 @@ def test_a_budget_that_runs_out_leaves_bounds(run: Run) -> None:
     Path("mixed.txt").write_text("\n".join("ab" * 30) + "\n")
     said = " ".join(run("probe", "mixed.npy", "--labels", "mixed.txt", "--budget", "0", "-o", "rows.json").stdout.split())
     assert "– the budget ended before its clusters were merged" in said and "single point" not in said
-    assert "clusters: not linearly separable; merging of 2 labels was stopped after 0 s" in said and "2 labels, between" in said
+    assert "not separable: The two labels overlap, so planes do not separate the labels." in said
+    assert "the 2 labels fall into between" in said and "clusters; merging of 2 labels was stopped after 0 s" in said
     values = {row.metric: row for row in read_rows("rows.json") if not row.label}
     assert values["is_linear"].value == 0 and 3 <= values["clusters"].low < values["clusters"].high == values["clusters"].value
     assert "between" not in run("probe", "mixed.npy", "--labels", "mixed.txt", "--budget", "1000").stdout.split("label  rows")[0]

@@ -34,7 +34,8 @@ def test_every_layer_is_probed_and_scale_shows() -> None:
     result = th.probe(SPACE)
     first, second = (result.value("mean_minimum_distance", layer=layer) for layer in (0, 2))
     assert second == pytest.approx(2 * first, rel=1e-5)
-    assert result.notes[0].startswith("layer 0: 3 labels, 3 clusters: linearly separable")
+    assert result.answer is not None and result.answer.verdict == "separable" and not result.notes
+    assert result.answer.sentence.startswith("In layer 2, planes separate all 3 pairs of labels, which happens in none of 19")
     assert "closest labels" in repr(result) and "nearest" in repr(th.probe(SPACE, layers="last"))
 
 
@@ -42,6 +43,31 @@ def test_held_out_rows_are_scored() -> None:
     result = th.probe(X, LABELS, hold_out=0.25, classifier="linear")
     assert result.value("hull_accuracy") == 1.0 and result.value("probe_accuracy") == 1.0
     assert th.probe(X, LABELS, test=X[:10], test_labels=LABELS[:10]).value("hull_accuracy") == 1.0
+
+
+def test_the_next_command_names_what_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("v.npy", X)
+    Path("labels.txt").write_text("\n".join(LABELS) + "\n")
+    SPACE.save("space")
+    calls: dict[str, dict[str, Any]] = {
+        "th.probe(X, labels, hold_out=0.2)": {"source": X, "labels": LABELS},
+        "th.probe(X, hold_out=0.2)": {"source": SPACE},
+        "th.probe(X, labels, classifier='linear')": {"source": X, "labels": LABELS, "hold_out": 0.2},
+        "th.probe(X, labels).report('probe.html')": {"source": X, "labels": LABELS, "hold_out": 0.2, "classifier": "linear"},
+        "theodolite probe v.npy --labels labels.txt --hold-out 0.2": {"source": "v.npy", "labels": "labels.txt"},
+        "theodolite probe space --layers 2 --labels other --hold-out 0.2": {"source": "space", "labels": "other", "layers": [2]},
+    }
+    for words, options in calls.items():
+        answer = th.probe(options.pop("source"), **options).answer
+        assert answer is not None and [command.words for command in answer.next] == [words]
+
+
+def test_labels_that_were_not_shuffled_are_said_to_be_not_compared() -> None:
+    answer = th.probe(X, LABELS, control=0).answer
+    assert answer is not None and answer.verdict == "separable"
+    assert answer.reasons[0].endswith("It was not compared with shuffled labels.")
+    assert th.probe(X, LABELS, control=3).answer.sentence.endswith("happens in none of 3 shuffles of the labels.")  # type: ignore[union-attr]
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from theodolite.probes.hulls.gap import HullGap, hull_gap
     from theodolite.probes.layer_probe import LayerProbe, probe_layer
     from theodolite.probes.movement import centroid_movement, centroid_paths, movement_directions
-    from theodolite.probes.separability import Separability, separability
+    from theodolite.probes.separable_pairs import Separability, separability
     from theodolite.probes.similarity import CkaNull, Similarity, cka, cka_similarity, spatial_similarity
     from theodolite.probes.two_samples import Shift, two_sample_shift
 
@@ -35,7 +35,7 @@ _NAMES = {
     "hulls.gap": ("HullGap", "hull_gap"),
     "layer_probe": ("LayerProbe", "probe_layer"),
     "movement": ("centroid_movement", "centroid_paths", "movement_directions"),
-    "separability": ("Separability", "separability"),
+    "separable_pairs": ("Separability", "separability"),
     "similarity": ("CkaNull", "Similarity", "cka", "cka_similarity", "spatial_similarity"),
     "two_samples": ("Shift", "two_sample_shift"),
 }

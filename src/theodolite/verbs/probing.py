@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from theodolite.core.rows import Row
     from theodolite.core.vectors import Floats
     from theodolite.probes.layer_probe import LayerProbe
-    from theodolite.probes.separability import Separability
+    from theodolite.probes.separable_pairs import Separability
     from theodolite.spaces.space import Space
     from theodolite.tasks.examples import Examples
     from theodolite.tasks.task import Task
@@ -90,8 +90,8 @@ def probe(
         How the grid of "mlp" is searched: "full" trains every cell on every fold, as published; "race" trains 15 times fewer
         networks and loses some accuracy, which the notes state.
     control
-        How often to shuffle the labels of each separable layer, to compare its smallest gap with; 0 for never. By default 19 times
-        if that takes seconds.
+        How often to shuffle the labels of each separable layer, to compare its smallest gap with; 0 for never. By default 19
+        times if that takes seconds.
     sample
         Fit on a stratified sample of at most this many rows; every label keeps one.
     drop_unseen
@@ -380,7 +380,7 @@ def _probe_layers(data: ProbeData, settings: ProbeSettings, progress: Progress, 
     """Each layer in turn; one without any spread, such as the [CLS] vectors of layer 0, is named and left out."""
     from theodolite.probes.direct_probe import NoSpread
     from theodolite.probes.layer_probe import probe_layer
-    from theodolite.probes.separability import separability
+    from theodolite.probes.separable_pairs import separability
 
     train, test = data.train, data.test
     for layer in train.layers:
@@ -455,8 +455,9 @@ class _Again:
         named = {name: value for name, value in (("labels", self.labels), *self.options.items()) if value is not None}
         values = [self.source, *named.values()]
         if not all(isinstance(value, (str, os.PathLike, int, float)) for value in values):
-            extra = "".join(f", {option(name, value)}" for name, value in more.items())
-            return f"th.probe(X, labels{extra})"
+            extra = "".join(f", {option(name, value)}" for name, value in more.items() if name != "report")
+            own = "" if self.labels is None else ", labels"
+            return f"th.probe(X{own}{extra})" + (f".report({more['report']!r})" if "report" in more else "")
         is_encoder = self.reading.has_texts()
         names = [each.name for each in fields(self.reading) if is_encoder or each.name in ("layers", *FILE_OPTIONS)]
         typed: dict[str, Any] = self.reading.typed(names) | {name: str(value) for name, value in named.items()} | more
