@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,24 @@ def test_the_next_command_names_what_was_given(tmp_path: Path, monkeypatch: pyte
     for words, options in calls.items():
         answer = th.probe(options.pop("source"), **options).answer
         assert answer is not None and [command.words for command in answer.next] == [words]
+
+
+def test_accuracy_and_smallest_gap_are_drawn_by_layer_and_one_state_is_not_before_and_after() -> None:
+    from theodolite.reports.figures import displays_of
+
+    result = th.probe(SPACE, hold_out=0.25)
+    figure = result.plot("probe-by-layer")
+    lines = {trace.name: dict(zip(trace.x, trace.y, strict=True)) for trace in figure.data}
+    for name, metric in (
+        ("nearest hull", "hull_accuracy"),
+        ("most frequent label", "majority_accuracy"),
+        ("labels", "smallest_gap"),
+    ):
+        assert lines[name] == {layer: result.value(metric, layer=layer) for layer in (0, 2)}
+    assert not [display.title for display in displays_of(result) if "before" in display.title]
+    two = [replace(row, state=state) for state in ("before", "after") for row in result.rows]
+    titles = [display.title for display in displays_of(replace(result, rows=tuple(two)))]
+    assert "Clusters before and after" in titles and "What probes score before and after" in titles
 
 
 def test_labels_that_were_not_shuffled_are_said_to_be_not_compared() -> None:

@@ -62,6 +62,7 @@ class FigureSpec(ABC):
     heading: str
     note: str
     metrics: tuple[str, ...]
+    of_states: str = ""  # what the heading ends with if there are several states
     split: tuple[str, ...] = ("model", "task")
     select: Callable[[Sequence[Row]], Sequence[Row]] = list
     source: Callable[[Result], Sequence[Row]] = lambda result: result.rows
@@ -75,7 +76,8 @@ class FigureSpec(ABC):
         for about, group in grouped(rows, lambda row: tuple(getattr(row, name) for name in self.split)).items():
             selected = tuple(self.select(group))
             if selected:
-                yield RowsDisplay(rows=selected, spec=self, note=self.note, **titles_of(self.name, self.heading, about))
+                heading = self.heading + (self.of_states if len({row.state for row in selected}) > 1 else "")
+                yield RowsDisplay(rows=selected, spec=self, note=self.note, **titles_of(self.name, heading, about))
 
     def columns(self, rows: Sequence[Row]) -> dict[str, list[Any]]:
         """The columns of the frame of these rows."""

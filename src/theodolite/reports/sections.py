@@ -50,7 +50,7 @@ CARRYING: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "compare": (("figures-isotropy-by-layer", "figures-changes"), ("figures-similarities",)),
     "study": tuple((f"figures-{name}",) for name in ("claims", "repair-gains", "centroid-movement", "isotropy-by-layer")),
     "tune": (("figures-training",),),
-    "probe": (("figures-label-distances",),),
+    "probe": (("figures-probe-by-layer", "figures-label-distances"), ("figures-label-distances",)),
     "advise": (("figures-gains",),),
     "calibrate": (("figures-similarities",),),
 }
