@@ -82,6 +82,24 @@ def test_accuracy_and_smallest_gap_are_drawn_by_layer_and_one_state_is_not_befor
     assert "Clusters before and after" in titles and "What probes score before and after" in titles
 
 
+def test_a_control_task_of_words_shows_what_a_classifier_could_have_memorised() -> None:
+    """Labels of word types are a control task themselves; labels that the context carries are not."""
+    rng = np.random.default_rng(0)
+    types, context = rng.integers(0, 250, 600), rng.integers(0, 2, 600)
+    vectors = rng.standard_normal((250, 24))[types] + 0.05 * rng.standard_normal((600, 24))
+    vectors[:, 0] = 6 * context
+    rows = {"word": [f"w{i}" for i in types], "label": ["x" if i else "y" for i in context], "type": ["xy"[i % 2] for i in types]}
+    space = Space.of({0: vectors}, rows=rows)
+    options: dict[str, Any] = {"hold_out": 0.3, "classifier": "linear", "control": 1}
+    memorised, read = th.probe(space, "type", **options), th.probe(space, "label", **options)
+    for result in (memorised, read):
+        difference = result.value("probe_accuracy") - result.value("control_accuracy")
+        assert result.value("selectivity") == pytest.approx(difference)
+    assert abs(memorised.value("selectivity")) < 0.15
+    assert read.value("probe_accuracy") == 1 and read.value("selectivity") > 0.3
+    assert not th.probe(space, "label", hold_out=0.3, classifier="linear").where(metric="selectivity").rows
+
+
 def test_labels_that_were_not_shuffled_are_said_to_be_not_compared() -> None:
     answer = th.probe(X, LABELS, control=0).answer
     assert answer is not None and answer.verdict == "separable"

@@ -51,6 +51,8 @@ MEASURES: dict[str, Measure] = {
     "shuffled_gap": Measure("smallest gap, shuffled labels"),
     "gap_ratio": Measure("gap over that of shuffled labels"),
     "shuffled_separable": Measure("share of shuffles that are separable"),
+    "control_accuracy": Measure("accuracy on the control task"),
+    "selectivity": Measure("selectivity"),
     "majority_accuracy": Measure("accuracy of the most frequent label"),
     "hull_accuracy_all_rows": Measure("hull accuracy, all rows"),
     "probe_accuracy_all_rows": Measure("probe accuracy, all rows"),

@@ -50,12 +50,12 @@ class LayerProbe:
         None if it was not requested.
     rows
         All numbers as rows: `labels`, `clusters`, `overlaps` (pairs of clusters that overlap), `is_linear` (1 or 0) and
-        `mean_minimum_distance`; for each label
-        `label_clusters`, `minimum_distance`, `inside_mean` and `inside_max`; for each pair of labels `label_distance`, with
-        the certified bounds as its interval; if there are held-out rows, `hull_accuracy`: the share whose
-        nearest hull is one of their own label; with a classifier `probe_accuracy`, `probe_accuracy_sd` over initialisations,
-        `probe_hidden_1` and `_2` (the chosen sizes), `probe_alpha` (the chosen L2 weight) and
-        `classifier_seconds`; if requested `train_test_similarity`, with its interval; and `probe_seconds`, the time of the fit.
+        `mean_minimum_distance`; for each label `label_clusters`, `minimum_distance`, `inside_mean` and `inside_max`; for each
+        pair of labels `label_distance`, with the certified bounds as its interval; if there are held-out rows, `hull_accuracy`:
+        the share whose nearest hull is one of their own label; with a classifier `probe_accuracy`, `probe_accuracy_sd` over
+        initialisations, `probe_hidden_1` and `_2` (the chosen sizes), `probe_alpha` (the chosen L2 weight) and
+        `classifier_seconds`, and with types of words `control_accuracy` and `selectivity`; if requested
+        `train_test_similarity`, with its interval; and `probe_seconds`, the time of the fit.
     """
 
     probe: DirectProbe
@@ -78,6 +78,7 @@ def probe_layer(
     min_cluster_size: int = 1,
     classifier: Classifier = "none",
     max_classifier_rows: int | None = None,
+    types: tuple[ArrayLike, ArrayLike] | None = None,
     grid: Mapping[str, Any] | None = None,
     train_test: bool = False,
     n_jobs: int | None = None,
@@ -107,6 +108,8 @@ def probe_layer(
         Which classifier to train too: "linear", "mlp" or "none".
     max_classifier_rows
         Train it on a stratified sample of at most this many rows (0 or None: all).
+    types
+        The word types of the rows and of the held-out rows, for a control task with random labels of types.
     grid
         Further options of the classifier "mlp": `hidden` and `alphas` in place of the published grid, or `search`: "full" by
         default, or "race", which is faster at a loss that the score's note states.
@@ -168,12 +171,20 @@ def probe_layer(
         accuracy = float(np.mean(probe.predict(test_X) == test_y)) if not len(probe.unfinished_) else math.nan
         metrics.append({"metric": "hull_accuracy", "value": accuracy, "n": len(test_y), "reason": _STOPPED, **split})
         if classifier != "none":
+            from theodolite.probes.classifiers.memorisation import Words, control_score
+
             training = _sample(names, max_classifier_rows, seed)
             model = _classifier(classifier, grid or {}, seed, device, progress)
             score = model.fit(vectors[training], names[training]).evaluate(test_X, test_y)
             values = {"probe_accuracy": score.mean, "probe_accuracy_sd": score.sd, "classifier_seconds": score.seconds}
             values |= {f"probe_hidden_{number}": float(size) for number, size in enumerate(score.hidden, 1)}
             values["probe_alpha"] = score.alpha
+            if types is not None:
+                words, test_words = (np.asarray(side) for side in types)
+                fitted = Words(vectors[training], names[training], words[training].tolist())
+                held_out = Words(test_X, test_y, test_words.tolist())
+                values["control_accuracy"] = control_score(model, fitted, held_out, seed=seed).mean
+                values["selectivity"] = score.mean - values["control_accuracy"]
             metrics += [{"metric": metric, "value": value, "n": score.n, **split} for metric, value in values.items()]
         if train_test:
             similarity, test_probe = _train_test(probe, test_X, test_y, n_jobs)

@@ -91,7 +91,7 @@ def probe(
         networks and loses some accuracy, which the notes state.
     control
         How often to shuffle the labels of each separable layer, to compare its smallest gap with; 0 for never. By default 19
-        times if that takes seconds.
+        times if that takes seconds. If set, a classifier of words is also trained on random labels of word types.
     sample
         Fit on a stratified sample of at most this many rows; every label keeps one.
     drop_unseen
@@ -152,10 +152,12 @@ class _Labelled:
     y: NDArray[Any]
     about: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
+    words: NDArray[Any] | None = None
 
     def subset(self, rows: NDArray[Any]) -> _Labelled:
         """The same with only some of the rows."""
-        return replace(self, take=lambda layer: self.take(layer)[rows], y=self.y[rows])
+        words = None if self.words is None else self.words[rows]
+        return replace(self, take=lambda layer: self.take(layer)[rows], y=self.y[rows], words=words)
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,7 +241,12 @@ def _read(
 
 
 def _name(opened: Any, source: Any) -> str:
-    return opened.name if isinstance(opened, VectorsInput) else str(source) if isinstance(source, str) else repr(opened)
+    if isinstance(opened, VectorsInput):
+        return opened.name
+    if isinstance(source, (str, os.PathLike)):
+        return os.fspath(source)
+    about = opened.about(-1)
+    return ", ".join(filter(None, (str(about.get(name) or "") for name in ("model", "task", "split")))) or "space"
 
 
 def _is_column(labels: Labels | None, opened: Any) -> bool:
@@ -267,7 +274,10 @@ def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None
     space = opened
     about = {key: value for key, value in space.about(-1).items() if key != "layer"}
     layers, y = choose_layers(reading.layers, space.layers), np.array(row_labels(space, labels, n=space.n))
-    return _Labelled(layers, lambda layer: space[-1 if layer is None else layer], y, about, counts_line(space.origin.counts))
+    column = next((name for name in ("word", "token") if name in space.rows), None)
+    words = None if column is None else np.asarray(space.rows[column])
+    note = counts_line(space.origin.counts)
+    return _Labelled(layers, lambda layer: space[-1 if layer is None else layer], y, about, note, words)
 
 
 def _encode(opened: EncoderInput, *, hold_out: float | None, seed: int, progress: Progress) -> ProbeData:
@@ -383,6 +393,10 @@ def _probe_layers(data: ProbeData, settings: ProbeSettings, progress: Progress, 
     from theodolite.probes.separable_pairs import separability
 
     train, test = data.train, data.test
+    # A control task trains the classifier once more, so only on request.
+    types = None
+    if settings.control and test is not None and train.words is not None and test.words is not None:
+        types = (train.words, test.words)
     for layer in train.layers:
         suffix = "" if layer is None else f" layer {layer}"
         X = train.take(layer)
@@ -393,6 +407,7 @@ def _probe_layers(data: ProbeData, settings: ProbeSettings, progress: Progress, 
                 test=None if test is None else (test.take(layer), test.y),
                 test_split=str(test.about.get("split", "")) if test is not None else "",
                 classifier=settings.classifier,  # type: ignore[arg-type]  # checked with the settings
+                types=types,
                 grid={"search": settings.search},
                 label_distance=settings.label_distance,  # type: ignore[arg-type]
                 min_cluster_size=settings.min_cluster_size,
@@ -456,7 +471,7 @@ class _Again:
         values = [self.source, *named.values()]
         if not all(isinstance(value, (str, os.PathLike, int, float)) for value in values):
             extra = "".join(f", {option(name, value)}" for name, value in more.items() if name != "report")
-            own = "" if self.labels is None else ", labels"
+            own = "" if self.labels is None else f", {self.labels!r}" if isinstance(self.labels, str) else ", labels"
             return f"th.probe(X{own}{extra})" + (f".report({more['report']!r})" if "report" in more else "")
         is_encoder = self.reading.has_texts()
         names = [each.name for each in fields(self.reading) if is_encoder or each.name in ("layers", *FILE_OPTIONS)]
@@ -482,7 +497,9 @@ def _answer(data: ProbeData, layer: ProbedLayer, settings: ProbeSettings, again:
         reasons.append(f"{rows}: a plane separates them however they are labelled.")
     else:
         count = meaning.separable_shuffles
-        often = f"{'also ' if count else ''}happens in {count or 'none'} of {len(meaning.shuffled)} shuffles of the labels"
+        usual = meaning.verdict != "separable"
+        happens = f"{'also ' if usual else ''}happens in {'' if usual or not count else 'only '}{count or 'none'}"
+        often = f"{happens} of {len(meaning.shuffled)} shuffles of the labels"
         conclusion = f"planes separate {pairs}" + (f", which {often}" if meaning.shuffled else "")
         if meaning.guaranteed:
             rows = f"{meaning.guaranteed:,} of {meaning.pairs:,} pairs of labels have affinely independent rows"
@@ -531,9 +548,8 @@ def _gap_reason(meaning: Separability, settings: ProbeSettings) -> str:
     if not meaning.separable_shuffles:
         return f"{gap}; in all {shuffles} labels overlap."
     if any(map(math.isnan, meaning.shuffled)):
-        return (
-            f"{gap}; those of shuffled labels (seed {settings.seed}) take long to measure, which {option('control', '19')} does."
-        )
-    structure = "the labels do have structure" if meaning.beaten == len(meaning.shuffled) else "no sign of structure"
-    times = "" if math.isnan(meaning.gap_ratio) else f"{meaning.gap_ratio:.3g} times the median of {shuffles} and "
-    return f"{gap}, {times}above {meaning.beaten} of {len(meaning.shuffled)}{'' if times else ' shuffles'}: {structure}."
+        return f"{gap}; measuring those of {shuffles} would take long, which {option('control', '19')} does."
+    is_above = meaning.beaten == len(meaning.shuffled)
+    times = "" if math.isnan(meaning.gap_ratio) else f" and {meaning.gap_ratio:.3g} times their median"
+    structure = "the labels do have structure" if is_above else "no sign of structure"
+    return f"{gap}, above that of {'all' if is_above else f'{meaning.beaten} of'} {shuffles}{times}: {structure}."

@@ -101,19 +101,25 @@ def selectivity(probe: BaseClassifierProbe, train: Words, test: Words, *, seed: 
     ValueError
         A word lacks its type, or all types drew the same control label.
     """
+    control = control_score(probe, train, test, seed=seed)
+    task: ProbeScore = clone(probe).fit(train.X, train.y).evaluate(test.X, test.y)
+    seen_share = float(np.isin(np.asarray(test.types), np.asarray(train.types)).mean())
+    return Selectivity(task.mean - control.mean, task, control, seen_share)
+
+
+def control_score(probe: BaseClassifierProbe, train: Words, test: Words, *, seed: int = 0) -> ProbeScore:
+    """The score of a copy of the probe on a control task of the same types."""
     for name, words in (("train", train), ("test", test)):
         if len(words.types) != len(words.y):
             raise ValueError(
                 f"the {name} words have {len(words.types):,} types and {len(words.y):,} labels; word i needs one of each"
             )
     control = ControlTask.like(train.y, seed=seed)
-    task_score: ProbeScore = clone(probe).fit(train.X, train.y).evaluate(test.X, test.y)
     labels = control.labels(train.types)
     if len(np.unique(labels)) < 2:
         raise ValueError(
             f"all {len(np.unique(np.asarray(train.types)))} word types drew the control label {labels[0]!s}; "
             "use another seed, or words of more types"
         )
-    control_score: ProbeScore = clone(probe).fit(train.X, labels).evaluate(test.X, control.labels(test.types))
-    seen_share = float(np.isin(np.asarray(test.types), np.asarray(train.types)).mean())
-    return Selectivity(task_score.mean - control_score.mean, task_score, control_score, seen_share)
+    score: ProbeScore = clone(probe).fit(train.X, labels).evaluate(test.X, control.labels(test.types))
+    return score
