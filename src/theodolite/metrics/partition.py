@@ -45,12 +45,6 @@ class LogPartition:
     minus: Doubles
     null: float | None
 
-    def log_isotropy(self, sign: Sign = "both") -> float:
-        """log(min F / max F) over the eigenvectors."""
-        sides = [self.plus, self.minus] if sign == "both" else [self.plus]
-        values = np.concatenate([*sides, [] if self.null is None else [self.null]])
-        return float(min(0.0, values.min() - values.max()))
-
 
 def prepare_partitions(cloud: Cloud, names: Sequence[str]) -> None:
     """Compute log F for all variants that these metrics read, in one pass over the rows."""
@@ -169,9 +163,13 @@ def log_partitions(X: Vectors | Cloud, variants: set[Variant]) -> dict[Variant, 
 
 
 def _log_isotropy(X: Vectors | Cloud, variant: Variant, sign: Sign) -> float:
+    """log(min F / max F) over the eigenvectors."""
     if sign not in ("both", "fixed"):
         raise ValueError(f"sign={sign!r} must be 'both' or 'fixed'")
-    return log_partitions(X, {variant})[variant].log_isotropy(sign)
+    logs = log_partitions(X, {variant})[variant]
+    sides = [logs.plus, logs.minus] if sign == "both" else [logs.plus]
+    values = np.concatenate([*sides, [] if logs.null is None else [logs.null]])
+    return float(min(0.0, values.min() - values.max()))
 
 
 @dataclass(frozen=True, eq=False)

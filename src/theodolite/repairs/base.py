@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from theodolite.core.declared import as_declared
 from theodolite.core.engines import map_shards
 from theodolite.core.frames import is_frame, is_plain_frame
-from theodolite.core.moments import Doubles
+from theodolite.core.moments import Doubles, centred
 from theodolite.core.parallel import map_blocks
 from theodolite.core.vectors import Floats, Source, Vectors, array, source
 
@@ -113,9 +113,9 @@ Affine = tuple[Doubles, Doubles]
 class Repair(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
     """A change of space that is learned from one set of vectors and applied to any other of the same width.
 
-    `fit` and `transform` accept everything that `theodolite.core.vectors.source` opens: arrays, memory maps, frames, folders of
-    shards, functions that return chunks. float32 rows stay float32; what is learned is float64. Subclasses implement `_learn`,
-    which reads a source and sets attributes that end in `_`, and `_apply`, which repairs one block.
+    `fit` and `transform` accept everything that `theodolite.core.vectors.source` opens: arrays, memory maps, frames, functions
+    that return chunks, and what `theodolite.read` opens. float32 rows stay float32; what is learned is float64. Subclasses
+    implement `_learn`, which reads a source and sets attributes that end in `_`, and `_apply`, which repairs one block.
     """
 
     is_affine: ClassVar[bool] = True  # whether `affine` has an answer
@@ -222,6 +222,23 @@ class Repair(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
         return tags
 
 
+class CentredProduct(Repair):
+    """The base of repairs that subtract a mean and multiply: x becomes (x - mean) @ kernel."""
+
+    mean_: Doubles
+    kernel_: Doubles
+
+    def _apply(self, block: Floats) -> Floats:
+        return centred(block, self.mean_) @ self.kernel_.astype(block.dtype)
+
+    def _affine(self) -> Affine:
+        return self.kernel_.copy(), -self.mean_ @ self.kernel_
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.kernel_.shape[1])
+
+
 def fold_affine(repairs: Repair | Sequence[Repair] | Pipeline) -> Affine:
     """Matrix and bias of fitted repairs applied one after the other: x @ matrix + bias equals the whole chain.
 
@@ -281,19 +298,21 @@ def gather(function: Callable[[int, Floats], Floats], data: Source) -> Floats:
     if data.n is None:
         return np.concatenate(list(map_blocks(function, data)))
     n = data.n
-    whole: list[Floats] = []  # made by the first block that is finished, which knows the width
+    results: list[Floats] = []  # made by the first block that is finished, which knows the width
     lock = threading.Lock()
 
     def work(start: int, block: Floats) -> None:
-        part = function(start, block)
+        repaired = function(start, block)
         with lock:
-            if not whole:
-                whole.append(np.empty((n, part.shape[1]), part.dtype))
-        whole[0][start : start + len(part)] = part  # in the worker: the first touch of new memory costs as much as the repair
+            if not results:
+                results.append(np.empty((n, repaired.shape[1]), repaired.dtype))
+        results[0][start : start + len(repaired)] = (
+            repaired  # in the worker: the first touch of new memory costs as much as the repair
+        )
 
     for _ in map_blocks(work, data):
         pass
-    return whole[0]
+    return results[0]
 
 
 def directions_to_remove(count: int | None, default: int, d: int, *, name: str = "n_directions") -> int:

@@ -13,7 +13,7 @@ from theodolite.core.moments import Doubles, Moments, centred
 from theodolite.core.parallel import one_blas_thread
 from theodolite.core.spectrum import eigenpairs, fixed_signs, noise_floor
 from theodolite.core.vectors import Floats, Source
-from theodolite.repairs.base import Affine, Repair, dimensions_to_keep, directions_to_remove
+from theodolite.repairs.base import Affine, CentredProduct, Repair, dimensions_to_keep, directions_to_remove
 
 Which: TypeAlias = Literal["top", "bottom"]
 
@@ -63,7 +63,7 @@ class RemoveDirections(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
         return matrix, -self.mean_ @ matrix
 
 
-class KeepDirections(ClassNamePrefixFeaturesOutMixin, Repair):  # type: ignore[misc]
+class KeepDirections(ClassNamePrefixFeaturesOutMixin, CentredProduct):  # type: ignore[misc]
     """Centre, keep the coordinates along the k principal directions of most variance, unscaled: (x - mean) U_k. One pass, affine.
 
     Principal component analysis: shorter rows that keep as much of the variance as k dimensions can. If the data have a lower
@@ -75,8 +75,6 @@ class KeepDirections(ClassNamePrefixFeaturesOutMixin, Repair):  # type: ignore[m
         How many directions to keep, at most d; all by default.
     """
 
-    mean_: Doubles
-    kernel_: Doubles  # (d, n_components_), orthonormal columns
     n_components_: int
 
     def __init__(self, n_components: int | None = None) -> None:
@@ -91,16 +89,6 @@ class KeepDirections(ClassNamePrefixFeaturesOutMixin, Repair):  # type: ignore[m
             raise ValueError(
                 f"all rows are the same point, up to rounding, so there is no direction to keep (n_samples={moments.n})"
             )
-
-    def _apply(self, block: Floats) -> Floats:
-        return centred(block, self.mean_) @ self.kernel_.astype(block.dtype)
-
-    def _affine(self) -> Affine:
-        return self.kernel_.copy(), -self.mean_ @ self.kernel_
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
 
 
 class KeepDimensions(Repair):

@@ -12,7 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin
 from theodolite.core.moments import Doubles, Moments, centred, row_norms
 from theodolite.core.spectrum import eigenpairs, noise_floor
 from theodolite.core.vectors import Floats, Source
-from theodolite.repairs.base import Affine, Repair, dimensions_to_keep
+from theodolite.repairs.base import Affine, CentredProduct, Repair, dimensions_to_keep
 from theodolite.repairs.directions import complete_basis
 
 
@@ -61,7 +61,7 @@ class Standardize(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
         return np.diag(1 / self.scale_), -self.mean_ / self.scale_
 
 
-class Whiten(ClassNamePrefixFeaturesOutMixin, Repair):  # type: ignore[misc]
+class Whiten(ClassNamePrefixFeaturesOutMixin, CentredProduct):  # type: ignore[misc]
     """Centre, rotate to principal directions, scale to unit variance: (x - mean) U diag(v)^-1/2 (Su 2021). One pass, affine.
 
     Directions whose variance is rounding error are left out, so there may be fewer than d columns: a final LayerNorm leaves
@@ -82,8 +82,6 @@ class Whiten(ClassNamePrefixFeaturesOutMixin, Repair):  # type: ignore[misc]
     """
 
     inverts_variances: ClassVar[bool] = True
-    mean_: Doubles
-    kernel_: Doubles
     variances_: Doubles
     n_components_: int
 
@@ -106,16 +104,6 @@ class Whiten(ClassNamePrefixFeaturesOutMixin, Repair):  # type: ignore[misc]
         self.kernel_ = directions[:, :count] / np.sqrt(self.variances_)
         self.n_components_ = count
 
-    def _apply(self, block: Floats) -> Floats:
-        return centred(block, self.mean_) @ self.kernel_.astype(block.dtype)
-
-    def _affine(self) -> Affine:
-        return self.kernel_.copy(), -self.mean_ @ self.kernel_
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
-
     def _check_options(self, d: int) -> None:
         dimensions_to_keep(self.n_components, d)
         if not 0 <= self.shrinkage <= 1:
@@ -124,7 +112,7 @@ class Whiten(ClassNamePrefixFeaturesOutMixin, Repair):  # type: ignore[misc]
             raise ValueError(f"tolerance={self.tolerance} must be in [0, 1)")
 
 
-class PowerWhiten(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
+class PowerWhiten(OneToOneFeatureMixin, CentredProduct):  # type: ignore[misc]
     """Centre, scale principal direction i by its variance to the power -p/2: (x - mean) U diag(v)^(-p/2) U^T. One pass, affine.
 
     p = 0 is centring, p = 1 whitening; between the two, weak directions are scaled up less, and with them their noise. Rows stay
@@ -137,8 +125,6 @@ class PowerWhiten(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
     """
 
     inverts_variances: ClassVar[bool] = True
-    mean_: Doubles
-    kernel_: Doubles  # (d, d), symmetric
 
     def __init__(self, power: float = 0.5) -> None:
         self.power = power
@@ -151,12 +137,6 @@ class PowerWhiten(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
         kept = directions[:, :count]
         self.mean_ = moments.mean
         self.kernel_ = (kept * variances[:count] ** (-self.power / 2)) @ kept.T if self.power else np.eye(data.d)
-
-    def _apply(self, block: Floats) -> Floats:
-        return centred(block, self.mean_) @ self.kernel_.astype(block.dtype)
-
-    def _affine(self) -> Affine:
-        return self.kernel_.copy(), -self.mean_ @ self.kernel_
 
 
 class UnitLength(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
