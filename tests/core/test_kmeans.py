@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from theodolite.core import kmeans as module
 from theodolite.core.kmeans import k_means, nearest_centroids
+from theodolite.spaces import read
 
 Array = np.ndarray[Any, Any]
 
@@ -84,7 +85,7 @@ def test_seeded_and_independent_of_chunks(tmp_path: Path, monkeypatch: pytest.Mo
     np.save(tmp_path / "rows.npy", X)
     cuts = [X[:11], X[11:1700], X[1700:]]
     first = k_means(X, 8, seed=3).centroids
-    for same in (X, cuts, lambda: iter(cuts), np.load(tmp_path / "rows.npy", mmap_mode="r"), tmp_path):
+    for same in (X, cuts, lambda: iter(cuts), np.load(tmp_path / "rows.npy", mmap_mode="r"), read(tmp_path)):
         np.testing.assert_array_equal(k_means(same, 8, seed=3).centroids, first)
     assert not np.array_equal(k_means(X, 8, seed=4).centroids, first)
 

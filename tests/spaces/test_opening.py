@@ -173,7 +173,6 @@ def test_a_folder_has_one_order_whoever_reads_it(tmp_path: Path) -> None:
         np.save(tmp_path / f"{name}.npy", np.full((1, 2), float(number)))
     expected = [names.index(name) for name in ("s-0", "s-01", "s-1", "s-2", "s-10", "t-1")]
     assert array(read(tmp_path))[:, 0].tolist() == expected
-    assert array(tmp_path)[:, 0].tolist() == expected  # metrics and repairs read folders themselves
     assert [entry.local.stem for entry in files_of(locate(tmp_path))] == [names[i] for i in expected]
 
 
@@ -184,5 +183,3 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     for path in (tmp_path / "v.npy", tmp_path):
         with pytest.raises(ValueError, match="is a pipe or a device"):
             read(path)
-    with pytest.raises(ValueError, match="is a pipe or a device"):
-        array(tmp_path)

@@ -102,7 +102,7 @@ def test_about_fills_a_row() -> None:
     assert (row.model, row.revision, row.state, row.step, row.layer) == ("m", "r", "fine-tuned", 3, 12)
     assert (row.task, row.split, row.setting) == ("t", "s", "mean")
     known = {value for name, value in asdict(ORIGIN).items() if name not in ("description", "counts")}
-    assert known - {""} <= set(about.values())
+    assert known - {"", None} <= set(about.values())
 
 
 def test_half_floats_stay_integers_become_floats_and_mixed_layers_the_wider_type() -> None:

@@ -38,7 +38,7 @@ def _check(kind: Any) -> Check:
         return _union(kind, arguments)
     if origin is Literal:
         return _plain(
-            kind, lambda value: any(value is each or (type(value) is type(each) and value == each) for each in arguments)
+            kind, lambda value: any(value is entry or (type(value) is type(entry) and value == entry) for entry in arguments)
         )
     if is_dataclass(kind) and isinstance(kind, type):
         return _record(kind)
@@ -46,13 +46,15 @@ def _check(kind: Any) -> Check:
         return _typed_dict(kind)
     base = origin or kind
     if base is tuple and len(arguments) == 2 and arguments[1] is not Ellipsis:
-        inner = [_check(each) for each in arguments]
-        return _sequence(kind, lambda values, name: tuple(each(v, name) for each, v in zip(inner, values, strict=True)), length=2)
+        inner = [_check(entry) for entry in arguments]
+        return _sequence(
+            kind, lambda values, name: tuple(check(v, name) for check, v in zip(inner, values, strict=True)), length=2
+        )
     if isinstance(base, type) and issubclass(base, Mapping):
         return _mapping(kind, _check(arguments[1]) if arguments else _check(Any))
     if isinstance(base, type) and issubclass(base, Sequence) and base is not str:
-        each, make = _check(arguments[0]) if arguments else _check(Any), list if base is list else tuple
-        return _sequence(kind, lambda values, name: make(each(value, f"{name}[{i}]") for i, value in enumerate(values)))
+        check, make = _check(arguments[0]) if arguments else _check(Any), list if base is list else tuple
+        return _sequence(kind, lambda values, name: make(check(value, f"{name}[{i}]") for i, value in enumerate(values)))
     if kind is float:
         return _float
     if kind is int:
@@ -90,16 +92,16 @@ def _float(value: Any, name: str) -> float:
 
 def _union(kind: Any, members: Sequence[Any]) -> Check:
     # None first, which is nan to a number; a whole number is tried before any number.
-    ordered = sorted(members, key=lambda each: (each is not types.NoneType, each is float))
-    checks = [_check(each) for each in ordered]
+    ordered = sorted(members, key=lambda member: (member is not types.NoneType, member is float))
+    checks = [_check(member) for member in ordered]
 
     def check(value: Any, name: str) -> Any:
-        for each in checks:
+        for check in checks:
             try:
-                return each(value, name)
+                return check(value, name)
             except ValueError as error:
-                fault = error
-        raise fault if len(members) == 2 and types.NoneType in members else _wrong(value, name, kind)
+                problem = error
+        raise problem if len(members) == 2 and types.NoneType in members else _wrong(value, name, kind)
 
     return check
 
@@ -117,7 +119,7 @@ def _mapping(kind: Any, inner: Check) -> Check:
     def check(value: Any, name: str) -> dict[str, Any]:
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
             raise _wrong(value, name, kind)
-        return {key: inner(each, _inside(name, key)) for key, each in value.items()}
+        return {key: inner(entry, _inside(name, key)) for key, entry in value.items()}
 
     return check
 
@@ -138,7 +140,7 @@ def _record(kind: type) -> Check:
         for key in needed:
             if key not in value:
                 raise ValueError(f"{name or 'it'} lacks {key!r}")
-        return kind(**{key: checks[key](each, _inside(name, key)) for key, each in value.items()})
+        return kind(**{key: checks[key](entry, _inside(name, key)) for key, entry in value.items()})
 
     return check
 
@@ -155,7 +157,7 @@ def _typed_dict(kind: Any) -> Check:
         for key in required:
             if key not in value:
                 raise ValueError(f"{name or 'it'} lacks {key!r}")
-        return {key: checks[key](each, _inside(name, key)) if key in checks else each for key, each in value.items()}
+        return {key: checks[key](entry, _inside(name, key)) if key in checks else entry for key, entry in value.items()}
 
     return check
 
@@ -164,7 +166,7 @@ def _words(kind: Any) -> str:
     """A type in words."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
-        return " or ".join(_words(each) for each in arguments)
+        return " or ".join(_words(entry) for entry in arguments)
     if origin is Literal:
         return f"one of {', '.join(map(str, arguments))}"
     if is_dataclass(kind) or is_typeddict(kind):

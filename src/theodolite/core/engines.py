@@ -174,8 +174,8 @@ def chosen_engine(workers: int | None = None, engine: str | None = None) -> Iter
     from joblib import parallel_config
 
     if workers is not None and engine is not None:
-        fault = f"{option('workers', str(workers))} are processes of this machine and {option('engine', engine)} has its own"
-        raise ValueError(f"{fault}; give one of them")
+        problem = f"{option('workers', str(workers))} are processes of this machine and {option('engine', engine)} has its own"
+        raise ValueError(f"{problem}; give one of them")
     if workers is not None and workers < 1:
         raise ValueError(f"{option('workers', str(workers))} must be at least 1")
     if engine is None:
@@ -218,13 +218,13 @@ def _client(address: str) -> Iterator[Any]:
                 seen = client.sync(client._get_versions, packages=list(SAME_VERSIONS), callback_timeout=CONNECT_TIMEOUT)
             except TimeoutError as error:
                 if client is not None:
-                    fault = f"the scheduler at {address} has no workers that answer"
-                    raise EngineError(f"{fault}; start one with: dask worker {address}") from error
+                    problem = f"the scheduler at {address} has no workers that answer"
+                    raise EngineError(f"{problem}; start one with: dask worker {address}") from error
                 raise EngineError(f"no Dask scheduler answers at {address}; {start}") from None
             except Exception as error:  # of Dask, of its protocol, and of TLS, of every kind
-                fault = " ".join(str(error).split())[:200] or type(error).__name__
-                raise EngineError(f"no Dask scheduler answers at {address} ({fault}); {start}") from None
-            _require_same_versions({worker: each["packages"] for worker, each in seen["workers"].items()})
+                problem = " ".join(str(error).split())[:200] or type(error).__name__
+                raise EngineError(f"no Dask scheduler answers at {address} ({problem}); {start}") from None
+            _require_same_versions({worker: entry["packages"] for worker, entry in seen["workers"].items()})
             yield client
     finally:
         if client is not None:
@@ -249,8 +249,8 @@ def _require_same_versions(of_workers: dict[str, dict[str, str | None]]) -> None
         for name, value in own.items():
             other = _short(name, versions.get(name) or "not installed")
             if other != value:
-                fault = f"the worker {worker} has {name} {other}, this process has {value}"
-                raise EngineError(f"{fault}; install the same version of {name} on both, so that the numbers are the same")
+                problem = f"the worker {worker} has {name} {other}, this process has {value}"
+                raise EngineError(f"{problem}; install the same version of {name} on both, so that the numbers are the same")
 
 
 def own_versions() -> dict[str, str]:
@@ -326,8 +326,8 @@ def _dask_backend(client: Any) -> Any:
                     continue
                 since = None if workers else since or time.monotonic()
                 if since is not None and time.monotonic() - since > NO_WORKERS:
-                    fault = f"the scheduler has had no workers for {NO_WORKERS:.0f} seconds, so nothing is done"
-                    self.fault = EngineError(f"{fault}; start workers again and repeat the command")
+                    problem = f"the scheduler has had no workers for {NO_WORKERS:.0f} seconds, so nothing is done"
+                    self.fault = EngineError(f"{problem}; start workers again and repeat the command")
             for result in list(self.pending) if self.fault is not None else ():
                 self._end(result, error=self.fault)
 

@@ -120,8 +120,8 @@ def reading(path: Path, what: str, *, again: str = "copy it again, or write it a
     except FileNotFoundError:
         raise
     except Exception as error:  # libraries report damage by errors of every kind, of their own too
-        fault = " ".join(str(error).split())[:200] or type(error).__name__
-        raise ValueError(f"{path} is not {what} as it was written ({fault}); {again}") from error
+        problem = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ValueError(f"{path} is not {what} as it was written ({problem}); {again}") from error
 
 
 def read_json(path: Path) -> Any:
@@ -161,8 +161,8 @@ def require_free_folder(folder: str | os.PathLike[str], *, overwrite: bool = Fal
     if not folder.is_dir():
         raise FileExistsError(f"{folder} exists and is not a folder, so it is not replaced; choose another name")
     if marker is not None and overwrite and not marker.is_in(folder):
-        fault = f"exists and does not contain a {marker.file} of the verb {marker.verb}, so it is not replaced"
-        raise FileExistsError(f"{folder} {fault}; choose another folder")
+        problem = f"exists and does not contain a {marker.file} of the verb {marker.verb}, so it is not replaced"
+        raise FileExistsError(f"{folder} {problem}; choose another folder")
     if not overwrite:
         raise FileExistsError(f"{folder} exists already; choose another folder, or replace it with {option('overwrite')}")
     return folder

@@ -31,7 +31,7 @@ def is_plain_frame(X: Any) -> bool:
     if module not in ("pandas", "polars") or not hasattr(X, "columns") or not hasattr(X, "dtypes") or hasattr(X, "collect"):
         return False
     # pandas has kinds of NumPy, polars has names such as Float32.
-    kinds = {getattr(each, "kind", str(each)[:1].lower()) for each in X.dtypes}
+    kinds = {getattr(entry, "kind", str(entry)[:1].lower()) for entry in X.dtypes}
     if len(X.columns) < 2 or kinds not in ({"f"}, {"i"}):
         return False
     try:
@@ -51,13 +51,13 @@ def frame_vectors(frame: Any, columns: Sequence[str] | None = None) -> NDArray[A
         return _stacked(list(frame))
     names = [str(name) for name in frame.columns]
     series = [frame.iloc[:, i] for i in range(len(names))]
-    kinds = [_pandas_kind(each) for each in series]
+    kinds = [_pandas_kind(column) for column in series]
     places = vector_columns(names, kinds, columns, first_values=lambda i: series[i].iloc[:SAMPLED_ROWS].tolist())
     if kinds[places[0]] == "vectors":
         return _stacked(list(series[places[0]]))
     chosen = frame if len(places) == len(names) and places == sorted(places) else frame.iloc[:, places]
     # Only types of pandas' own need it: a missing number becomes nan, which the gate names by row and column.
-    if any(not isinstance(each, np.dtype) for each in chosen.dtypes):
+    if any(not isinstance(entry, np.dtype) for entry in chosen.dtypes):
         return np.asarray(chosen.to_numpy(dtype=np.float64, na_value=np.nan))
     return np.asarray(chosen.to_numpy())
 
@@ -107,8 +107,8 @@ def arrow_block(columns: dict[str, Any], *, d: int | None = None, start: int = 0
     lengths = compute.list_value_length(values).to_numpy(zero_copy_only=False) if len(values) else np.zeros(0, int)
     d = d if d is not None else int(lengths[0]) if len(lengths) else 0
     for row in np.flatnonzero(lengths != d)[:1]:
-        fault = f"row {start + row} of column {name!r} has {lengths[row]} entries, the first has {d}"
-        raise ValueError(f"{fault}; drop such rows")
+        problem = f"row {start + row} of column {name!r} has {lengths[row]} entries, the first has {d}"
+        raise ValueError(f"{problem}; drop such rows")
     entries = values.flatten()
     _refuse_nulls(name, entries, start, "has a missing entry; every entry must be a number", width=max(1, d))
     return _numbers(entries).reshape(len(values), d)
@@ -118,11 +118,11 @@ def _numbers(values: Any) -> NDArray[Any]:
     return np.asarray(values.to_numpy(zero_copy_only=False))
 
 
-def _refuse_nulls(column: str, values: Any, start: int, fault: str, *, width: int = 1) -> None:
+def _refuse_nulls(column: str, values: Any, start: int, problem: str, *, width: int = 1) -> None:
     """Raise an error that names the first row with a gap; `values` has `width` entries per row, from row `start` on."""
     if values.null_count:
         place = int(np.flatnonzero(_numbers(values.is_null()))[0])
-        raise ValueError(f"row {start + place // width} of column {column!r} {fault}")
+        raise ValueError(f"row {start + place // width} of column {column!r} {problem}")
 
 
 def _arrow_table(frame: Any, names: Sequence[str] | None = None) -> Any:
@@ -256,17 +256,17 @@ def vector_columns(
         counts = sorted(int(names[i].removeprefix(prefix)) for i in group)
         is_gapless = counts in (list(range(len(group))), list(range(1, len(group) + 1)))
         if len(groups) > 1 or (not is_gapless and len(group) < len(numbers)):
-            fault = f"are {len(groups)} groups" if len(groups) > 1 else "have a gap, and there are other numbers"
-            listed = name_list([f"{names[each[0]]}:{names[each[-1]]}" for each in groups.values()], most=4)
+            problem = f"are {len(groups)} groups" if len(groups) > 1 else "have a gap, and there are other numbers"
+            listed = name_list([f"{names[group[0]]}:{names[group[-1]]}" for group in groups.values()], most=4)
             longest = max(groups.values(), key=len)
             choice = option("columns", f"{names[longest[0]]}:{names[longest[-1]]}")
-            raise ValueError(f"the counted columns {listed} {fault}; choose the columns of the vector, such as {choice}")
+            raise ValueError(f"the counted columns {listed} {problem}; choose the columns of the vector, such as {choice}")
         numbers = group
         # Numbers alone also name the columns of a table that was read without its header, in which one may number the rows.
         if prefix and is_gapless:
             return group
-    if fault := _suspicion(names, kinds, numbers, first_values, is_named=is_named):
-        raise ValueError(fault)
+    if problem := _suspicion(names, kinds, numbers, first_values, is_named=is_named):
+        raise ValueError(problem)
     return numbers
 
 
@@ -285,13 +285,13 @@ def _suspicion(
     named = [i for i in numbers if is_named and _ROW_NAME.fullmatch(names[i].strip().lower())]
     whole = [i for i in numbers if kinds[i] == "ints"]
     if named:
-        suspects, fault = named, "looks like a row number or label, not a dimension"
+        suspects, problem = named, "looks like a row number or label, not a dimension"
     elif 0 < len(whole) < len(numbers):
-        suspects, fault = whole, f"holds whole numbers, {len(numbers) - len(whole)} other columns hold floats"
+        suspects, problem = whole, f"holds whole numbers, {len(numbers) - len(whole)} other columns hold floats"
     elif len(numbers) == 1 and others:
-        suspects, fault = list(numbers), f"alone holds numbers, next to {name_list(others, most=4)}"
+        suspects, problem = list(numbers), f"alone holds numbers, next to {name_list(others, most=4)}"
     else:
-        suspects, fault = [i for i in numbers if _counts_rows(first_values(i))], "counts up like a row number, others do not"
+        suspects, problem = [i for i in numbers if _counts_rows(first_values(i))], "counts up like a row number, others do not"
         if len(suspects) == len(numbers):
             return ""
     if not suspects:
@@ -299,7 +299,7 @@ def _suspicion(
     rest = [i for i in numbers if i not in suspects]
     is_range = bool(rest) and rest[-1] - rest[0] == len(rest) - 1
     choice = option("columns", f"{names[rest[0]]}:{names[rest[-1]]}" if is_range else "NAMES")
-    return f"column {names[suspects[0]]!r} {fault}; choose the columns of the vector with {choice}"
+    return f"column {names[suspects[0]]!r} {problem}; choose the columns of the vector with {choice}"
 
 
 def _counts_rows(values: Sequence[Any]) -> bool:

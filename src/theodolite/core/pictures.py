@@ -105,20 +105,20 @@ def draw_picture(
 def common_frame(clouds: Sequence[ArrayLike]) -> NDArray[np.float64]:
     """The three directions, from the origin, on which all of these clouds together are longest: (d, at most 3), orthonormal."""
     rows = [np.asarray(array(cloud), np.float64) for cloud in clouds]
-    return _main_directions([each / np.sqrt(len(each)) for each in rows])
+    return _main_directions([entry / np.sqrt(len(entry)) for entry in rows])
 
 
 def _main_directions(parts: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
     """The directions, (d, at most 3), on which the rows of all parts together are longest."""
     d = parts[0].shape[1]
     if d <= EXACT:
-        _, directions = np.linalg.eigh(sum(np.asarray(each, np.float64).T @ each for each in parts))
+        _, directions = np.linalg.eigh(sum(np.asarray(entry, np.float64).T @ entry for entry in parts))
         return fixed_signs(directions[:, ::-1][:, : len(AXES)])
     # Subspace iteration: a picture needs three directions of thousands, and no more digits than a point on a screen has.
     basis = np.random.default_rng(0).standard_normal((d, 16)).astype(parts[0].dtype)
     for _ in range(8):
-        basis = np.linalg.qr(sum(each.T @ (each @ basis) for each in parts))[0]
-    rotation = np.linalg.svd(np.concatenate([each @ basis for each in parts]), full_matrices=False)[2]
+        basis = np.linalg.qr(sum(entry.T @ (entry @ basis) for entry in parts))[0]
+    rotation = np.linalg.svd(np.concatenate([entry @ basis for entry in parts]), full_matrices=False)[2]
     return fixed_signs((basis @ rotation.T).astype(np.float64)[:, : len(AXES)])
 
 

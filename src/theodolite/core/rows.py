@@ -197,8 +197,8 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
         raise FileNotFoundError(f"there is no file {path} of rows; check the path") from None
     # Arrow reports damage by errors of several kinds, and damaged text and JSON are ValueErrors.
     except (ValueError, OSError, TypeError, NotImplementedError, LookupError, OverflowError, MemoryError) as error:
-        fault = " ".join(str(error).split())
-        raise ValueError(f"{path} does not hold whole rows ({fault}); write them again, or copy the file again") from error
+        problem = " ".join(str(error).split())
+        raise ValueError(f"{path} does not hold whole rows ({problem}); write them again, or copy the file again") from error
 
 
 def installed_version(package: str) -> str:

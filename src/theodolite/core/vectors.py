@@ -172,8 +172,10 @@ class Piece:
         shards = [shard for opener in self.openers if (shard := opener()) is not None]
         rows = sum(shard.n or 0 for shard in shards)
         if rows != self.n:
-            fault = f"the shards from row {self.start} on have {rows} rows where the work runs and {self.n} where it was started"
-            raise ValueError(f"{fault}; do not change them while they are read")
+            problem = (
+                f"the shards from row {self.start} on have {rows} rows where the work runs and {self.n} where it was started"
+            )
+            raise ValueError(f"{problem}; do not change them while they are read")
         return self._joined(shards)
 
     def here(self, whole: Source) -> Source:
@@ -251,9 +253,9 @@ def _plain(X: Any) -> NDArray[Any]:
             X = X.detach().cpu()  # bfloat16, which NumPy lacks, becomes float32 below
             return np.asarray(X.float() if str(X.dtype) == "torch.bfloat16" else X)
         except (TypeError, RuntimeError) as error:  # quantised, sparse, nested, or without data
-            fault = str(error).strip().partition("\n")[0].rstrip(".")
+            problem = str(error).strip().partition("\n")[0].rstrip(".")
             raise TypeError(
-                f"this tensor does not become an array ({fault}); pass X.dequantize(), X.to_dense() or the like"
+                f"this tensor does not become an array ({problem}); pass X.dequantize(), X.to_dense() or the like"
             ) from None
     if is_frame(X):
         return frame_vectors(X)
@@ -360,8 +362,8 @@ def _regroup(chunks: Iterable[NDArray[Any]], rows: int, d: int, dtype: np.dtype[
         if chunk.ndim != 2 or chunk.shape[1] != d:
             raise ValueError(f"the chunk at row {start} has shape {chunk.shape}; the first one had {d} columns")
         if not np.can_cast(working_dtype(chunk.dtype), dtype):
-            fault = f"the chunk at row {start} holds {chunk.dtype}, which loses digits as the {dtype} of the first one"
-            raise ValueError(f"{fault}; give all chunks one type")
+            problem = f"the chunk at row {start} holds {chunk.dtype}, which loses digits as the {dtype} of the first one"
+            raise ValueError(f"{problem}; give all chunks one type")
         start += len(chunk)
         # What waits of the chunk before is copied if it is mapped: it would keep its file open.
         waiting = [np.array(piece) if isinstance(piece, np.memmap) else piece for piece in waiting]

@@ -28,7 +28,7 @@ class Bound:
     @classmethod
     def parse(cls, metric: str, values: Any) -> Self:
         """The bound that a table of a configuration states."""
-        known = [each.name for each in fields(cls) if each.name != "metric"]
+        known = [entry.name for entry in fields(cls) if entry.name != "metric"]
         if metric not in METRICS and metric not in MEASURES:
             raise ValueError(f"there is no metric {metric!r} to bound; {suggestion(metric, [*METRICS, *MEASURES])}")
         if not isinstance(values, Mapping) or not set(values) - {"layer"}:

@@ -47,8 +47,8 @@ def write_affine(matrix: Doubles, bias: Doubles, path: str | os.PathLike[str], *
 def _agreement(written: Floats, expected: Doubles, target: Path) -> float:
     difference = float(np.abs(written - expected).max() / np.abs(expected).max())
     if not difference <= AGREEMENT:
-        fault = f"gives other vectors than the map, by {difference:.2g} of the largest value"
-        raise ValueError(f"{target} {fault}: single precision is not enough; fit a repair with fewer components")
+        problem = f"gives other vectors than the map, by {difference:.2g} of the largest value"
+        raise ValueError(f"{target} {problem}: single precision is not enough; fit a repair with fewer components")
     return difference
 
 

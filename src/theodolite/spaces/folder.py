@@ -152,8 +152,8 @@ def read_layer(folder: Path, *, key: str | None) -> Source:
     layers = {str(layer): layer for layer in about.layers}
     layer = about.layers[0] if key is None and len(layers) == 1 else layers.get(key or "")
     if layer is None:
-        fault = f"is a space of {len(layers)} layers" if key is None else f"has no layer {key!r}"
-        raise ValueError(f"{folder} {fault}; choose one of {', '.join(layers)} with {option('key', 'NUMBER')}")
+        problem = f"is a space of {len(layers)} layers" if key is None else f"has no layer {key!r}"
+        raise ValueError(f"{folder} {problem}; choose one of {', '.join(layers)} with {option('key', 'NUMBER')}")
     _check_files(folder, about, [layer_name(layer)], verify=True)
     return source(_map_layer(folder, about, layer))
 
@@ -166,8 +166,8 @@ def _check_files(folder: Path, about: About, names: Sequence[str], *, verify: bo
             raise StoredSpaceError(f"{folder} has no {name}, which {ABOUT} lists; {_AGAIN}")
         length = path.stat().st_size
         if length != size:
-            fault = "is cut short" if length < size else "is too long"
-            raise StoredSpaceError(f"{path} {fault}: it has {length:,} bytes instead of {size:,}; {_AGAIN}")
+            problem = "is cut short" if length < size else "is too long"
+            raise StoredSpaceError(f"{path} {problem}: it has {length:,} bytes instead of {size:,}; {_AGAIN}")
     if not verify:
         return
     for name, digest in zip(names, in_threads(lambda name: sha256_of(folder / name), names), strict=True):

@@ -161,16 +161,16 @@ def demo_vectors() -> Floats:
 def _read_file(file: File, options: Mapping[str, Any]) -> Source:
     ending = file.ending
     if ending not in _OPTIONS:
-        fault = f"the ending {ending!r} is not known" if ending else "the file has no ending"
-        raise DataError(f"{fault}; known are {', '.join(_OPTIONS)}, and folders of such files", file)
+        problem = f"the ending {ending!r} is not known" if ending else "the file has no ending"
+        raise DataError(f"{problem}; known are {', '.join(_OPTIONS)}, and folders of such files", file)
     known = _OPTIONS[ending]
     for name, value in options.items():
         if name not in known:
             takers = [other for other, names in _OPTIONS.items() if name in names]
             typed = ",".join(value) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
             choice = option(name, typed) if not isinstance(value, bool) else option(name) if value else switched_off(name)
-            fault = "holds one array" if name == "key" else "has no columns" if name == "columns" else "is not such a table"
-            raise DataError(f"the file {fault}; {choice} is for {', '.join(takers)} files: leave it out", file)
+            problem = "holds one array" if name == "key" else "has no columns" if name == "columns" else "is not such a table"
+            raise DataError(f"the file {problem}; {choice} is for {', '.join(takers)} files: leave it out", file)
     if file.local is not None:
         require_regular(file.local)
     vectors = _reader(ending)(file, **{"key": None, **options} if "key" in known else options)

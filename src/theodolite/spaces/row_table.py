@@ -110,8 +110,8 @@ def checked_rows(rows: Rows | None, n: int) -> Rows:
             raise ValueError(f"column {name!r} is one string; it must be a sequence with a value for each of the n={n} rows")
         columns[name] = _working_form(name, values)
         if len(columns[name]) != n:
-            fault = f"column {name!r} has {len(columns[name])} values, there are n={n} vectors"
-            raise ValueError(f"{fault}; give one per row, or None")
+            problem = f"column {name!r} has {len(columns[name])} values, there are n={n} vectors"
+            raise ValueError(f"{problem}; give one per row, or None")
     return columns
 
 
@@ -162,7 +162,7 @@ def _kind(name: str, values: Any) -> Kind:
     if isinstance(values, np.ndarray):
         return "int" if values.dtype.kind == "i" else "float"
     # The set of types is small, however long the column is.
-    kinds = {_kind_of(each) for each in set(map(type, values))} - {None}
+    kinds = {_kind_of(entry) for entry in set(map(type, values))} - {None}
     if kinds <= {"int", "float"} and kinds:
         return "float" if "float" in kinds else "int"
     if kinds <= {"str"}:
@@ -175,10 +175,12 @@ def _kind(name: str, values: Any) -> Kind:
     raise ValueError(f"column {name!r} holds {examples}; {rule}")
 
 
-def _kind_of(each: type) -> str | None:
-    if each is type(None):
+def _kind_of(entry: type) -> str | None:
+    if entry is type(None):
         return None
-    return next((kind for kind, base in (("str", str), ("int", int), ("float", float)) if issubclass(each, base)), each.__name__)
+    return next(
+        (kind for kind, base in (("str", str), ("int", int), ("float", float)) if issubclass(entry, base)), entry.__name__
+    )
 
 
 def _frozen(values: NDArray[Any]) -> Sequence[Any]:

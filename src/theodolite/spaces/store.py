@@ -162,8 +162,8 @@ class SpaceWriter:
         self._require_open()
         missing = np.flatnonzero(~self._is_written)
         if len(missing):
-            fault = f"{len(missing)} of n={self.n} rows were never written, the first is row {missing[0]}"
-            raise ValueError(f"{fault}; write all parts first")
+            problem = f"{len(missing)} of n={self.n} rows were never written, the first is row {missing[0]}"
+            raise ValueError(f"{problem}; write all parts first")
         # A writer of an earlier shape may have left files behind.
         self._tidy(keep={ROWS, JOURNAL, *(path.name for path in self._paths.values())})
         write_about(self.partial, layers=self.layers, n=self.n, d=self.d, dtype=self.dtype, origin=asdict(self.origin))

@@ -172,9 +172,9 @@ def _read_conll(task: Task, file: Path) -> Iterator[Sentence]:
         if text.strip():
             cells = text.split(task.layout.delimiter)
             if len(cells) != 2 or not cells[0].strip():
-                fault = f"the line has {len(cells)} columns; it must be a word, {task.layout.delimiter!r} and its label"
+                problem = f"the line has {len(cells)} columns; it must be a word, {task.layout.delimiter!r} and its label"
                 hint = f"use CoNLL-U (.conllu) for more columns, or {option('delimiter', 'TEXT')} for another separator"
-                raise DataError(f"{fault}: {hint}", file, line)
+                raise DataError(f"{problem}: {hint}", file, line)
             rows.append((cells[0], cells[1], line))
         elif rows:
             marks = tuple(Mark((i,), label, line) for i, (_, label, line) in enumerate(rows))
@@ -213,8 +213,8 @@ def _sentences(task: Task, file: Path, columns: Sequence[str]) -> Iterator[list[
             if text.startswith("# global.columns ="):
                 columns = [name.lower() for name in text.partition("=")[2].split()]
                 if not {"id", "form"} <= set(columns):
-                    fault = f"the columns are {name_list(columns)}; there must be ID and FORM among them"
-                    raise DataError(fault, file, line)
+                    problem = f"the columns are {name_list(columns)}; there must be ID and FORM among them"
+                    raise DataError(problem, file, line)
             continue
         if not text.strip():
             if words:
@@ -235,8 +235,8 @@ def _sentences(task: Task, file: Path, columns: Sequence[str]) -> Iterator[list[
 def _parse_word(file: Path, line: int, text: str, columns: Sequence[str]) -> Word | None:
     cells = text.split("\t")
     if len(cells) != len(columns):
-        fault = f"the line has {len(cells)} tab-separated columns, this format has {len(columns)}"
-        raise DataError(f"{fault}; put a blank line between sentences and tabs between columns", file, line)
+        problem = f"the line has {len(cells)} tab-separated columns, this format has {len(columns)}"
+        raise DataError(f"{problem}; put a blank line between sentences and tabs between columns", file, line)
     by_column = dict(zip(columns, cells, strict=True))
     match = _ID.fullmatch(by_column["id"])
     if match is None:
@@ -259,8 +259,8 @@ def _relations(file: Path, words: Sequence[Word], column: str) -> Iterator[Mark]
             continue
         head, relation = _cell(file, word, "head"), _cell(file, word, column)
         if head != "0" and head not in position:
-            fault = f"head {excerpt(head)} of {excerpt(word.cells['form'])} is not in the sentence"
-            raise DataError(f"{fault}; it must be 0 (root) or one of the words 1 to {len(words)}", file, word.line)
+            problem = f"head {excerpt(head)} of {excerpt(word.cells['form'])} is not in the sentence"
+            raise DataError(f"{problem}; it must be 0 (root) or one of the words 1 to {len(words)}", file, word.line)
         if head != "0" and relation not in ("root", "_"):
             yield Mark((position[head], dependent), relation, word.line)
 

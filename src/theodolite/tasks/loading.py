@@ -73,8 +73,8 @@ def _sentences_of_split(task: Task, split: str, sentences: list[Sentence], file:
     if cut is None:
         return sentences
     if not sentences[cut]:
-        fault = f"the file has {len(sentences)} sentences, so split {split!r} (sentences {cut.start or 0} and on) is empty"
-        raise DataError(f"{fault}; read it as a task of your own", file)
+        problem = f"the file has {len(sentences)} sentences, so split {split!r} (sentences {cut.start or 0} and on) is empty"
+        raise DataError(f"{problem}; read it as a task of your own", file)
     return sentences[cut]
 
 
@@ -116,8 +116,8 @@ def _load_from_hub(task: Task, split: str) -> Examples:
     if hub is None:
         raise DataError(f"task {task.name!r} is not on the Hub; give the folder of its release with {folder}")
     if split not in hub.splits:
-        fault = f"the Hub copy of task {task.name!r} has no split {split!r}, only {name_list(list(hub.splits))}"
-        raise DataError(f"{fault}; if the files of the release have it, read them with {folder}")
+        problem = f"the Hub copy of task {task.name!r} has no split {split!r}, only {name_list(list(hub.splits))}"
+        raise DataError(f"{problem}; if the files of the release have it, read them with {folder}")
     table = _download(task, hub, split)
     place = Path(" ".join(filter(None, (hub.id, hub.config, hub.splits[split]))))  # the file, in messages
     if task.on_words:
@@ -138,8 +138,8 @@ def _download(task: Task, hub: Hub, split: str) -> Any:
     except Exception as error:  # several libraries are involved, each with errors of its own
         # Only the first line: some of these libraries append pages of advice.
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-        fault = f"task {task.name!r} could not be downloaded from the Hub ({hub.id}: {reason})"
-        raise DataError(f"{fault}; check the connection, {hint}") from error
+        problem = f"task {task.name!r} could not be downloaded from the Hub ({hub.id}: {reason})"
+        raise DataError(f"{problem}; check the connection, {hint}") from error
 
 
 def _hub_column(table: Any, hub: Hub, role: str, place: Path) -> list[Any]:

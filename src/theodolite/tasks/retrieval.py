@@ -169,9 +169,9 @@ def read_text_records(
         name = columns.get("id") or next((name for name in ID_COLUMNS if name in names and name != text), None)
         for role, wanted in (("text", text), ("id", name)):
             if wanted is not None and wanted not in names:
-                fault = f"there is no column {wanted!r}" if wanted else "no column is called text"
+                problem = f"there is no column {wanted!r}" if wanted else "no column is called text"
                 way = f"name the column of {role}s, one of {name_list(names)}: {column_option(role, 'NAME')}"
-                raise DataError(f"{fault}; {way}", file)
+                raise DataError(f"{problem}; {way}", file)
         title = "title" if "title" in names and name == "_id" and not columns else None
         pairs = []
         for where, record in rows:
@@ -259,8 +259,8 @@ def judgements_of(table: Any, *, queries: int | Sequence[str], documents: int | 
     missing = sorted(set(range(count)) - {query for query, _ in grades})
     if missing:
         name = missing[0] if isinstance(queries, int) else repr(queries[missing[0]])
-        fault = f"query {name} has no judged document with a grade above 0 ({len(missing)} of {count} have none)"
-        raise ValueError(f"{fault}; judge it, or leave it out of the queries")
+        problem = f"query {name} has no judged document with a grade above 0 ({len(missing)} of {count} have none)"
+        raise ValueError(f"{problem}; judge it, or leave it out of the queries")
     pairs = np.array(list(grades), dtype=np.intp).reshape(-1, 2)
     return Judgements(pairs[:, 0], pairs[:, 1], np.array(list(grades.values()), dtype=np.float64))
 
@@ -289,9 +289,9 @@ def _judgement_file(folder: Path, split: str | None) -> File:
         raise DataError(f"there is no {JUDGEMENTS}/*.tsv in it; without judgements there is nothing to measure by", folder)
     wanted = split or ("test" if "test" in names else names[0] if len(names) == 1 else None)
     if wanted is None or wanted not in names:
-        fault = f"there is no split {wanted!r}" if wanted else "there are several splits"
+        problem = f"there is no split {wanted!r}" if wanted else "there are several splits"
         choice = option("split", names[0])
-        raise DataError(f"{fault}; name one of {name_list(names, near=wanted or '')}: {choice}", folder)
+        raise DataError(f"{problem}; name one of {name_list(names, near=wanted or '')}: {choice}", folder)
     return locate(folder / JUDGEMENTS / f"{wanted}.tsv")
 
 

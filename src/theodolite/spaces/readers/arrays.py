@@ -106,8 +106,8 @@ def read_layout(stream: IO[bytes], name: object) -> ArrayLayout:
         # NumPy says the same of an empty file and of a wrong one.
         if stream.tell() == 0:
             raise EmptyFileError("the file is empty; there must be at least one vector", name) from None
-        fault = " ".join(str(error).split())[:200]
-        raise DataError(f"this is not a .npy array ({fault}); write it with numpy.save", name) from error
+        problem = " ".join(str(error).split())[:200]
+        raise DataError(f"this is not a .npy array ({problem}); write it with numpy.save", name) from error
     return ArrayLayout(tuple(shape), bool(fortran), dtype, stream.tell())
 
 
@@ -175,8 +175,8 @@ def _require_matrix(layout: ArrayLayout, name: object, size: int) -> None:
         raise EmptyFileError(f"the array is empty (shape {layout.shape}); there must be at least one vector", name)
     # Mapping a file that is too short would kill the process when the missing page is touched.
     if size < layout.end:
-        fault = f"the file is cut short: vectors {layout.shape} end at byte {layout.end:,}, the file has {size:,}"
-        raise DataError(f"{fault}; copy or write it again", name)
+        problem = f"the file is cut short: vectors {layout.shape} end at byte {layout.end:,}, the file has {size:,}"
+        raise DataError(f"{problem}; copy or write it again", name)
 
 
 def _choose_array(file: File, shapes: Mapping[str, tuple[int, ...]], key: str | None) -> str:

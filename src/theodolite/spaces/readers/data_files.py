@@ -204,8 +204,8 @@ class File:
             is_utf16 = offset == 0 and error.object.startswith(_UTF16_MARKS)
             other = "utf-16" if is_utf16 else "latin-1" if codec == "utf-8" else "utf-8"
             hint = f"name its encoding, for example {option('encoding', other)}" if can_choose else "convert it to UTF-8 first"
-            fault = f"byte 0x{error.object[error.start]:02X} at offset {offset} is not {codec} text ({error.reason})"
-            return DataError(f"{fault}; {hint}", self, line)
+            problem = f"byte 0x{error.object[error.start]:02X} at offset {offset} is not {codec} text ({error.reason})"
+            return DataError(f"{problem}; {hint}", self, line)
         except UnicodeError as error:  # such as UTF-16 without its mark
             return DataError(f"this is not {codec} text ({error}); name its encoding, or convert it to UTF-8 first", self)
         return DataError("the file changed while it was read; read it again", self)

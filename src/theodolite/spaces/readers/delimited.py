@@ -69,8 +69,8 @@ class DelimitedTable:
             hint += f", or how quotes are read: in Python, own_task(..., quoting={not self._quoting})"
         for line, cells in islice(self._all_rows(), int(self.has_header), None):
             if len(cells) != len(self.names):
-                fault = f"the line has {len(cells)} cells, the {first} has {len(self.names)}"
-                raise DataError(f"{fault}; repair or drop that line{hint}", self.file, line)
+                problem = f"the line has {len(cells)} cells, the {first} has {len(self.names)}"
+                raise DataError(f"{problem}; repair or drop that line{hint}", self.file, line)
             yield line, cells
 
     def select(self, columns: Mapping[str, str], hint: str = "") -> Iterator[tuple[int, dict[str, str]]]:
@@ -120,7 +120,7 @@ def find_delimiter(lines: Sequence[str], decimal: str = ".") -> str | None:
     # A comma can be both only next to quotes, inside of which it is in a number.
     marks = [mark for mark in _DELIMITERS if mark != decimal or any(f'"{mark}' in line for line in lines)]
     counts = [["".join(line.split('"')[::2]).count(mark) for line in lines] for mark in marks]
-    present = [(len(set(each)) > 1, i) for i, each in enumerate(counts) if each and each[0]]
+    present = [(len(set(count)) > 1, i) for i, count in enumerate(counts) if count and count[0]]
     return marks[min(present)[1]] if present else None
 
 
@@ -173,8 +173,8 @@ class JsonTable:
                 try:
                     json.dumps(value, ensure_ascii=False).encode()
                 except UnicodeEncodeError:
-                    fault = "the line holds half of a surrogate pair, such as \\ud800, which is not text"
-                    raise DataError(f"{fault}; write the whole character, or leave it out", self.file, line) from None
+                    problem = "the line holds half of a surrogate pair, such as \\ud800, which is not text"
+                    raise DataError(f"{problem}; write the whole character, or leave it out", self.file, line) from None
             yield line, value
 
     def select(self, columns: Mapping[str, str], hint: str = "") -> Iterator[tuple[int, dict[str, Any]]]:

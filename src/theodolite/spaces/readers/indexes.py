@@ -41,8 +41,8 @@ def read_faiss(file: File) -> Source:
         index, ids = _innermost(faiss, whole)
         vectors = index.reconstruct_batch(ids[:1])
     except (RuntimeError, AssertionError) as error:
-        fault = f"{type(whole).__name__} cannot reconstruct its vectors ({_first_line(error)})"
-        raise DataError(f"{fault}; {_RECONSTRUCTIBLE} can", file) from error
+        problem = f"{type(whole).__name__} cannot reconstruct its vectors ({_first_line(error)})"
+        raise DataError(f"{problem}; {_RECONSTRUCTIBLE} can", file) from error
 
     def take(rows: Indices, _owner: Any = whole) -> NDArray[Any]:  # the whole index owns the inner one, which would be freed
         try:
@@ -108,11 +108,11 @@ def _losses(faiss: Any, index: Any) -> list[str]:
     if isinstance(index, faiss.IndexPreTransform):
         transforms = [faiss.downcast_VectorTransform(index.chain.at(i)) for i in range(index.chain.size())]
         lost = [
-            f"{type(each).__name__} to {each.d_out} of {each.d_in} dimensions"
-            if each.d_out < each.d_in
+            f"{type(entry).__name__} to {entry.d_out} of {entry.d_in} dimensions"
+            if entry.d_out < entry.d_in
             else "vectors of length 1"
-            for each in transforms
-            if each.d_out < each.d_in or isinstance(each, faiss.NormalizationTransform)
+            for entry in transforms
+            if entry.d_out < entry.d_in or isinstance(entry, faiss.NormalizationTransform)
         ]
         return lost + _losses(faiss, index.index)
     if isinstance(index, faiss.IndexRefine):

@@ -112,8 +112,8 @@ def _load_npy(file: File) -> NDArray[Any]:
     with file.open() as stream:
         layout = read_layout(stream, file)
         if layout.dtype.hasobject or layout.dtype.itemsize == 0 or file.size < layout.end:
-            fault = "holds pickled objects" if layout.dtype.hasobject else "is cut short"
-            raise DataError(f"the array {fault}; write it again with numpy.save, as text or numbers", file)
+            problem = "holds pickled objects" if layout.dtype.hasobject else "is cut short"
+            raise DataError(f"the array {problem}; write it again with numpy.save, as text or numbers", file)
         count = math.prod(layout.shape)
         values: NDArray[Any] = np.frombuffer(stream.read(count * layout.dtype.itemsize), layout.dtype, count)
     try:
@@ -140,6 +140,6 @@ def checked_label(source: str, value: Any) -> str:
         raise DataError(f"{value!r} is not a label; every vector needs one, as text or a whole number", source)
     label = str(value).strip()
     if not label.isprintable() and label.encode("utf-8", "replace").decode() != label:
-        fault = f"the label {label!r} holds half of a surrogate pair, which is not text"
-        raise DataError(f"{fault}; write the whole character, or leave it out", source)
+        problem = f"the label {label!r} holds half of a surrogate pair, which is not text"
+        raise DataError(f"{problem}; write the whole character, or leave it out", source)
     return label

@@ -94,7 +94,7 @@ def read_jsonl(file: File, *, columns: Sequence[str] | None = None) -> Source:
     if not isinstance(first, dict):
         raise DataError(f"this is {type(first).__name__}; every line must be a list or an object", file, line)
     values = [[record.get(name) for _, record in sample if isinstance(record, dict)] for name in table.names]
-    kinds = [_json_kind(each) for each in values]
+    kinds = [_json_kind(entry) for entry in values]
     if columns is not None:  # what is named is read as numbers, so that an error can name the field
         kinds = ["floats" if kind == "other" else kind for kind in kinds]
     places = vector_columns(file, table.names, kinds, columns, first_values=values.__getitem__)
@@ -175,8 +175,8 @@ def _source_of_lists(file: File, vectors: Callable[[], Iterator[tuple[int, list[
     def checked() -> Iterator[list[float]]:
         for line, vector in vectors():
             if len(vector) != d:
-                fault = f"the vector has {len(vector)} entries, the first vector has {d}; all must be of one length"
-                raise DataError(fault, file, line)
+                problem = f"the vector has {len(vector)} entries, the first vector has {d}; all must be of one length"
+                raise DataError(problem, file, line)
             yield vector
 
     return parsed_source(file, checked, d=d)
@@ -209,8 +209,8 @@ def _list_cell(table: DelimitedTable, places: Sequence[int], line: int, cells: S
             raise ValueError("decimal commas")
         return [float(value) for value in text[1:-1].replace(",", " ").split()]
     except ValueError:
-        fault = f"{excerpt(cells[places[0]])} is not a list of numbers such as [0.1, 0.2]{hint}"
-        raise DataError(f"column {table.names[places[0]]!r}: {fault}", table.file, line) from None
+        problem = f"{excerpt(cells[places[0]])} is not a list of numbers such as [0.1, 0.2]{hint}"
+        raise DataError(f"column {table.names[places[0]]!r}: {problem}", table.file, line) from None
 
 
 def _json_vector(table: JsonTable, fields: list[str] | None, line: int, record: Any) -> list[float]:
@@ -265,8 +265,8 @@ def open_parquet(file: File) -> Iterator[Any]:
     except DataError:
         raise
     except (pa.ArrowException, OSError, UnicodeError, LookupError, TypeError, OverflowError, RecursionError) as error:
-        fault = " ".join(str(error).split())[:200]
-        raise DataError(f"this is not a whole Parquet file ({fault}); write it again", file) from error
+        problem = " ".join(str(error).split())[:200]
+        raise DataError(f"this is not a whole Parquet file ({problem}); write it again", file) from error
     except ValueError as error:  # ours, of a row
         raise DataError(str(error), file) from error
 

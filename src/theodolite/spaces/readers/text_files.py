@@ -57,7 +57,7 @@ def read_text_vectors(file: File, *, decimal: str | None = None) -> Source:
     skipped = int(shape is not None)
     if not has_words and shape is None and file.ending == ".txt":
         skipped = int(is_header(file, tokens, top[1:], mark, needs_fractions=True))
-        rows = [each for each in top[skipped:] if len(each) == d]
+        rows = [entry for entry in top[skipped:] if len(entry) == d]
         names = tokens if skipped else [str(i) for i in range(d)]
         vector_columns(file, names, text_kinds(rows, mark), None, first_values=first_numbers(rows, mark), is_named=False)
 
@@ -75,8 +75,8 @@ def read_text_vectors(file: File, *, decimal: str | None = None) -> Source:
 def _parse_vector(file: File, line: int, tokens: list[str], *, d: int, has_word: bool = False, decimal: str = ".") -> list[float]:
     """The numbers of one line; the word before them may hold blanks, so they are counted from the right."""
     if len(tokens) <= d if has_word else len(tokens) != d:
-        fault = f"the line has {len(tokens) - has_word} numbers, the first vector has {d}"
-        raise DataError(f"{fault}; all must be of one length", file, line)
+        problem = f"the line has {len(tokens) - has_word} numbers, the first vector has {d}"
+        raise DataError(f"{problem}; all must be of one length", file, line)
     try:
         if decimal == ".":
             return [float(token) for token in tokens[-d:]]
