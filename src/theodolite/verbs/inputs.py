@@ -255,13 +255,14 @@ def reads_input(*without: str) -> Callable[[Callable[Arguments, Returned]], Call
 @contextmanager
 def unchanged_files() -> Iterator[Callable[[], None]]:
     """Raise an error at the end, or when the function that this yields is called, if a file opened inside has changed since."""
-    from theodolite.spaces.cache import require_unchanged
-
     opened: list[tuple[str, FileState | None]] = []
 
     def check() -> None:
-        for path, state in opened:
-            require_unchanged(path, state)
+        if opened:
+            from theodolite.spaces.cache import require_unchanged
+
+            for path, state in opened:
+                require_unchanged(path, state)
 
     token = _OPENED.set(opened)
     try:
@@ -468,7 +469,6 @@ def open_input(source: Any, reading: Reading) -> Input:
     from theodolite.core.vectors import source as open_vectors
     from theodolite.metrics.cloud import Cloud
     from theodolite.spaces import Space, read
-    from theodolite.spaces.cache import FileState
 
     kind = input_kind(source, reading)
     if kind == "file" and looks_like_a_model(source):
@@ -484,8 +484,11 @@ def open_input(source: Any, reading: Reading) -> Input:
         path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else None
         vectors = read(source, **reading.of_file())
         # What is in memory as a whole cannot change while it is measured, and is measured in less time than a cache takes.
-        state = FileState.of(path) if path is not None and not vectors.is_one_block else None
-        if path is not None and state is not None:
+        state = None
+        if path is not None and not vectors.is_one_block:
+            from theodolite.spaces.cache import FileState
+
+            state = FileState.of(path)
             _OPENED.get([]).append((path, state))
         return VectorsInput(path or input_name(source), vectors, path, reading, state=state)
     if is_frame(source):
