@@ -55,7 +55,9 @@ def test_every_outcome_has_a_word_a_sign_and_a_class_of_its_own() -> None:
 def test_a_card_has_the_command_and_marks_what_is_only_shown() -> None:
     verdict = verdicts_of()[2]
     assert card(verdict, 1)["measured"]["command"] == "theodolite study run rp21 --model x"
-    primary, shown = bars([Effect(name="a", value=1.0, claimed="above 0"), Effect(name="b", value=1.0, primary=False)])
+    primary, shown = bars(
+        [Effect(name="a", value=1.0, claimed="above 0", side="above"), Effect(name="b", value=1.0, primary=False)]
+    )
     assert (primary["shown_only"], shown["shown_only"]) == (False, True) and primary["expected"] == "claimed above 0"
 
 
@@ -66,10 +68,10 @@ def test_printed_tables_are_counted_by_what_they_say() -> None:
 
 
 def test_a_boundary_is_in_the_middle_and_the_claimed_side_is_marked() -> None:
-    below = Effect(name="a", value=-3.0, low=-3.5, high=-2.5, claimed="below -2", boundary=-2.0)
+    below = Effect(name="a", value=-3.0, low=-3.5, high=-2.5, claimed="below -2", side="below", boundary=-2.0)
     (bar,) = bars([below])
     assert bar["high"] < bar["zero"] == WIDTH / 2 and bar["claimed"] == (0.0, WIDTH / 2) and bar["side"] == "below"
-    (bar,) = bars([Effect(name="b", value=0.01, low=-0.005, high=0.04, claimed="inside ±0.02", boundary=0.02)])
+    (bar,) = bars([Effect(name="b", value=0.01, low=-0.005, high=0.04, claimed="inside ±0.02", side="inside", boundary=0.02)])
     low, high = bar["claimed"]
     assert low + high == pytest.approx(WIDTH) and low < bar["low"] < bar["at"] < high < bar["high"] and bar["side"] == ""
 

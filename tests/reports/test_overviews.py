@@ -47,7 +47,7 @@ def test_the_forest_has_one_line_per_deciding_effect_beyond_the_line_if_its_inte
     [("above 0", 0.0, 2.0), ("below 0", 0.0, -2.0), ("below 5", 5.0, 3.0), ("inside ±4", 4.0, 2.0)],
 )
 def test_what_is_as_claimed_is_to_the_right(claimed: str, boundary: float, place: float) -> None:
-    effect = Effect(name="a", value=2.0, low=1.0, high=3.0, claimed=claimed, boundary=boundary)
+    effect = Effect(name="a", value=2.0, low=1.0, high=3.0, claimed=claimed, side=claimed.split()[0], boundary=boundary)
     judged = Judged(source="", outcome="supported", why="", effects=(effect,))
     verdict = Verdict(claim="A", title="t", rule="r", model="m", measured=judged)
     (trace,) = display(Result(verb="study", verdicts=(verdict,)), "claims").plot().data
@@ -85,7 +85,9 @@ def test_two_clouds_are_drawn_in_one_frame_so_that_a_shift_can_be_seen() -> None
 
 
 def test_an_effect_beyond_the_axis_is_an_arrow_at_its_edge() -> None:
-    effects = [Effect(name=str(v), value=v, low=v - 1, high=v + 1, claimed="above 0") for v in (1000.0, -1000.0, 2.0)]
+    effects = [
+        Effect(name=str(v), value=v, low=v - 1, high=v + 1, claimed="above 0", side="above") for v in (1000.0, -1000.0, 2.0)
+    ]
     measured = Judged(source="measured", outcome="inconclusive", why="", effects=tuple(effects))
     verdict = Verdict(claim="C", title="c", rule="", model="m", measured=measured)
     (trace,) = display(Result(verb="study", verdicts=(verdict,)), "claims").plot().data

@@ -168,8 +168,8 @@ class Effect:
         The number of items by task, if it is a mean over tasks.
     primary
         Whether it decides the verdict; otherwise it is only shown.
-    claimed, boundary
-        Where the claim expects it, such as "above 0", and the number in that.
+    claimed, side, boundary
+        Where the claim expects it, such as "above 0"; on which side ("above", "below" or "inside") of which number that is.
     place
         Where it is: "for" or "against" the claim, "open", "scale" (scale alone could explain it), "one run" or "quick run" (which
         decide nothing), or "no interval"; empty for printed numbers.
@@ -188,6 +188,7 @@ class Effect:
     counts: Mapping[str, int] = field(default_factory=dict)
     primary: bool = True
     claimed: str = ""
+    side: str = ""
     boundary: float = 0.0
     place: str = ""
     more: int | None = None

@@ -46,9 +46,12 @@ def interval_head(effects: Sequence[Effect]) -> str:
 
 def value_text(effect: Effect, *, with_level: bool = False) -> str:
     """The value of an effect and its interval, with the interval's level if the head of the column does not name it."""
+    return f"{number_text(effect.value)} {_interval_words(effect, with_level)}".strip()
+
+
+def _interval_words(effect: Effect, with_level: bool) -> str:
     bounds = _bounds(effect)
-    level = f" ({effect.level:.0%})" if with_level and bounds else ""
-    return f"{number_text(effect.value)} {interval_text(*bounds) if bounds else ''}{level}".strip()
+    return f"{interval_text(*bounds)}{f' ({effect.level:.0%})' if with_level else ''}" if bounds else ""
 
 
 def verdict_table(runs: Sequence[tuple[str, Sequence[Verdict]]]) -> dict[str, Any]:
@@ -124,7 +127,7 @@ def _bounds(effect: Effect) -> tuple[float, ...]:
 
 
 def _is_inside(effect: Effect) -> bool:
-    return effect.claimed.startswith("inside")
+    return effect.side == "inside"
 
 
 def _centre(effect: Effect) -> float:
@@ -147,12 +150,12 @@ def _bar(effect: Effect, reach: float, with_level: bool) -> dict[str, Any]:
         "name": clean(with_labels(effect.name), 160),
         # With the true minus sign that the page's tables have.
         "value": number_text(effect.value).replace("-", "−"),
-        "interval": value_text(effect, with_level=with_level).partition(" ")[2].replace("-", "−"),
+        "interval": _interval_words(effect, with_level).replace("-", "−"),
         "expected": clean(f"claimed {effect.claimed}".replace("-", "−"), 80) if effect.claimed else "",
         "how": clean(effect.how, 300),
         "shown_only": not effect.primary,
         "zero": WIDTH / 2,
-        "claimed": claimed.get(effect.claimed.partition(" ")[0], ()),
+        "claimed": claimed.get(effect.side, ()),
         "at": place(effect.value),
         "low": place(low),
         "high": place(high),

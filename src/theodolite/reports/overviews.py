@@ -212,9 +212,8 @@ def _standard(effect: Effect | None) -> float | None:
     if effect is None or not _half_width(effect):
         return None
     middle = (effect.low or 0.0) + _half_width(effect)  # of the interval, which need not be symmetric about the value
-    side = effect.claimed.partition(" ")[0]
-    distance = effect.boundary - abs(middle) if side == "inside" else middle - effect.boundary
-    return (-distance if side == "below" else distance) / _half_width(effect)
+    distance = effect.boundary - abs(middle) if effect.side == "inside" else middle - effect.boundary
+    return (-distance if effect.side == "below" else distance) / _half_width(effect)
 
 
 def _place(distance: float | None) -> float | None:

@@ -139,11 +139,8 @@ def _facts(results: Sequence[Result]) -> Iterator[str]:
     for name in () if lines else ("model", "task"):
         lines += [name_list(list(values), most=4)] if (values := _values(results, name)) else []
     yield from lines
-    if len(results) == 1:
-        provenance = results[0].provenance
-        versions = str(provenance.get("versions") or "").split("; ")
-        facts = [str(provenance.get("date") or ""), *(each for each in versions if each.startswith("theodolite "))]
-        yield from (clean(fact, 40) for fact in facts if fact)
+    if len(results) == 1 and (date := results[0].provenance.get("date")):
+        yield clean(date, 40)
 
 
 def _values(results: Sequence[Result], field: str) -> dict[str, None]:

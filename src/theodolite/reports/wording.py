@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
-from theodolite.advice.diagnosis import RULES
+from theodolite.advice.diagnosis import RULES, FindingRule
 from theodolite.core.measures import MEASURES
 from theodolite.core.numbers import number_text
 from theodolite.core.result import VERDICTS
@@ -189,21 +189,21 @@ def with_labels(text: str) -> str:
 
 def finding_numbers(finding: Finding) -> str:
     """The judged number and its healthy range."""
-    value = number_text(finding.value)
+    rule, value = _rule_of(finding), number_text(finding.value)
     # A value just outside its range that rounds to the bound is shown with all its digits.
-    if finding.severity and value in finding.healthy.split():
+    if finding.severity and rule and value == number_text(rule.watch):
         value = f"{finding.value:.10g}"
-    return f"{label_of(_judged_share(finding) or finding.metric)} {value}, healthy {finding.healthy}"
+    return f"{label_of((rule and rule.judged) or finding.metric)} {value}, healthy {finding.healthy}"
 
 
 def judged_number(finding: Finding) -> str:
     """The judged number alone; a share of the possible maximum says so, since a table has another number for the metric."""
-    return f"{100 * finding.value:.3g} % of the maximum" if _judged_share(finding) else number_text(finding.value)
+    rule = _rule_of(finding)
+    return f"{100 * finding.value:.3g}% of the maximum" if rule and rule.judged else number_text(finding.value)
 
 
-def _judged_share(finding: Finding) -> str:
-    """The name of the share that is judged in place of a metric, whose own name a table has for another number; mostly none."""
-    return next((rule.judged for rule in RULES if rule.topic == finding.topic and rule.metric == finding.metric), "")
+def _rule_of(finding: Finding) -> FindingRule | None:
+    return next((rule for rule in RULES if rule.topic == finding.topic and rule.metric == finding.metric), None)
 
 
 def name_of(result: Result) -> str:

@@ -169,7 +169,7 @@ class ClaimedEffect:
         )  # fmt: skip
         if not primary:
             return effect
-        effect = replace(effect, claimed=self.claimed, boundary=self.boundary)
+        effect = replace(effect, claimed=self.claimed, side=self.side, boundary=self.boundary)
         more = units_needed(self.distance(estimate), estimate.components, level=self.level) if place == "open" else None
         return effect if more is None or more[0] in FIXED_UNITS else replace(effect, more_of=more[0], more=more[1])
 
