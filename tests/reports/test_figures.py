@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from report_samples import figure_paths, figure_rows, figure_spectra
 
-from theodolite.core.result import Result
+from theodolite.core.result import Result, table_of
 from theodolite.core.rows import Row
 from theodolite.reports.displays import Display
 from theodolite.reports.figures import FIGURES, displays_of
@@ -214,3 +214,14 @@ def test_both_readings_of_explained_variance_have_panels_of_their_own() -> None:
     figure = display_of(rows, "ev-curves").plot()
     assert [axis.title.text for axis in figure.select_yaxes()] == ["EV<sub>k</sub>, uncentred", "EV<sub>k</sub>, centred"]
     assert [list(trace.y) for trace in figure.data] == [[row.value for row in rows[:3]], [row.value for row in rows[3:]]]
+
+
+def test_a_calibration_draws_its_cutoffs_and_how_probable_a_match_is() -> None:
+    points = [{"cosine": 0.1 * i, "probability": 0.2 * i, "low": 0.1 * i, "high": 0.2 * i} for i in range(5)]
+    rows = tuple(Row(metric="cutoff", value=0.3 + i / 10, low=0.2, high=0.6, setting=f"pairs {i}", model="m") for i in range(2))
+    result = Result(verb="calibrate", rows=rows, records={"probability": table_of(points)})
+    probability, cutoffs = displays_of(result)
+    (line,) = probability.plot().data
+    assert list(line.x) == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4]) and list(line.y) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8])
+    (dots,) = cutoffs.plot().data
+    assert list(dots.x) == [0.3, 0.4] and list(dots.error_x.array) == pytest.approx([0.3, 0.2])

@@ -36,6 +36,7 @@ FEWEST_DIRECTIONS = 3
 # How the names of EV of centred vectors end.
 CENTRED = "_centered"
 SPECTRUM = "eigenvalue_share"
+PROBABILITY = "match_probability"
 # Shares of the variance below this are rounding error of single precision, and would stretch a logarithmic axis.
 LEAST_SHARE = 1e-8
 SPECTRUM_COLUMNS = ("model", "state", "layer", "setting", "k", "value")
@@ -73,6 +74,7 @@ def displays_of(result: Result) -> list[Display]:
         *(GAINS.displays(result) if result.verb == "advise" else ()),
         *(PROBED.displays(result) if result.verb == "probe" else ()),
         *similarity_displays(result),
+        *(display for spec in CALIBRATION for display in spec.displays(result) if result.verb == "calibrate"),
         *cloud_displays(result.pictures),
         *(display for figure in FIGURES for display in figure.displays(result)),
         *path_displays(result),
@@ -113,6 +115,14 @@ def _spectrum_rows(result: Result) -> list[Row]:
         value = math.nan if line["value"] is None else float(line["value"])
         rows.append(Row(metric=SPECTRUM, value=value, reason="not known" if math.isnan(value) else "", **about))
     return rows
+
+
+def _probability_rows(result: Result) -> list[Row]:
+    """The map from cosine to the probability of a match as rows whose label is the cosine."""
+    return [
+        Row(metric=PROBABILITY, value=line["probability"], low=line["low"], high=line["high"], label=str(line["cosine"]))
+        for line in records_of(result, "probability", ("cosine", "probability", "low", "high"))
+    ]
 
 
 def _last_curves(rows: Sequence[Row]) -> list[Row]:
@@ -287,6 +297,31 @@ TRAINING = LineSpec(
     select=_over_training,
     x=STEP,
     line=lambda row: ", ".join(filter(None, ("" if row.seed is None else f"seed {row.seed}", HELD_OUT.get(row.split, "")))),
+)
+# What a page of `calibrate` has besides its histograms.
+CALIBRATION: tuple[FigureSpec, ...] = (
+    LineSpec(
+        name="match-probability",
+        heading="How probable a match is at each cosine",
+        note="Of pairs that match as often as the labelled ones do. Bars are 95% intervals.",
+        metrics=(PROBABILITY,),
+        split=(),
+        source=_probability_rows,
+        x=XAxis(title="cosine", place=lambda row: float(row.label), hover="cosine ", column="cosine"),
+        y=lambda _: "probability of a match",
+        line=lambda _: "",
+        y_axis={"range": [-0.02, 1.02]},
+    ),
+    DotSpec(
+        name="cutoffs",
+        heading="Cutoffs",
+        note="The cosine that only the accepted share of unrelated pairs exceeds, by where the pairs come from. Bars are 95% "
+        "intervals.",
+        metrics=("cutoff",),
+        split=("model",),
+        category="setting",
+        category_title="pairs",
+    ),
 )
 # What a page of `advise` opens with.
 GAINS = DotSpec(

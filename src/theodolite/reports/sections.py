@@ -52,7 +52,7 @@ CARRYING: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "tune": (("figures-training",),),
     "probe": (("figures-probe-by-layer", "figures-label-distances"), ("figures-label-distances",)),
     "advise": (("figures-gains",),),
-    "calibrate": (("figures-similarities",),),
+    "calibrate": (("figures-match-probability", "figures-similarities"), ("figures-similarities", "figures-cutoffs")),
 }
 
 
