@@ -309,7 +309,7 @@ CALIBRATION: tuple[FigureSpec, ...] = (
         source=_probability_rows,
         x=XAxis(title="cosine", place=lambda row: float(row.label), hover="cosine ", column="cosine"),
         y=lambda _: "probability of a match",
-        line=lambda _: "",
+        line=lambda _: "labelled pairs",
         y_axis={"range": [-0.02, 1.02]},
     ),
     DotSpec(

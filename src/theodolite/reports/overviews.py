@@ -57,7 +57,7 @@ def overview_displays(result: Result) -> Iterator[Display]:
     """The figures that carry a survey, a study or a comparison by layer, if the result is one."""
     for about, findings in grouped(result.findings, lambda finding: finding.model).items():
         if result.verb == "survey":
-            note = "Left of the first line is healthy, right of the second is bad. The ranges come from a few real spaces."
+            note = "Left of the first line is OK, right of the second is bad. The ranges come from a few real spaces."
             several = len({finding.model for finding in result.findings}) > 1
             titles = titles_of("ranges", "Where this space lies", (about if several else "",))
             yield RangesDisplay(findings=tuple(findings), note=note, **titles)
@@ -101,16 +101,23 @@ class RangesDisplay(Display):
             hover = [plain(f"{finding.topic}: {finding_numbers(finding)}") for finding in group]
             marker = {"color": LOOKS[look], "size": 11, "symbol": {"good": "circle", "watch": "diamond", "bad": "x"}[verdict]}
             sides = ["middle left" if place > 0.5 else "middle right" for place in places]  # long texts stay inside
-            look_of = {"mode": "markers+text", "textposition": sides, "cliponaxis": False, "marker": marker}
+            word = "OK" if verdict == "good" else verdict
+            look_of = {
+                "mode": "markers+text",
+                "textposition": sides,
+                "cliponaxis": False,
+                "marker": marker,
+                "name": f"{sign} {word}",
+            }
             figure.add_trace(
                 Scatter(
                     x=places, y=[plain(finding.topic, NAME) for finding in group], text=texts, customdata=hover,
-                    hovertemplate="%{customdata}<extra></extra>", name=f"{sign} {verdict}", **look_of,
+                    hovertemplate="%{customdata}<extra></extra>", **look_of,
                 )
             )  # fmt: skip
         for place in (0.0, 1.0):
             figure.add_vline(x=place, line_width=1, line_dash="dot", line_color=AXIS)
-        ticks = {"tickvals": [-0.5, 0.5, 1.5], "ticktext": ["healthy", "worth a look", "bad"], "ticks": "", "showgrid": False}
+        ticks = {"tickvals": [-0.5, 0.5, 1.5], "ticktext": ["OK", "watch", "bad"], "ticks": "", "showgrid": False}
         figure.update_xaxes(range=[NEAR - 0.1, FAR + 0.3], zeroline=False, **ticks)
         return figure.update_yaxes(categoryorder="array", categoryarray=[plain(finding.topic, NAME) for finding in ordered])
 

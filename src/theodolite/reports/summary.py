@@ -450,10 +450,7 @@ def _calibrate(result: Result) -> Iterator[Block]:
     shares = {name: rows for name, rows in by_metric.items() if name.startswith("unrelated_cosine_")}
     if shares:
         settings = [row.setting for row in next(iter(shares.values()))]
-        quantiles = [
-            Column(name.rpartition("_")[2].replace("%", " %"), [f"{row.value:.3f}" for row in rows])
-            for name, rows in shares.items()
-        ]
+        quantiles = [Column(name.rpartition("_")[2], [f"{row.value:.3f}" for row in rows]) for name, rows in shares.items()]
         yield Table("", (Column("share of pairs below this cosine", settings), *quantiles))
     if cutoffs := by_metric.get("cutoff", []):
         columns = [Column("pairs", [row.setting for row in cutoffs]), Column("cutoff", [f"{row.value:.3f}" for row in cutoffs])]
