@@ -10,7 +10,7 @@ import torch
 from data import cloud_file, load
 from scale import Scale
 from table import Result
-from theodolite.tuning.isolayer.loss import iso_score, iso_score_star
+from theodolite.tuning.regularisers import iso_score, iso_score_star
 from timing import best_in_turns
 
 BATCH = 32

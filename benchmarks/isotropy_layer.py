@@ -53,7 +53,7 @@ def prepared(folder: Path, rows: int, width: int) -> tuple[Any, Any, Any]:
     from theodolite.models.encoder import Encoder
     from theodolite.models.tokens import text_inputs
     from theodolite.tuning.heads import LinearHead, TextDataset, embed
-    from theodolite.tuning.isolayer.layer import IsotropyLayer
+    from theodolite.tuning.isotropy_layer import IsotropyLayer
 
     rng = np.random.default_rng(0)
     loaded = Encoder.load(encoder(folder / f"encoder-{width}", width), device="cpu", max_length=128)
@@ -66,7 +66,7 @@ def prepared(folder: Path, rows: int, width: int) -> tuple[Any, Any, Any]:
 
 def train(model: Any, features: Any, *, epochs: int) -> tuple[float, int]:
     """Seconds and number of epochs of a training on stored vectors, validated after every epoch."""
-    from theodolite.tuning.isolayer.layer import train_layer
+    from theodolite.tuning.isotropy_layer import train_layer
     from theodolite.tuning.settings import LayerSettings
 
     settings, passes = LayerSettings(epochs=epochs), 0
@@ -84,8 +84,8 @@ def train(model: Any, features: Any, *, epochs: int) -> tuple[float, int]:
 def epoch_through_encoder(model: Any, dataset: Any) -> None:
     """The same epoch with every text sent through the frozen encoder."""
     torch: Any = import_module("torch")
-    from theodolite.tuning.isolayer.layer import random_batches
-    from theodolite.tuning.isolayer.loss import JointLoss
+    from theodolite.tuning.isotropy_layer import random_batches
+    from theodolite.tuning.regularisers import JointLoss
     from theodolite.tuning.settings import LayerSettings
 
     settings, loss = LayerSettings(), JointLoss(corrected=True)

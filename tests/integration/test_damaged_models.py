@@ -25,7 +25,7 @@ from tiny_encoders import build
 from theodolite.models.encoder import Encoder
 from theodolite.models.export import check_dense, write_dense
 from theodolite.models.extraction import extract_space
-from theodolite.models.token_counts import TokenizerWarning
+from theodolite.models.tokens import TokenizerWarning
 from theodolite.tasks import own_task
 from theodolite.tuning import LayerSettings, TunedClassifier, TuneSettings, fine_tune
 from theodolite.tuning.runs import read_settings

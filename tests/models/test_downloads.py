@@ -15,8 +15,8 @@ pytest.importorskip("transformers", reason="the extra `models` is not installed"
 
 
 import theodolite as th
-from theodolite.models import downloads
-from theodolite.models.downloads import download_of, files_read
+from theodolite.models import location
+from theodolite.models.location import download_of, files_read
 
 Tiny = Callable[[str], Path]
 TEXTS = [f"the cat {'sat on ' * (i % 7)} {i}" for i in range(300)]
@@ -58,8 +58,8 @@ def test_online_the_files_that_are_missing_have_their_sizes(
     sizes = {"config.json": 570, "model.safetensors": 440_449_768, "pytorch_model.bin": 440_473_133, "tf_model.h5": 536_063_208}
     siblings = [SimpleNamespace(rfilename=name, size=size) for name, size in sizes.items()]
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: SimpleNamespace(siblings=siblings))
-    found = downloads.find_encoder("someone/encoder")
-    monkeypatch.setattr(downloads, "find_encoder", lambda *_, **__: SimpleNamespace(**{**vars(found), "offline": False}))
+    found = location.find_encoder("someone/encoder")
+    monkeypatch.setattr(location, "find_encoder", lambda *_, **__: SimpleNamespace(**{**vars(found), "offline": False}))
     download = download_of("someone/encoder")
     assert download.files == (("model.safetensors", 440_449_768),)
     assert "would be downloaded: 440.4 MB of someone/encoder" in str(download)

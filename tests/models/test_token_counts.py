@@ -19,7 +19,7 @@ import numpy as np
 from theodolite.models.encoder import Encoder
 from theodolite.models.extraction import extract_space
 from theodolite.models.location import EncoderError
-from theodolite.models.token_counts import TokenizerWarning, counts_line
+from theodolite.models.tokens import TokenizerWarning, counts_line
 from theodolite.spaces.space import Space
 from theodolite.verbs.comparing import compare
 from theodolite.verbs.extracting import extract

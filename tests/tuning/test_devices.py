@@ -19,7 +19,7 @@ from theodolite.probes.classifiers.networks import Job, train_batched  # noqa: E
 from theodolite.probes.label_codes import Labelled  # noqa: E402
 from theodolite.tasks import load_task  # noqa: E402
 from theodolite.tuning.heads import LinearHead, TextDataset, embed  # noqa: E402
-from theodolite.tuning.isolayer.layer import IsotropyLayer, train_layer  # noqa: E402
+from theodolite.tuning.isotropy_layer import IsotropyLayer, train_layer  # noqa: E402
 from theodolite.tuning.regularisers import CosineRegulariser, IsoBN, IStar  # noqa: E402
 from theodolite.tuning.settings import LayerSettings  # noqa: E402
 from theodolite.tuning.tracked_sample import Sample  # noqa: E402

@@ -25,7 +25,7 @@ from theodolite.tuning.heads import (  # noqa: E402
     pooled_vectors,
     truth_and_answers,
 )
-from theodolite.tuning.isolayer.layer import IsotropyLayer  # noqa: E402
+from theodolite.tuning.isotropy_layer import IsotropyLayer  # noqa: E402
 
 TEXTS = ["the kind dog sees a cats .", "the river .", "a grim song finds the roads ."]
 

@@ -16,7 +16,7 @@ from safetensors.torch import load_file  # noqa: E402
 
 from theodolite.tasks import load_task  # noqa: E402
 from theodolite.tuning import TunedClassifier  # noqa: E402
-from theodolite.tuning.isolayer.layer import IsotropyLayer  # noqa: E402
+from theodolite.tuning.isotropy_layer import IsotropyLayer  # noqa: E402
 
 
 def test_an_untrained_layer_gives_the_plain_models_logits(plain_run: Path, moods: Any) -> None:

@@ -118,7 +118,7 @@ def test_advise_and_calibrate_see_what_encode_returns(name: str, models: Path, t
     assert th.calibrate(folder).value("cutoff", setting="canonical sentences") == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore::theodolite.models.token_counts.TokenizerWarning")
+@pytest.mark.filterwarnings("ignore::theodolite.models.tokens.TokenizerWarning")
 def test_encoded_vectors_are_kept_and_named(sentence_model: Path, folder: Path) -> None:
     first = opened(sentence_model, Signals(retrieval=folder))
     again = opened(sentence_model, Signals(retrieval=folder))

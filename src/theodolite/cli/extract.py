@@ -43,7 +43,7 @@ def extract_command(
       theodolite extract ./my-encoder --texts sentences.txt --to sentences
       theodolite extract ./my-encoder --own train=tags.conllu --kind tagging --split train --to words
     """  # noqa: D301  # \b keeps the lines of the example apart
-    from theodolite.models.token_counts import counts_line
+    from theodolite.models.tokens import counts_line
     from theodolite.verbs.extracting import extract
 
     space = extract(model, **opt.typed_options(context, "model"))

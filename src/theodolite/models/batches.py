@@ -15,8 +15,7 @@ from theodolite.core.spelling import option
 from theodolite.models.alignment import RowPlan, plan_rows, warn_dropped
 from theodolite.models.encoder import Encoder
 from theodolite.models.location import EncoderError
-from theodolite.models.token_counts import TokenCounts, count_tokens
-from theodolite.models.tokens import Ints, TextInputs, Tokens, text_inputs
+from theodolite.models.tokens import Ints, TextInputs, TokenCounts, Tokens, count_tokens, text_inputs
 from theodolite.spaces.space import choose_layers
 from theodolite.tasks.examples import Examples
 from theodolite.tasks.task import TEXT_UNIT, Unit

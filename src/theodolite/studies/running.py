@@ -42,7 +42,7 @@ from theodolite.studies.steps import Step, Store, in_order
 from theodolite.verbs.inputs import Paths, Reading
 
 if TYPE_CHECKING:
-    from theodolite.models.downloads import Download
+    from theodolite.models.location import Download
 
 # Where runs are kept, relative to the working directory, unless a folder is given; and the folder of the steps inside of it.
 FOLDER = "theodolite-studies"
@@ -274,7 +274,7 @@ class Study:
         planned = tuple(PlannedStep(step.title, step.action.kind, store.has(step)) for step in steps)
         if not downloads:
             return Plan(planned)
-        from theodolite.models.downloads import download_of
+        from theodolite.models.location import download_of
 
         places, revisions = request.sources.models, request.sources.revisions
         return Plan(planned, tuple(download_of(place, revision=revisions.get(name)) for name, place in places.items()))

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from theodolite.tuning.evaluator import GeometryEvaluator as GeometryEvaluator
-    from theodolite.tuning.isolayer.insertion import insert_layer as insert_layer
-    from theodolite.tuning.isolayer.insertion import load_with_layer as load_with_layer
-    from theodolite.tuning.isolayer.insertion import save_with_layer as save_with_layer
-    from theodolite.tuning.isolayer.layer import IsotropyLayer as IsotropyLayer
+    from theodolite.tuning.isotropy_layer import IsotropyLayer as IsotropyLayer
     from theodolite.tuning.run_plans import PRESETS as PRESETS
     from theodolite.tuning.run_plans import plan_runs as plan_runs
     from theodolite.tuning.run_plans import preset as preset
@@ -24,17 +21,19 @@ if TYPE_CHECKING:
     from theodolite.tuning.training import fine_tune as fine_tune
     from theodolite.tuning.training import tune_runs as tune_runs
     from theodolite.tuning.tuned_classifier import TunedClassifier as TunedClassifier
+    from theodolite.tuning.tuned_classifier import insert_layer as insert_layer
+    from theodolite.tuning.tuned_classifier import load_with_layer as load_with_layer
+    from theodolite.tuning.tuned_classifier import save_with_layer as save_with_layer
 
 _NAMES = {
     "evaluator": ("GeometryEvaluator",),
-    "isolayer.insertion": ("insert_layer", "load_with_layer", "save_with_layer"),
-    "isolayer.layer": ("IsotropyLayer",),
+    "isotropy_layer": ("IsotropyLayer",),
     "run_plans": ("PRESETS", "plan_runs", "preset"),
     "runs": ("Tuned",),
     "settings": ("LayerSettings", "TuneSettings"),
     "tracker": ("Alarm", "CollapseWarning", "GeometryCallback", "GeometryTracker"),
     "training": ("fine_tune", "tune_runs"),
-    "tuned_classifier": ("TunedClassifier",),
+    "tuned_classifier": ("TunedClassifier", "insert_layer", "load_with_layer", "save_with_layer"),
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 _EXTRA = {"torch", "transformers", "sentence_transformers", "accelerate", "datasets"}

@@ -1,21 +1,221 @@
-"""Methods that act on the head's vectors while a whole network is fine-tuned: IsoBN, cosine regularisation and I-STAR."""
+"""Isotropy in training: IsoScore as a loss, its balance with a task's loss, IsoBN, cosine regularisation and I-STAR.
+
+IsoScore comes from traces alone, so that no eigenvalue is differentiated.
+"""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
+from torch.autograd.function import once_differentiable
 from transformers import TrainerCallback
 
 from theodolite.core.moments import Moments
 from theodolite.core.sampling import sample_rows
 from theodolite.core.vectors import Vectors
 from theodolite.tuning.heads import LinearHead, TextDataset, embed
-from theodolite.tuning.isolayer.loss import iso_score_star
 from theodolite.tuning.settings import TuneSettings
 from theodolite.tuning.trainers import steps_per_epoch
+
+# The lowest IsoScore that the loss distinguishes: below it the loss is log(1/FLOOR) and its gradient zero.
+# A cloud that is a line (two rows always are) or a point has IsoScore 0, of which there is no logarithm. IsoScore itself is
+# stationary there, so no gradient is lost.
+FLOOR = 1e-6
+# The largest factor L̄/L̄ᵢ: a loss that has been zero would otherwise get an infinite weight, and lose it only slowly.
+LIMIT = 1000.0
+
+
+class CeilingWarning(UserWarning):
+    """The batch is too small for its IsoScore to come near 1."""
+
+
+def iso_score(X: torch.Tensor, *, corrected: bool = False) -> torch.Tensor:
+    """IsoScore of a batch (Rudman et al. 2022), in [0, 1]; 1 is isotropic; differentiable, in float64.
+
+    (PR - 1) / (d - 1) with PR = (tr S)² / tr S². If all rows are one point, it is 0 with gradient 0.
+    """
+    n, d = _shape(X)
+    if corrected and n < 3:
+        raise ValueError(f"the corrected IsoScore needs at least 3 rows, the batch has {n}: use a larger batch")
+    centred = _centred(X)
+    largest = centred.detach().abs().max()
+    # The ratio below does not depend on the scale, so this division needs no gradient; without it the fourth powers of tiny
+    # numbers would vanish.
+    centred = centred / torch.where(largest != 0, largest, 1.0)
+    evenness = _ratio(_trace_of_square(centred), centred.square().sum().square())
+    return _score(_corrected(evenness, n, d) if corrected else evenness, d)
+
+
+def iso_score_star(X: torch.Tensor, reference: torch.Tensor, *, zeta: float = 0.2) -> torch.Tensor:
+    """IsoScore* of a batch (Rudman & Eickhoff 2023), in [0, 1]; 1 is isotropic; differentiable, in float64.
+
+    It is the IsoScore of (1 - zeta) S + zeta C0, which expands in the traces tr S, tr S² and tr S C0.
+    """
+    n, d = _shape(X)
+    if reference.shape != (d, d):
+        raise ValueError(f"reference has shape {tuple(reference.shape)}; C0 must be ({d}, {d}), as the vectors are wide")
+    if not 0 <= zeta <= 1:
+        raise ValueError(f"zeta={zeta} must be in [0, 1]")
+    # The one expensive product is made in the precision of C0; what it sums to is float64 again.
+    C0 = reference.to(device=X.device, dtype=torch.promote_types(reference.dtype, torch.float32))
+    centred = _centred(X) * ((1 - zeta) / (n - 1)) ** 0.5  # its scatter is (1 - zeta) S
+    trace = centred.square().sum() + zeta * C0.trace()
+    mixed: torch.Tensor = _TraceOfProduct.apply(centred, C0)  # type: ignore[no-untyped-call]
+    square = _trace_of_square(centred) + 2 * zeta * mixed + zeta**2 * C0.square().sum(dtype=centred.dtype)
+    return _score(_ratio(square, trace.square()), d)
+
+
+def isotropy_loss(X: torch.Tensor, *, corrected: bool = False) -> torch.Tensor:
+    """log(1 / IsoScore) of a batch (IL23, L₂), in [0, log(1/FLOOR)]; 0 is isotropic; differentiable, in float64."""
+    n, d = _shape(X)
+    if n <= d and not corrected:
+        warnings.warn(
+            f"the IsoScore of a batch of {n} rows in {d} dimensions cannot exceed (B - 2)/(d - 1) = {(n - 2) / (d - 1):.3g}: "
+            f"pass corrected=True, or use a batch of more than {d} rows",
+            CeilingWarning,
+            stacklevel=2,
+        )
+    return -iso_score(X, corrected=corrected).clamp(min=FLOOR).log()
+
+
+class Balance(nn.Module):
+    """The balanced sum of a task's loss and an isotropy loss (IL23 eq. 3): α L̂₁ + (1 - α) L̂₂ with L̂ᵢ = Lᵢ L̄/L̄ᵢ.
+
+    L̄ is the mean of L̄₁ and L̄₂, and after k steps L̄ᵢ ← Lᵢ s/(1 + k) + L̄ᵢ (1 - s/(1 + k)). The averages are buffers, and move
+    in training mode only. Losses are at least 0.
+    """
+
+    means: torch.Tensor
+    iteration: torch.Tensor
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 0.5,
+        smoothing: float = 0.15,
+        balanced: bool = True,
+        initial: Literal["first", "ones"] = "first",
+        detach: bool = True,
+        update: Literal["after", "before"] = "after",
+    ) -> None:
+        super().__init__()
+        for name, share in (("alpha", alpha), ("smoothing", smoothing)):
+            if not 0 <= share <= 1:
+                raise ValueError(f"{name}={share} must be in [0, 1]")
+        for name, value, values in (("initial", initial, ("first", "ones")), ("update", update, ("after", "before"))):
+            if value not in values:
+                raise ValueError(f"{name}={value!r} must be one of {values}")
+        self.alpha, self.smoothing, self.balanced = alpha, smoothing, balanced
+        self.initial, self.detach, self.update = initial, detach, update
+        self.register_buffer("means", torch.ones(2))
+        self.register_buffer("iteration", torch.zeros((), dtype=torch.long))
+
+    def forward(self, task: torch.Tensor, isotropy: torch.Tensor) -> torch.Tensor:
+        """The loss to minimise, in the precision of the task's loss."""
+        losses = torch.stack([task, isotropy.to(task.dtype)])
+        means = self.means.to(losses)
+        if self.initial == "first":
+            means = torch.where(self.iteration == 0, losses, means)
+        if self.update == "before" and self.training:
+            means = self._moved(means, losses)
+        total = (losses * self._weights(means.detach() if self.detach else means)).sum()
+        if self.training:
+            with torch.no_grad():
+                self.means.copy_(means if self.update == "before" else self._moved(means, losses))
+                self.iteration += 1
+        return total
+
+    def _moved(self, means: torch.Tensor, losses: torch.Tensor) -> torch.Tensor:
+        step = self.smoothing / (1 + self.iteration)
+        return losses * step + means * (1 - step)
+
+    def _weights(self, means: torch.Tensor) -> torch.Tensor:
+        shares = torch.tensor([self.alpha, 1 - self.alpha], dtype=means.dtype, device=means.device)
+        if not self.balanced:
+            return shares
+        mean = means.mean()
+        return shares * torch.where(mean == 0, 1.0, mean / torch.maximum(means, mean / LIMIT))
+
+
+class JointLoss(nn.Module):
+    """The Isotropy Layer's loss (IL23): a task's loss balanced with log(1/IsoScore) of the batch's vectors."""
+
+    def __init__(self, balance: Balance | None = None, *, corrected: bool = False) -> None:
+        super().__init__()
+        self.balance = Balance() if balance is None else balance
+        self.corrected = corrected
+
+    def forward(self, task: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
+        """The loss of a batch: `task` is the task's loss, `X` (rows, d) its vectors."""
+        total: torch.Tensor = self.balance(task, isotropy_loss(X, corrected=self.corrected))
+        return total
+
+
+def _shape(X: torch.Tensor) -> tuple[int, int]:
+    if X.dim() != 2:
+        raise ValueError(f"the batch has shape {tuple(X.shape)}; it must be (rows, dimensions)")
+    n, d = X.shape
+    if n < 2:
+        raise ValueError(f"a batch of {n} row{'s' * (n != 1)} has no covariance; use at least two (drop the last batch if short)")
+    if d < 2:
+        raise ValueError("isotropy is not defined in one dimension (d = 1)")
+    return n, d
+
+
+def _centred(X: torch.Tensor) -> torch.Tensor:
+    """The rows minus their mean, in float64; zeros without gradient if they differ by no more than the rounding of that."""
+    # Float64 costs nothing at the size of a batch; Apple's GPUs do not have it.
+    wide = X.to(torch.float32 if X.device.type == "mps" else torch.float64)
+    mean = wide.mean(0)
+    centred = wide - mean
+    rounding = torch.finfo(wide.dtype).eps * mean.detach().abs().max()
+    is_point = centred.detach().square().sum() <= centred.numel() * rounding.square()
+    return centred * ~is_point
+
+
+def _ratio(square: torch.Tensor, squared_trace: torch.Tensor) -> torch.Tensor:
+    """1/PR, from 1/d (all directions alike) to 1 (a line); 1 with gradient 0 if there is no variance, nan if there is nan."""
+    varies = squared_trace != 0
+    return torch.where(varies, square, 1.0) / torch.where(varies, squared_trace, 1.0)
+
+
+def _trace_of_square(centred: torch.Tensor) -> torch.Tensor:
+    """tr (XᵀX)² from the smaller of XᵀX and XXᵀ, which have the same one."""
+    n, d = centred.shape
+    small = centred @ centred.T if n <= d else centred.T @ centred
+    return small.square().sum()
+
+
+class _TraceOfProduct(torch.autograd.Function):
+    """tr XᵀXC for a symmetric constant C. Its gradient 2XC is a by-product of the value; autograd would multiply again."""
+
+    @staticmethod
+    def forward(context: Any, X: torch.Tensor, C: torch.Tensor) -> torch.Tensor:
+        product = (X.to(C.dtype) @ C).to(X.dtype)
+        context.save_for_backward(product)
+        return (product * X).sum()
+
+    @staticmethod
+    @once_differentiable
+    def backward(context: Any, slope: torch.Tensor) -> tuple[torch.Tensor, None]:
+        (product,) = context.saved_tensors
+        return 2 * slope * product, None
+
+
+def _corrected(evenness: torch.Tensor, n: int, d: int) -> torch.Tensor:
+    """1/PR with unbiased estimates of both traces, at least 1/d."""
+    free = n - 1
+    square, squared_trace = free**2 * (evenness - 1 / free), free * (free + 1) - 2 * free * evenness
+    return (square / squared_trace).clamp(min=1 / d)
+
+
+def _score(evenness: torch.Tensor, d: int) -> torch.Tensor:
+    return (1 / evenness - 1) / (d - 1)
+
 
 # Training texts that I-STAR's C0 is taken from, or twice the dimension if that is more.
 SAMPLE = 1024

@@ -28,8 +28,7 @@ from theodolite.core.parallel import Progress
 from theodolite.core.spelling import option
 from theodolite.models.encoder import Encoder
 from theodolite.models.location import EncoderError
-from theodolite.models.token_counts import count_tokens
-from theodolite.models.tokens import text_inputs, tokenize
+from theodolite.models.tokens import count_tokens, text_inputs, tokenize
 from theodolite.tasks.task import Unit
 from theodolite.tuning.runs import Splits
 from theodolite.tuning.settings import TuneSettings

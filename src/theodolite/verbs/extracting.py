@@ -124,7 +124,7 @@ def extract(
 def _dry_run(source: EncoderInput, *, to: str | os.PathLike[str] | None, store_dtype: str) -> Result:
     """What would be encoded, where it would be kept, and what would be downloaded."""
     from theodolite.core.result import Result
-    from theodolite.models.downloads import download_of
+    from theodolite.models.location import download_of
 
     options, model, texts = source.reading, source.model, source.texts
     place = "memory" if to is None else os.fspath(to)

@@ -133,7 +133,7 @@ _show_options()
 
 def _dry_run(runs: Sequence[PlannedRun], data: str | os.PathLike[str] | None) -> Result:
     """Which runs are still to do, with how many steps each, and what would be downloaded."""
-    from theodolite.models.downloads import download_of
+    from theodolite.models.location import download_of
     from theodolite.tuning.runs import Run, load_splits
 
     settings = runs[0].settings

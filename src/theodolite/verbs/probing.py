@@ -262,7 +262,7 @@ def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None
     import numpy as np
 
     from theodolite.core.vectors import array
-    from theodolite.models.token_counts import counts_line
+    from theodolite.models.tokens import counts_line
     from theodolite.spaces.space import choose_layers
 
     if isinstance(opened, EncoderInput):

@@ -227,7 +227,7 @@ def texts_digest(space: Space) -> dict[str, str]:
 def _streamed(opened: EncoderInput, metrics: Sequence[str], *, sample: int, seed: int, progress: Progress) -> Result:
     from theodolite.models.batches import TokenReading
     from theodolite.models.streaming import survey_reading
-    from theodolite.models.token_counts import counts_line
+    from theodolite.models.tokens import counts_line
 
     options = opened.encoding_options(progress)
     steps = options.pop("progress")
@@ -303,7 +303,7 @@ def provenance(*inputs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
 
 def space_notes(space: Space) -> tuple[str, ...]:
     """What the vectors are, if their unit alone does not say it, and what the tokenizer made of the texts."""
-    from theodolite.models.token_counts import counts_line
+    from theodolite.models.tokens import counts_line
 
     return tuple(filter(None, (space.origin.description, counts_line(space.origin.counts))))
 

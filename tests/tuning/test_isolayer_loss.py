@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="the extra models is not installed")
 
 from theodolite.core.moments import Moments  # noqa: E402
 from theodolite.metrics import isoscore as metric  # noqa: E402
-from theodolite.tuning.isolayer.loss import (  # noqa: E402
+from theodolite.tuning.regularisers import (  # noqa: E402
     FLOOR,
     LIMIT,
     Balance,

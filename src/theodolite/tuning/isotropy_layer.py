@@ -13,7 +13,7 @@ from torch.nn.utils.parametrizations import orthogonal as keep_orthogonal
 
 from theodolite.core.parallel import Progress
 from theodolite.tuning.heads import Features, LinearHead
-from theodolite.tuning.isolayer.loss import Balance, JointLoss, iso_score
+from theodolite.tuning.regularisers import Balance, JointLoss, iso_score
 from theodolite.tuning.settings import Activation, LayerSettings
 from theodolite.tuning.trainers import Diverged
 

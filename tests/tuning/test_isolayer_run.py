@@ -23,10 +23,10 @@ from theodolite.models.tokens import text_inputs  # noqa: E402
 from theodolite.tasks import load_task  # noqa: E402
 from theodolite.tuning import LayerSettings, TunedClassifier, fine_tune  # noqa: E402
 from theodolite.tuning.heads import Features, TextDataset  # noqa: E402
-from theodolite.tuning.isolayer.run import cached_features, features_key  # noqa: E402
 from theodolite.tuning.run_plans import settings_of_run  # noqa: E402
 from theodolite.tuning.runs import Run  # noqa: E402
 from theodolite.tuning.trainers import Diverged  # noqa: E402
+from theodolite.tuning.training import cached_features, features_key  # noqa: E402
 
 Quick = Callable[..., Any]
 SHORT = LayerSettings(learning_rate=1e-2, batch_size=16, epochs=3)

@@ -18,10 +18,10 @@ from theodolite.models.encoder import Encoder  # noqa: E402
 from theodolite.models.tokens import text_inputs  # noqa: E402
 from theodolite.tasks import load_task  # noqa: E402
 from theodolite.tuning import LayerSettings  # noqa: E402
+from theodolite.tuning import isotropy_layer as isolayer  # noqa: E402
 from theodolite.tuning.heads import Features, LinearHead, TextDataset, embed  # noqa: E402
-from theodolite.tuning.isolayer import layer as isolayer  # noqa: E402
-from theodolite.tuning.isolayer.layer import IsotropyLayer, random_batches, train_layer  # noqa: E402
-from theodolite.tuning.isolayer.loss import CeilingWarning, iso_score, isotropy_loss  # noqa: E402
+from theodolite.tuning.isotropy_layer import IsotropyLayer, random_batches, train_layer  # noqa: E402
+from theodolite.tuning.regularisers import CeilingWarning, iso_score, isotropy_loss  # noqa: E402
 from theodolite.tuning.trainers import Diverged  # noqa: E402
 
 KINDS: list[dict[str, Any]] = [

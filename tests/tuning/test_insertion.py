@@ -15,8 +15,7 @@ from torch import nn  # noqa: E402
 
 from theodolite.tuning import IsotropyLayer, insert_layer, load_with_layer, save_with_layer  # noqa: E402
 from theodolite.tuning.heads import LinearHead  # noqa: E402
-from theodolite.tuning.isolayer.loss import JointLoss  # noqa: E402
-from theodolite.tuning.regularisers import IsoBN  # noqa: E402
+from theodolite.tuning.regularisers import IsoBN, JointLoss  # noqa: E402
 
 # DeBERTa scripts functions when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is:DeprecationWarning")
