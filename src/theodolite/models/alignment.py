@@ -24,7 +24,12 @@ class DroppedWordsWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False)
 class RowPlan:
-    """The vectors to make of tokenized texts, one per row."""
+    """The vectors to make of tokenized texts, one per row.
+
+    `runs` (rows, slots, 2) are the tokens (start, end) that each row is made of: their mean, or their maximum if `is_maximum`.
+    `text` is the text of each row, and `example` the word that it belongs to, or None if examples are texts. `by_text` has the
+    rows in the order of their texts, and `bounds` where in that order each text begins. `dropped` words have no row.
+    """
 
     tokens: Tokens
     text: Ints
@@ -65,8 +70,9 @@ class RowPlan:
 def plan_rows(encoder: Encoder, inputs: TextInputs, unit: Unit, *, specials: bool = False) -> RowPlan:
     """Tokenize texts and find the tokens of every row.
 
-    A word is the mean of the tokens that share a character with it. A word without tokens, or with tokens beyond the encoder's
-    `max_length`, gets no row; `warn_dropped` reports them.
+    Pooled texts include the special tokens, as in sentence-transformers. A word is the mean of the tokens that share a
+    character with it. A word without tokens, or with tokens beyond the encoder's `max_length`, gets no row; `warn_dropped`
+    reports them.
     """
     if specials and unit != "tokens":
         raise ValueError(f"{option('specials')} is for {option('unit', 'tokens')}; {unit} has its own rule for special tokens")

@@ -81,7 +81,7 @@ class TokenReading:
         return f"hidden states of the transformer, without the model's {rest}" if rest and not self.encoder.is_static else ""
 
     def encode(self, batch: Ints) -> tuple[Ints, Blocks]:
-        """The rows of one batch, and their vectors in each layer."""
+        """The rows of one batch, and their vectors in each layer; a batch that does not fit in memory is halved until it does."""
         rows, blocks = self.plan.rows_of(batch)[0], _encode(self, batch)
         for layer, block in blocks.items():
             if not np.isfinite(block).all():

@@ -61,9 +61,11 @@ def write_dense(
 ) -> Path:
     """Copy a model's folder with x @ matrix + bias at the place of its pipeline where the map was fitted.
 
-    A map fitted on vectors of length 1 goes after the model's Normalize and is followed by another one; a model without one gets
-    a Normalize before the map. Any other map goes before a final Normalize, or to the end. The copy is read back and tested on
-    `texts` against the original's vectors put through the map. It is complete or absent.
+    A map fitted on vectors of length 1 goes after the model's Normalize and is followed by another one; a model without one
+    gets a Normalize before the map. Any other map goes before a final Normalize, or to the end. The copy is read back and
+    tested on `texts` against the original's vectors put through the map. It is complete or absent. `examples` are texts with
+    the vectors that the map was fitted on: the model must give the same ones. Only a folder that this function wrote is ever
+    replaced.
     """
     source, target = Path(model_folder), Path(to)
     if not source.is_dir():
@@ -129,7 +131,7 @@ def add_dense(
 
 
 def check_dense(folder: str | os.PathLike[str]) -> float:
-    """Repeat the self-test of a written model."""
+    """Repeat the self-test of a written model: the largest difference, as a share of the largest value; 1e-7 is rounding."""
     tests = sorted(Path(folder).glob(f"*_Dense/{SELF_TEST}"), key=lambda path: natural_key(path.parent.name))
     if not tests:
         raise FileNotFoundError(f"{folder} has no *_Dense/{SELF_TEST}: no repair was exported into it")

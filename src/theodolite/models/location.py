@@ -37,7 +37,12 @@ class EncoderError(ValueError):
 
 @dataclass(frozen=True)
 class Location:
-    """Where `from_pretrained` finds an encoder."""
+    """Where `from_pretrained` finds an encoder: `place` is a folder or a Hub id, `name` what rows call it.
+
+    Of a sentence-transformers model: `subfolder` is that of its transformer, `max_length` the tokens it was made for, `modules`
+    its class names in order (empty for any other model), `listed` whether `modules.json` names them, and `foreign` a class of
+    its own code. `offline` means that only the Hub's cache is read.
+    """
 
     place: str
     name: str
@@ -81,7 +86,7 @@ _REASONS = {
 
 
 def find_encoder(model: str | os.PathLike[str], *, revision: str | None = None) -> Location:
-    """The place of an encoder's files, checked to exist."""
+    """The place of an encoder's files, checked to exist; a revision is pinned to its commit, so all files agree."""
     text = os.fspath(model)
     folder = demo_folder() if text == DEMO else Path(text).expanduser()
     if folder.is_dir():

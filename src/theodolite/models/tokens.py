@@ -28,7 +28,13 @@ CHUNK = 1024  # texts tokenized at a time: what the tokenizer returns is many ti
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TextInputs:
-    """Texts to encode, in the order they were given."""
+    """Texts to encode, in the order they were given; `number` is that of each text in what the caller gave.
+
+    `second` is the other text of each pair if both are one sequence, `side` (0 or 1) which text of a pair this is if they are
+    read apart. If words get vectors, `words` and `spans` are the words of each text with their characters (start, end), and
+    `places` has (text, word) or (text, head word, dependent word) of each vector. `labels` and `scores` belong to places, or
+    else to texts.
+    """
 
     texts: Sequence[str]
     number: Ints
@@ -44,7 +50,11 @@ class TextInputs:
 
 
 def text_inputs(texts: Sequence[str] | Examples, unit: Unit, *, together: bool = False) -> TextInputs:
-    """Plain texts or examples as `TextInputs`."""
+    """Plain texts or examples as `TextInputs`.
+
+    The two texts of a similarity task are read apart, first all left ones, then all right ones, unless `together`; those of a
+    pair classification are always one sequence.
+    """
     if unit not in UNITS:
         raise ValueError(f"{option('unit', unit)} must be one of {', '.join(UNITS)}")
     inputs = _from_examples(texts, unit, together) if isinstance(texts, Examples) else _from_texts(texts, unit)
@@ -102,7 +112,12 @@ def _all_places(words: Sequence[Sequence[str]]) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """The tokens of all texts, one after the other: a few bytes per token, however long the corpus is."""
+    """The tokens of all texts, one after the other: a few bytes per token, however long the corpus is.
+
+    Those of text i are `starts[i]` to `starts[i + 1]`. `types` say which text of a pair a token belongs to, None if all are 0.
+    `offsets` are characters (start, end), and `cut` is the character from which on a text was cut off (-1 if it is not), both
+    None unless words were requested. `shortened` texts were cut to the encoder's `max_length`.
+    """
 
     ids: NDArray[np.int32]
     starts: NDArray[np.int64]
@@ -203,7 +218,11 @@ class TokenizerWarning(UserWarning):
 
 @dataclass(frozen=True, kw_only=True)
 class TokenCounts:
-    """What a tokenizer made of some texts."""
+    """What a tokenizer made of some texts; `tokens` are without special ones.
+
+    `cut` texts are longer than `max_length` (0 for no limit). `confused` texts differ from all earlier ones and have the tokens
+    of one of them.
+    """
 
     texts: int = 0
     tokens: int = 0

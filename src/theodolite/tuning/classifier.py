@@ -21,9 +21,8 @@ from theodolite.tuning.regularisers import RefreshCallback, method_modules
 from theodolite.tuning.runs import Splits
 from theodolite.tuning.settings import TuneSettings
 from theodolite.tuning.trainers import (
-    FiniteLoss,
     LengthSampler,
-    PlainCheckpoints,
+    SafeTrainer,
     apply_strategy,
     check_tokens,
     load_encoder,
@@ -33,7 +32,7 @@ from theodolite.tuning.trainers import (
 from theodolite.tuning.tuned_classifier import TunedClassifier
 
 
-class HeadTrainer(PlainCheckpoints, FiniteLoss, Trainer):
+class HeadTrainer(SafeTrainer, Trainer):
     """Transformers' trainer for a `TextDataset`, ended by a loss that is not finite."""
 
     by_length = False

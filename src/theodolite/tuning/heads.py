@@ -33,7 +33,11 @@ BATCH_TEXTS = 64
 
 @dataclass(frozen=True, eq=False)
 class TextDataset:
-    """Tokenized texts with the vectors to make of them: a dataset for trainers that gives whole batches."""
+    """Tokenized texts with the vectors to make of them: a dataset for trainers that gives whole batches.
+
+    `examples` and `targets` have the example of each vector and what the head should answer: the number of a label (int64), or a
+    score (float32). `texts` are the numbers of the texts in the dataset, all of which have vectors.
+    """
 
     plan: RowPlan
     pad: int

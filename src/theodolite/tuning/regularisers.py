@@ -36,7 +36,9 @@ class CeilingWarning(UserWarning):
 def iso_score(X: torch.Tensor, *, corrected: bool = False) -> torch.Tensor:
     """IsoScore of a batch (Rudman et al. 2022), in [0, 1]; 1 is isotropic; differentiable, in float64.
 
-    (PR - 1) / (d - 1) with PR = (tr S)² / tr S². If all rows are one point, it is 0 with gradient 0.
+    (PR - 1) / (d - 1) with PR = (tr S)² / tr S². If all rows are one point, it is 0 with gradient 0. `corrected` estimates both
+    traces without bias for Gaussian rows, which small batches need; by sampling noise that may ask for more than d dimensions,
+    and is clamped to 1 with gradient 0, because such a batch cannot be told from an isotropic one.
     """
     n, d = _shape(X)
     if corrected and n < 3:
@@ -70,7 +72,10 @@ def iso_score_star(X: torch.Tensor, reference: torch.Tensor, *, zeta: float = 0.
 
 
 def isotropy_loss(X: torch.Tensor, *, corrected: bool = False) -> torch.Tensor:
-    """log(1 / IsoScore) of a batch (IL23, L₂), in [0, log(1/FLOOR)]; 0 is isotropic; differentiable, in float64."""
+    """log(1 / IsoScore) of a batch (IL23, L₂), in [0, log(1/FLOOR)]; 0 is isotropic; differentiable, in float64.
+
+    Without `corrected`, a batch of B <= d rows cannot exceed (B - 2)/(d - 1), which a `CeilingWarning` reports.
+    """
     n, d = _shape(X)
     if n <= d and not corrected:
         warnings.warn(
@@ -85,8 +90,11 @@ def isotropy_loss(X: torch.Tensor, *, corrected: bool = False) -> torch.Tensor:
 class Balance(nn.Module):
     """The balanced sum of a task's loss and an isotropy loss (IL23 eq. 3): α L̂₁ + (1 - α) L̂₂ with L̂ᵢ = Lᵢ L̄/L̄ᵢ.
 
-    L̄ is the mean of L̄₁ and L̄₂, and after k steps L̄ᵢ ← Lᵢ s/(1 + k) + L̄ᵢ (1 - s/(1 + k)). The averages are buffers, and move
-    in training mode only. Losses are at least 0.
+    L̄ is the mean of L̄₁ and L̄₂, and after k steps L̄ᵢ ← Lᵢ s/(1 + k) + L̄ᵢ (1 - s/(1 + k)), s being `smoothing`. The averages are
+    buffers, and move in training mode only. Losses are at least 0. Without `balanced` this is eq. 2, α L₁ + (1 - α) L₂.
+
+    The paper leaves open what the averages begin with (`initial`), whether gradients stop at them (`detach`), and whether a loss
+    enters its average before or after it is scaled (`update`).
     """
 
     means: torch.Tensor

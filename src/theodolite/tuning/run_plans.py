@@ -72,7 +72,7 @@ def preset(
 
 
 def preset_for(kind: Kind, method: Method = "plain") -> str:
-    """The name of the paper whose protocol fits."""
+    """The name of the paper whose protocol fits; all methods but "plain" are compared under IL23's."""
     if method != "plain":
         return "il23"
     return {"similarity": "rp21", "classification": "il23", "pair_classification": "il23"}.get(kind, "zs22")

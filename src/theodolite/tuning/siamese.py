@@ -20,8 +20,7 @@ from theodolite.tasks.examples import Examples
 from theodolite.tuning.runs import Splits
 from theodolite.tuning.settings import TuneSettings
 from theodolite.tuning.trainers import (
-    FiniteLoss,
-    PlainCheckpoints,
+    SafeTrainer,
     apply_strategy,
     check_tokens,
     load_encoder,
@@ -29,7 +28,7 @@ from theodolite.tuning.trainers import (
 )
 
 
-class SiameseTrainer(PlainCheckpoints, FiniteLoss, SentenceTransformerTrainer):
+class SiameseTrainer(SafeTrainer, SentenceTransformerTrainer):
     """Sentence-transformers' trainer, ended by a loss that is not finite."""
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:

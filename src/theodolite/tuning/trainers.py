@@ -44,39 +44,41 @@ class Diverged(ValueError):
     """The loss is not a finite number any more; a lower learning rate is the way out."""
 
 
-class FiniteLoss:
-    """Ends the training at the first loss that is nan or infinite; trainers by themselves would go on."""
+class SafeTrainer:
+    """What both libraries' trainers get: the end at a loss that is not finite, and checkpoints of plain, hashed weights.
+
+    The checkpoints load back whatever a strategy put inside, and whatever tensors share their memory.
+    """
+
+    args: Any
+    model: Any
+    state: Any
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """The trainer's own step, with its loss checked."""
+        """The trainer's own step, with its loss checked: trainers by themselves would go on with nan."""
         loss: torch.Tensor = super().training_step(*args, **kwargs)  # type: ignore[misc]  # of the trainer, which comes next
         if not bool(torch.isfinite(loss).all()):
-            state, settings = self.state, self.args  # type: ignore[attr-defined]
             raise Diverged(
-                f"the loss is {loss.item()} at step {state.global_step + 1} with learning rate {settings.learning_rate:g}: the "
-                "training has diverged; use a lower learning rate or a longer warm-up"
+                f"the loss is {loss.item()} at step {self.state.global_step + 1} with learning rate "
+                f"{self.args.learning_rate:g}: the training has diverged; use a lower learning rate or a longer warm-up"
             )
         return loss
 
     def _load_best_model(self) -> None:
         """The trainer's own loading of the best epoch's weights, after comparing them with their hashes."""
-        best = Path(self.state.best_model_checkpoint)  # type: ignore[attr-defined]
+        best = Path(self.state.best_model_checkpoint)
         if sealed_facts(best) is None:
             raise ValueError(f"{best} is not as it was written, and has the best weights; run this again to train them again")
         super()._load_best_model()  # type: ignore[misc]
 
-
-class PlainCheckpoints:
-    """Checkpoints of plain weights: they load back whatever a strategy put inside, and whatever tensors share their memory."""
-
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:  # noqa: ARG002  # the trainers' signature
         from safetensors.torch import save_file
 
-        folder = Path(output_dir or str(self.args.output_dir))  # type: ignore[attr-defined]
+        folder = Path(output_dir or str(self.args.output_dir))
         folder.mkdir(parents=True, exist_ok=True)
         weights: dict[str, torch.Tensor] = {}
         places: set[int] = set()
-        for name, tensor in self.model.state_dict().items():  # type: ignore[attr-defined]
+        for name, tensor in self.model.state_dict().items():
             # Safetensors writes no two tensors of one memory, as tied embeddings are.
             weights[name] = tensor.clone() if tensor.data_ptr() in places else tensor.contiguous()
             places.add(tensor.data_ptr())
@@ -85,8 +87,7 @@ class PlainCheckpoints:
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:  # noqa: ARG002
         from safetensors.torch import load_file
 
-        weights = load_file(Path(resume_from_checkpoint) / "model.safetensors")
-        self.model.load_state_dict(weights)  # type: ignore[attr-defined]
+        self.model.load_state_dict(load_file(Path(resume_from_checkpoint) / "model.safetensors"))
 
 
 def check_tokens(settings: TuneSettings, encoder: Encoder, splits: Splits) -> None:
@@ -111,7 +112,10 @@ def load_encoder(settings: TuneSettings) -> Encoder:
 
 
 def apply_strategy(encoder: nn.Module, strategy: str) -> Callable[[], Any]:
-    """Choose which parameters of an encoder train: all, those above the first N layers, none, or low-rank additions."""
+    """Choose which parameters of an encoder train: all, those above the first N layers, none, or low-rank additions.
+
+    The function that is returned merges low-rank additions into the weights; call it before saving.
+    """
     if strategy == "lora":
         try:
             from peft import LoraConfig, get_peft_model
