@@ -27,7 +27,7 @@ def test_bounds_that_hold_and_one_that_is_broken(run: Run) -> None:
     assert "✓ pass: All 2 bounds hold." in run("gate").stdout.splitlines()
     np.save("x.npy", X + 1)
     lines = run("gate", "--report", "gate.md", code=1).stdout.splitlines()
-    assert lines[1] == "✗ breach: 1 of 2 bounds is broken." and lines[2].startswith("✗ mean cosine 0.5")
+    assert lines[1] == "✗ breach: 1 of 2 bounds is broken: mean cosine." and lines[2].startswith("✗ mean cosine 0.5")
     assert "✓ OK: IsoScore" in lines
     assert Path("gate.md").read_text().count("| ✗ |") == 1
     document = json.loads(run("gate", "--json", code=1).stdout)

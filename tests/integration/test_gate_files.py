@@ -46,7 +46,7 @@ def test_the_workflow_passes_fails_and_writes_its_summary(project: Path) -> None
     np.save(project / "vectors.npy", X + 1)
     broken = run(gate, project)
     assert broken.returncode == 1
-    assert sum(line.startswith("✗") for line in broken.stdout.splitlines()) == 1
+    assert sum(line.startswith("✗ mean cosine") for line in broken.stdout.splitlines()) == 1
     assert run(summary, project).returncode == 0
     assert "| ✗ | mean cosine |" in (project.parent / "summary.md").read_text(encoding="utf-8")
 

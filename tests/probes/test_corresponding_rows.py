@@ -50,7 +50,7 @@ MADE: dict[str, tuple[np.ndarray, str, str]] = {
     "truncated": (X[:, :16], "first dimensions", "first 16 of 32"),
     "truncated and normalised": (unit(X[:, :16]), "first dimensions", "first 16 of 32, same up to length"),
     "rotated": (X @ Q, "turned", ""),
-    "rotated, shifted, scaled": (2 * X @ Q - 5, "turned", ""),
+    "rotated, shifted, scaled": (2 * X @ Q - 5, "turned", "with a shift"),
     "shifted": (X + 1, "turned", "a shift without rotation"),
     "rotated, then int8": (np.round(X @ Q / FILE) * FILE, "turned", "up to int8"),
     "normalised and rotated": (unit(X) @ Q, "turned", "up to length"),

@@ -17,7 +17,9 @@ from theodolite.core.rows import Row
 from theodolite.spaces import Origin, Space
 
 X = np.random.default_rng(0).standard_normal((300, 8)).astype(np.float32)
-ROW = Row(metric="iso_score", value=0.5, model="m", layer=6, task="stsb", split="dev", setting="mean", n=300, d=8)
+ROW = Row(
+    metric="iso_score", value=0.5, low=0.499, high=0.501, model="m", layer=6, task="stsb", split="dev", setting="mean", n=300, d=8
+)
 BOUNDS = """
 [bounds]
 mean_cosine = { max = 0.3, rise = 0.02 }
@@ -44,22 +46,84 @@ def test_the_same_vectors_pass_and_a_shifted_cloud_does_not(here: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no baseline baseline yet; save one with update=True"):
         th.gate()
     updated = th.gate(update=True)
-    assert updated.title == "all 2 bounds hold" and updated.notes == ("baseline saved to baseline",)
+    assert updated.answer.sentence == "All 2 bounds hold."  # type: ignore[union-attr]
+    assert updated.notes == ("baseline saved to baseline",)
     assert [finding.verdict for finding in th.gate().findings] == ["good", "good"]
     np.save("vectors.npy", X + 1)
     judged = th.gate()
     expected = th.metrics.mean_cosine(X + 1)
     limit = th.metrics.mean_cosine(X) + 0.02
-    assert judged.title == "1 of 2 bounds broken"
+    assert judged.answer.sentence.startswith("1 of 2 bounds is broken: ")  # type: ignore[union-attr]
     assert judged.findings[0].meaning.startswith(f"mean cosine {expected:.4g} is above the bound {limit:.4g} (the baseline has ")
     assert judged.value("mean_cosine") == pytest.approx(expected)
+
+
+def test_a_change_within_sampling_error_passes_and_says_so(here: Path) -> None:
+    th.gate(update=True)
+    random = np.random.default_rng(5)
+    close = 0
+    for _ in range(12):
+        np.save("vectors.npy", random.standard_normal((300, 8)).astype(np.float32))
+        judged = th.gate()
+        assert judged.answer is not None and judged.answer.verdict == "pass"
+        close += "within noise" in judged.answer.sentence
+        assert all(("within noise" in each.meaning) == (each.verdict == "watch") for each in judged.findings)
+    Path("theodolite.toml").write_text(
+        'baseline = "baseline"\n[survey]\nsource = "vectors.npy"\n[bounds]\niso_score = { drop = 0 }\n'
+    )
+    assert close or any(finding.verdict == "watch" for finding in th.gate().findings)
+
+
+def test_rows_that_correspond_are_tested_on_what_they_do_not_share(here: Path) -> None:
+    bounds = 'baseline = "baseline"\n[survey]\nsource = "vectors.npy"\n[bounds]\nmean_norm = { drop = 0.01 }\n'
+    Path("theodolite.toml").write_text(bounds)
+    th.gate(update=True)
+    np.save("vectors.npy", (0.99 * X).astype(np.float32))  # a change of 0.027 with a sampling error of 0.04 on either side
+    assert th.gate().answer.verdict == "breach"  # type: ignore[union-attr]
+
+
+def judged_queries(noise: float) -> None:
+    random = np.random.default_rng(3)
+    documents = np.random.default_rng(1).standard_normal((200, 12))
+    queries = documents[:60] + 0.6 * np.random.default_rng(2).standard_normal((60, 12))
+    np.save("vectors.npy", documents + noise * random.standard_normal(documents.shape))
+    np.save("queries.npy", queries)
+    Path("qrels.tsv").write_text("query\tdocument\tgrade\n" + "".join(f"{i}\t{i}\t1\n" for i in range(60)))
+
+
+@pytest.mark.parametrize("place", ["retrieval", "bounds"])
+def test_worse_search_breaches_and_equal_search_does_not(here: Path, place: str) -> None:
+    judged_queries(0)
+    table = "[retrieval]\nsource = 'vectors.npy'\nqueries = 'queries.npy'\njudgements = 'qrels.tsv'\n"
+    bound = "[bounds]\n" * (place == "bounds") + "'ndcg@10' = { drop = 0.01 }\n"
+    Path("theodolite.toml").write_text(f"baseline = 'baseline'\n{table}{bound}")
+    first = th.gate(update=True)
+    assert 0.7 < first.value("ndcg@10") < 1 and first[0].low < first[0].value < first[0].high  # type: ignore[operator]
+    judged_queries(0.02)
+    assert th.gate().answer.verdict == "pass"  # type: ignore[union-attr]
+    judged_queries(1.5)
+    judged = th.gate()
+    assert judged.answer is not None and judged.answer.verdict == "breach"
+    assert judged.findings[0].meaning.startswith("nDCG@10 ") and "it changed by -" in judged.findings[0].meaning
+    assert judged.answer.next[0].words == "theodolite gate --config theodolite.toml --update"
+
+
+def test_an_old_baseline_is_refused_in_one_sentence(here: Path) -> None:
+    th.gate(update=True)
+    old = Result.load("baseline")
+    replace(old, rows=tuple(replace(row, low=None, high=None) for row in old.rows), records={}).save("old")
+    Path("theodolite.toml").write_text(f'baseline = "old"\n[survey]\nsource = "vectors.npy"\n{BOUNDS}')
+    assert th.gate().answer.verdict == "pass"  # type: ignore[union-attr]  # nothing is beyond its bound
+    np.save("vectors.npy", X + 1)
+    with pytest.raises(ValueError, match=r"without what an interval needs.*save a new baseline with update=True"):
+        th.gate()
 
 
 def test_the_file_is_found_from_another_folder_with_its_own_paths(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(here.parent)
     th.gate(config="project/theodolite.toml", update=True)
     assert (here / "baseline" / "result.json").is_file()
-    assert th.gate(config="project/theodolite.toml").title == "all 2 bounds hold"
+    assert th.gate(config="project/theodolite.toml").answer.sentence == "All 2 bounds hold."  # type: ignore[union-attr]
 
 
 def test_labels_and_scores_can_be_bounded(here: Path) -> None:
@@ -85,8 +149,8 @@ def test_labels_and_scores_can_be_bounded(here: Path) -> None:
 def test_saved_results_are_judged_without_measuring(here: Path) -> None:
     th.gate(update=True)
     th.survey("vectors.npy").save("now.json")
-    assert th.gate("now.json").title == "all 2 bounds hold"
-    assert th.gate([Result.load("now.json")]).title == "all 2 bounds hold"
+    assert th.gate("now.json").answer.sentence == "All 2 bounds hold."  # type: ignore[union-attr]
+    assert th.gate([Result.load("now.json")]).answer.sentence == "All 2 bounds hold."  # type: ignore[union-attr]
     with pytest.raises(ValueError, match="mean_cosine has a bound and was not measured"):
         th.gate(th.survey("vectors.npy", metrics=["iso_score"]))
 
@@ -106,8 +170,10 @@ def test_saved_results_are_judged_without_measuring(here: Path) -> None:
 def test_what_is_not_comparable_is_refused(here: Path, field: str, value: Any, said: str) -> None:
     Path("theodolite.toml").write_text("baseline = 'b.json'\n[bounds]\niso_score = { drop = 0.1 }\n")
     result().save("b.json")
-    assert th.gate(result(replace(ROW, value=0.41, revision="newer"))).title == "all 1 bounds hold"
-    assert th.gate(result(replace(ROW, value=0.39))).title == "1 of 1 bounds broken"
+    assert th.gate(result(replace(ROW, value=0.41, revision="newer"))).answer.sentence == "The bound holds."  # type: ignore[union-attr]
+    assert th.gate(result(replace(ROW, value=0.39, low=0.389, high=0.391))).answer.sentence.startswith(
+        "1 of 1 bounds is broken: "
+    )  # type: ignore[union-attr]
     with pytest.raises(ValueError, match=said):
         th.gate(result(replace(ROW, **{field: value})))
 
@@ -129,11 +195,11 @@ def test_a_survey_of_a_space_tells_texts_apart() -> None:
 
 
 def test_the_last_layer_is_judged_unless_another_is_named(here: Path) -> None:
-    both = Result(verb="survey", rows=(replace(ROW, layer=5, value=0.1), ROW))
+    both = Result(verb="survey", rows=(replace(ROW, layer=5, value=0.1, low=0.09, high=0.11), ROW))
     Path("theodolite.toml").write_text("[bounds]\niso_score = { min = 0.4 }\n")
-    assert th.gate(both).title == "all 1 bounds hold"
+    assert th.gate(both).answer.sentence == "The bound holds."  # type: ignore[union-attr]
     Path("theodolite.toml").write_text("[bounds]\niso_score = { min = 0.4, layer = 5 }\n")
-    assert th.gate(both).title == "1 of 1 bounds broken"
+    assert th.gate(both).answer.sentence.startswith("1 of 1 bounds is broken: ")  # type: ignore[union-attr]
     Path("theodolite.toml").write_text("[bounds]\niso_score = { min = 0.4, layer = 4 }\n")
     with pytest.raises(ValueError, match=r"layer 4, and was measured for \[5, 6\]"):
         th.gate(both)
@@ -189,4 +255,4 @@ def test_a_run_can_be_judged_whose_inputs_are_only_named(here: Path) -> None:
     assert replace(result(), provenance={"inputs": ["someone/encoder"]}).inputs == [{"name": "someone/encoder"}]
     Path("theodolite.toml").write_text("[bounds]\niso_score = { min = 0.1 }")
     named = replace(result(), provenance={"inputs": ["someone/encoder"]})
-    assert th.gate(named).title == "all 1 bounds hold"
+    assert th.gate(named).answer.sentence == "The bound holds."  # type: ignore[union-attr]

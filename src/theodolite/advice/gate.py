@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from theodolite.core.numbers import number_text
+from theodolite.core.intervals import NO_INTERVAL, Interval, replicate_interval
+from theodolite.core.numbers import interval_text, number_text
 from theodolite.core.result import Finding, Result
 from theodolite.core.rows import Row
 from theodolite.core.spelling import option, refuse_trust, suggestion
 from theodolite.core.states import AFTER, BEFORE, DIFFERENCE
-from theodolite.metrics.bounds import Bound
+from theodolite.metrics.bounds import RETRIEVAL, Bound
 from theodolite.metrics.registry import HIGHER, LOWER, METRICS, label_of
 
 CONFIG = "theodolite.toml"
+# The records of a result that have what is behind its intervals.
+DEVIATIONS = "deviations"
 # Tables of the configuration that say what is measured.
-MEASURING = ("survey", "probe", "score")
+MEASURING = ("survey", "probe", "score", "retrieval")
 # A metric got worse if it is certain, at 95 %, that it did by more than this share of what it was, or this much.
 TOLERANCE, SMALLEST_TOLERANCE = 0.05, 0.01
 # What two rows must share to be compared, in the order in which a mismatch is reported.
@@ -53,6 +56,11 @@ class GateFile:
         if unknown is not None:
             raise ValueError(f"{path} has no use for {unknown!r}; {suggestion(unknown, known)}")
         tables = {name: values[name] for name in ("bounds", *MEASURING) if name in values}
+        # A bound on judged queries may stand where they are described.
+        of_queries = {name: value for name, value in _entries(tables.get("retrieval")) if RETRIEVAL.fullmatch(name)}
+        if of_queries:
+            tables["retrieval"] = {name: value for name, value in tables["retrieval"].items() if name not in of_queries}
+            tables["bounds"] = {**tables.get("bounds", {}), **of_queries}
         wrong = next((name for name, table in tables.items() if not isinstance(table, dict)), None)
         if wrong is not None or not tables.get("bounds"):
             raise ValueError(f"{path} needs a table [{wrong or 'bounds'}]" + ("" if wrong else " with at least one bound"))
@@ -72,30 +80,88 @@ class GateFile:
         )
 
 
+def _entries(table: Any) -> Iterable[tuple[str, Any]]:
+    return table.items() if isinstance(table, dict) else ()
+
+
 def judge(bounds: Sequence[Bound], result: Result, baseline: Result | None, *, source: str = CONFIG) -> tuple[Finding, ...]:
-    """One finding per bound and measured value: bad if the bound is broken."""
+    """One finding per bound and measured value: bad if the bound is broken beyond sampling error, watch if it is within it."""
     if baseline is not None:
         _require_same_texts(result, baseline)
     findings = []
+    now, before = _deviations(result), _deviations(baseline)
     for bound in bounds:
         for row in _judged_rows(bound, result.rows):
-            then = _counterpart(row, baseline).value if baseline is not None and bound.needs_baseline else None
+            old = _counterpart(row, baseline) if baseline is not None and bound.needs_baseline else None
+            then = None if old is None else old.value
             breach = bound.breach(row, then)
+            change = _change_interval(row, old, now, before) if breach and old is not None else NO_INTERVAL
+            is_certain = math.isnan(row.value) or bound.is_certain(row, then, change)
+            held = f"{label_of(bound.metric)} {number_text(row.value)} is {bound.range_text(then)}"
             findings.append(
                 Finding(
                     topic=" ".join(filter(None, (label_of(bound.metric), row.label))),
-                    verdict="bad" if breach else "good",
+                    verdict="good" if not breach else "bad" if is_certain else "watch",
                     value=row.value,
                     metric=bound.metric,
                     healthy=bound.range_text(then),
                     source=source,
-                    meaning=breach or f"{label_of(bound.metric)} {number_text(row.value)} is {bound.range_text(then)}",
+                    meaning=f"{breach}{_sampling_error(row, then, change, is_certain)}" if breach else held,
                     action="",
                     model=row.model,
                     layer=row.layer,
                 )
             )
     return tuple(findings)
+
+
+def _sampling_error(row: Row, then: float | None, change: Interval, is_certain: bool) -> str:
+    """What follows a broken bound: the interval that decides, and whether the breach is within noise."""
+    noise = "" if is_certain else ", within noise"
+    if change[0] is not None and then is not None:
+        return f"{noise}: it changed by {number_text(row.value - then)} {interval_text(*change)}"
+    return f"{noise}: its 95% interval is {interval_text(row.low, row.high)}" if row.low is not None else ""
+
+
+def _deviations(result: Result | None) -> dict[tuple[str, int], dict[int, float]]:
+    """What is behind the intervals of a result, by metric and layer; items are numbered from 0, half-samples too."""
+    deviations: dict[tuple[str, int], dict[int, float]] = {}
+    for record in result.records[DEVIATIONS].to_pylist() if result is not None and DEVIATIONS in result.records else ():
+        deviations.setdefault((record["metric"], record["layer"]), {})[record["number"]] = record["deviation"]
+    return deviations
+
+
+def _change_interval(row: Row, old: Row, now: Mapping[Any, Mapping[int, float]], before: Mapping[Any, Any]) -> Interval:
+    """The 95% interval of a change from the baseline; none for numbers that have no sampling error of their own.
+
+    Deviations of the same half-samples or items are subtracted one by one: if the rows correspond, what both share cancels, and
+    if they do not, the variances add.
+    """
+    key = (row.metric, -1 if row.layer is None else row.layer)
+    difference = row.value - old.value
+    if key in now and key in before:
+        if set(now[key]) != set(before[key]):
+            raise ValueError(
+                f"the baseline is not comparable: its {row.metric} stands on {len(before[key])} items or half-samples, this one "
+                f"on {len(now[key])}; measure the same, or {_new_baseline()}"
+            )
+        return replicate_interval(difference, [now[key][number] - before[key][number] for number in sorted(now[key])])
+    errors = [(each.high - each.low) / 2 for each in (row, old) if each.low is not None and each.high is not None]
+    if len(errors) == 2:
+        half = math.hypot(*errors)
+        return difference - half, difference + half
+    if row.low is not None or key in now:
+        raise ValueError(
+            f"the baseline has {row.metric} without what an interval needs, as older releases saved it, and a change "
+            f"cannot be told from noise; {_new_baseline()}"
+        )
+    entry = METRICS.get(row.metric)
+    if entry is not None and entry.resample:
+        raise ValueError(
+            f"{row.metric} was measured without an interval, and a change cannot be told from noise; measure it with "
+            f"{option('bootstrap', '40')}"
+        )
+    return NO_INTERVAL
 
 
 def worse_metrics(result: Result) -> list[str]:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
+from theodolite.core.intervals import Interval
 from theodolite.core.measures import MEASURES
 from theodolite.core.numbers import number_text
 from theodolite.core.rows import Row
 from theodolite.core.spelling import suggestion
 from theodolite.metrics.registry import METRICS, label_of
+
+# Metrics of judged queries.
+RETRIEVAL = re.compile(r"(ndcg|recall)@[1-9]\d*|mrr")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +34,7 @@ class Bound:
     def parse(cls, metric: str, values: Any) -> Self:
         """The bound that a table of a configuration states."""
         known = [entry.name for entry in fields(cls) if entry.name != "metric"]
-        if metric not in METRICS and metric not in MEASURES:
+        if metric not in METRICS and metric not in MEASURES and not RETRIEVAL.fullmatch(metric):
             raise ValueError(f"there is no metric {metric!r} to bound; {suggestion(metric, [*METRICS, *MEASURES])}")
         if not isinstance(values, Mapping) or not set(values) - {"layer"}:
             raise ValueError(f"the bound of {metric} must be a table such as {{ max = 0.3, rise = 0.05 }}, not {values!r}")
@@ -58,6 +63,23 @@ class Bound:
         low, high = self.limits(baseline)
         parts = [f"at least {number_text(low)}"] * (low > -math.inf) + [f"at most {number_text(high)}"] * (high < math.inf)
         return " and ".join(parts)
+
+    def is_certain(self, row: Row, baseline: float | None, change: Interval) -> bool:
+        """Whether a value outside the limits is there beyond sampling error: the interval lies outside, or there is none.
+
+        `change` is the interval of the difference from the baseline.
+        """
+        tests = []
+        if self.min is not None and row.value < self.min:
+            tests.append(row.high is None or row.high < self.min)
+        if self.max is not None and row.value > self.max:
+            tests.append(row.low is None or row.low > self.max)
+        if baseline is not None:
+            if self.drop is not None and row.value < baseline - (limit := _distance(self.drop, baseline)):
+                tests.append(change[1] is None or change[1] < -limit)
+            if self.rise is not None and row.value > baseline + (limit := _distance(self.rise, baseline)):
+                tests.append(change[0] is None or change[0] > limit)
+        return any(tests)
 
     def breach(self, row: Row, baseline: float | None = None) -> str:
         """One sentence if a value breaks the bound; empty if it does not."""

@@ -96,6 +96,16 @@ def measure(
     return rows
 
 
+def deviation_records(measured: Sequence[tuple[Row, Doubles | None]]) -> list[dict[str, Any]]:
+    """The deviations behind the intervals of rows, as records by which a later run can test a difference."""
+    return [
+        {"metric": row.metric, "layer": -1 if row.layer is None else row.layer, "number": number, "deviation": float(deviation)}
+        for row, deviations in measured
+        if deviations is not None
+        for number, deviation in enumerate(deviations)
+    ]
+
+
 @dataclass(frozen=True)
 class Comparison:
     """One metric of two clouds.

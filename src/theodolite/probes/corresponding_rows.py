@@ -427,9 +427,12 @@ def _turned(A: Floats, B: Floats, numbers: dict[str, float], seed: int) -> Corre
 
         fits = _by_block(A, B, partial(_fits_anchors, unit, scale, 5 * TURNED_INT8 * size, centres, bases))
         numbers["gram_difference"] = difference
-        detail = ", ".join(["up to int8"] * (difference > TURNED_EXACT) + ["up to length"] * unit)
-        if not detail and A.shape[1] == B.shape[1] and np.allclose(math.sqrt(scale) * bases[0], bases[1], atol=1e-3 * size**0.5):
-            detail = "a shift without rotation"
+        # Products about 0 are equal too unless there is a shift.
+        K, L = (side[kept] @ side[kept].T for side in sides)
+        is_shifted = float(np.linalg.norm(scale * K - L)) > 3 * TURNED_INT8 * float(np.linalg.norm(L))
+        is_aligned = A.shape[1] == B.shape[1] and np.allclose(math.sqrt(scale) * bases[0], bases[1], atol=1e-3 * size**0.5)
+        shift = ["a shift without rotation" if is_aligned else "with a shift"] * is_shifted
+        detail = ", ".join([*["up to int8"] * (difference > TURNED_EXACT), *["up to length"] * unit, *shift])
         return _held(TURNED, detail, "", fits)
     return None
 

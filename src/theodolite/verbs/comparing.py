@@ -42,6 +42,7 @@ from theodolite.verbs.surveying import (
     similarity_lines,
     space_notes,
     space_picture,
+    text_groups,
 )
 
 if TYPE_CHECKING:
@@ -300,13 +301,10 @@ class _Side:
     @property
     def groups(self) -> NDArray[Any] | None:
         """The text of each row, if rows are tokens or words of texts; None if each row stands for itself."""
-        if self._space is None or self._space.unit not in ("tokens", "words", "pairs"):
+        groups = None if self._space is None else text_groups(self._space)
+        if groups is None:
             return None
-        name = next((name for name in ("text", "sentence") if name in self._space.rows), None)
-        if name is None:
-            return None
-        groups = np.unique(np.asarray(self._space.rows[name]), return_inverse=True)[1]
-        return groups if self._index is None else groups[self._index]
+        return np.asarray(groups if self._index is None else groups[self._index])
 
     def keys(self, name: str) -> list[tuple[Hashable, ...]] | None:
         """What a column says each row is, a repeated value with its number; None if there is no such column of ids or texts."""
@@ -432,8 +430,9 @@ def _related_sentence(relation: _Relation, comparisons: Sequence[Comparison], su
     apart = "" if not found.outliers else f" ({_listed(found.outliers, found.n)} do not fit)"
     change = _rank_change(comparisons)
     r2 = max((found.numbers.get(name, 0.0) for name in ("r2_a_to_b", "r2_b_to_a")), default=0.0)
-    turned = "shifted by one vector" if "shift without" in found.detail else "turned"
-    up_to = f" {found.detail}" if found.detail.startswith("up to") else ""
+    is_shifted, up_to = "shift" in found.detail, "".join(f" {words}" for words in found.detail.split(", ") if "up to" in words)
+    turned = "shifted by one vector" if "without rotation" in found.detail else "turned" + " and shifted" * is_shifted
+    equal = "distances are equal, cosines are not" if is_shifted else "every rotation-invariant number is equal"
     rest = f"{found.n - len(found.outliers):,}"
     sentences = {
         "identical": f"A and B are identical in all {found.n:,} rows{apart}.",
@@ -442,8 +441,7 @@ def _related_sentence(relation: _Relation, comparisons: Sequence[Comparison], su
         "nearly the same": f"B is nearly A{apart}: the median cosine of a row with itself is "
         f"{found.numbers.get('median_cosine', 1.0):.4f}, as from another runtime or quantised weights; {neighbours}.",
         "first dimensions": f"{made} is the {found.detail} dimensions of {other}{apart}; {neighbours}.",
-        "turned": f"B is A {turned}{up_to}{apart}: every rotation-invariant number is equal, and the two still cannot be "
-        "searched together.",
+        "turned": f"B is A {turned}{up_to}{apart}: {equal}, and the two still cannot be searched together.",
         "linear map": f"A linear map {found.detail} explains {_share(r2)} of unseen rows; {neighbours}, and the two cannot be "
         "searched together.",
         "partly re-embedded": f"{_share(1 - found.share)} of the rows were re-embedded ({_listed(found.outliers, found.n)}); "

@@ -134,19 +134,20 @@ def survey_cloud(
     progress: Progress,
 ) -> Result:
     """The survey of vectors without layers, with findings if it is known how their commands name the vectors."""
-    from theodolite.metrics.evaluation import metric_rows
+    from theodolite.metrics.evaluation import deviation_records, measure
 
     label = short_name(name)
     about = {"model": label}
     steps = progress.steps("half-samples") if bootstrap else None
-    rows = metric_rows(cloud, metrics, bootstrap=bootstrap, about=about, progress=steps)
+    measured = measure(cloud, metrics, bootstrap=bootstrap, about=about, progress=steps)
+    rows = [row for row, _ in measured]
     return Result(
         verb="survey",
         title=label,
         rows=tuple(rows),
         findings=_judge(cloud, rows, label, hints) if hints else (),
         pictures=cloud_picture(cloud, about),
-        records=similarities(similarity_lines(cloud, metrics, about)),
+        records=similarities(similarity_lines(cloud, metrics, about), deviation_records(measured)),
         conditions=sample_conditions(cloud),
         notes=(*cloud.source.notes, *_cache_note(cloud)),
         provenance=provenance(cloud_facts(cloud, name)),
@@ -168,21 +169,23 @@ def survey_space(
 ) -> Result:
     """The survey of every chosen layer of a space, with findings if it is known how their commands name the space."""
     from theodolite.metrics.cloud import Cloud
-    from theodolite.metrics.evaluation import metric_rows
+    from theodolite.metrics.evaluation import deviation_records, measure, metric_rows
     from theodolite.metrics.registry import default_metrics
     from theodolite.spaces.space import choose_layers
 
     chosen = choose_layers(layers, space.layers)
-    rows: list[Row] = []
+    groups = text_groups(space) if bootstrap else None
+    pairs: list[tuple[Row, Any]] = []
     advance = progress.steps("measuring layers")
 
-    def measured(task: tuple[Callable[[], Any], dict[str, Any]]) -> list[Row]:
+    def measured(task: tuple[Callable[[], Any], dict[str, Any]]) -> list[tuple[Row, Any]]:
         vectors, about = task
-        return metric_rows(Cloud(vectors(), sample=sample, seed=seed), metrics, bootstrap=bootstrap, about=about)
+        return measure(Cloud(vectors(), sample=sample, seed=seed), metrics, bootstrap=bootstrap, groups=groups, about=about)
 
     tasks = [(space.opener(layer), space.about(layer)) for layer in chosen]
     for part in in_parallel(measured, tasks, prefer="processes", progress=advance):
-        rows += part
+        pairs += part
+    rows = [row for row, _ in pairs]
     last = Cloud(space[chosen[-1]], sample=sample, seed=seed)
     judged: tuple[Finding, ...] = ()
     if hints:
@@ -203,7 +206,8 @@ def survey_space(
                 default_metrics() if hints else metrics,
                 space.about(chosen[-1]),
                 given=given_pairs(space, chosen[-1]),
-            )
+            ),
+            deviation_records(pairs),
         ),
         conditions=sample_conditions(last),
         notes=(*space_notes(space), *_cache_note(last)),
@@ -331,9 +335,19 @@ def similarity_lines(
     return list(similarity_records(cloud, metrics, fields, given=given))
 
 
-def similarities(lines: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The records of a result that have these lines for the report's histogram."""
-    return LateTables({"similarities": lines} if lines else {})
+def similarities(lines: Sequence[Mapping[str, Any]], deviations: Sequence[Mapping[str, Any]] = ()) -> Mapping[str, Any]:
+    """The records of a result: these lines for the report's histogram, and what is behind its intervals."""
+    return LateTables({name: value for name, value in (("similarities", lines), ("deviations", deviations)) if value})
+
+
+def text_groups(space: Space) -> Any:
+    """The text of each row as a number, if rows are tokens or words of texts; None if each row stands for itself."""
+    import numpy as np
+
+    name = next((name for name in ("text", "sentence") if name in space.rows), None)
+    if name is None or space.unit not in ("tokens", "words", "pairs"):
+        return None
+    return np.unique(np.asarray(space.rows[name]), return_inverse=True)[1]
 
 
 def given_pairs(space: Space, layer: int) -> Any:
