@@ -210,7 +210,8 @@ def _counterpart(row: Row, baseline: Result) -> Row:
     candidates = [each for each in baseline.rows if each.metric == row.metric]
     if not candidates:
         raise ValueError(f"the baseline has no {row.metric}; {_new_baseline()}")
-    for name in _SHARED:
+    # Another index may find the same documents in fewer dimensions.
+    for name in _SHARED if not RETRIEVAL.fullmatch(row.metric) else [name for name in _SHARED if name != "d"]:
         remaining = [each for each in candidates if getattr(each, name) == getattr(row, name)]
         if not remaining:
             now, then = getattr(row, name), getattr(candidates[0], name)
