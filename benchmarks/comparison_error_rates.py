@@ -149,7 +149,7 @@ def relation_rates(repetitions: int) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repetitions", type=int, default=200)
     parser.add_argument("--only", nargs="*")
     options = parser.parse_args(arguments)

@@ -55,8 +55,8 @@ TABLES_IN_BODY = ("survey", "compare", "probe", "advise", "calibrate", "gate")
 MOST_ROWS = 60
 # Secondary effects of a verdict that are listed; the report has all of them.
 MOST_EFFECTS = 3
-# Metrics and layers of a comparison that a terminal shows.
-MOST_CHANGES, MOST_LAYERS = 8, 5
+# Metrics and layers of a comparison that a terminal shows, and metrics that it shows layer by layer.
+MOST_CHANGES, MOST_LAYERS, MOST_COLUMNS = 8, 5, 4
 
 
 def blocks_of(result: Result, *, everything: bool = False) -> list[Block]:
@@ -224,8 +224,11 @@ def _compare(result: Result) -> Iterator[Block]:
         yield from (replace(table, detail=True) for table in _changes(rest, head))
     if len(layers) > 1:
         some = layers[::-1][:: math.ceil((len(layers) - 1) / (MOST_LAYERS - 1))]
-        yield from _pivoted([row for row in result.rows if row.layer in some], "layer", "metric", _change)
-        others = _pivoted([row for row in result.rows if row.layer not in some], "layer", "metric", _change)
+        # What fits one table at 80 columns.
+        names = list(dict.fromkeys(row.metric for row in result.rows))[:MOST_COLUMNS]
+        shown_rows = [row for row in result.rows if row.layer in some and row.metric in names]
+        yield from _pivoted(shown_rows, "layer", "metric", _change)
+        others = _pivoted([row for row in result.rows if row not in shown_rows], "layer", "metric", _change)
         yield from (replace(table, detail=True) for table in others)
     yield from _reasons([row for row in result.rows if row.state != DIFFERENCE])
 
