@@ -7,8 +7,10 @@ import pytest
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import roc_auc_score
 
+from theodolite.advice.scorers import JudgedQueries
 from theodolite.advice.thresholds import LabelledPairs, UnrelatedPairs
 from theodolite.core.intervals import share_interval
+from theodolite.tasks.retrieval import judgements_of
 
 random = np.random.default_rng(0)
 X = random.standard_normal((120, 8)) + 0.5
@@ -38,16 +40,35 @@ def test_a_cutoff_is_exceeded_by_the_stated_share() -> None:
     assert pairs.cutoff(0.01)[0] > pairs.cutoff(0.2)[0]
 
 
-@pytest.mark.slow
-def test_the_interval_of_a_cutoff_covers_the_true_one() -> None:
-    exact = UnrelatedPairs.of(np.random.default_rng(99).standard_normal((3000, 8)) + 0.5).quantile(0.95)
-    covered = 0
-    for seed in range(60):
-        rows = np.random.default_rng(seed).standard_normal((100, 8)) + 0.5
-        low, high = UnrelatedPairs.of(rows).cutoff(0.05, draws=200)[1]
-        assert low is not None and high is not None
-        covered += low <= exact <= high
-    assert covered >= 50
+def test_pairs_in_groups_count_for_less() -> None:
+    generator = np.random.default_rng(0)
+    effects = np.repeat(generator.standard_normal(100), 6)
+    cosines, matches = 0.05 * (effects + 0.3 * generator.standard_normal(600)), np.arange(600) % 6 == 0
+    groups = np.arange(600) // 6
+    apart, linked = (LabelledPairs(cosines, matches, names).cutoff(0.1) for names in (np.arange(600), groups))
+    assert apart[0] == linked[0]
+    (low, high), (wide_low, wide_high) = apart[1], linked[1]
+    assert low is not None and high is not None and wide_low is not None and wide_high is not None
+    assert wide_low < low < apart[0] < high < wide_high
+    shares = [LabelledPairs(cosines, matches, names).share_above(0.05, of_matches=False) for names in (np.arange(600), groups)]
+    assert shares[0][0] == shares[1][0] and shares[1][1][0] < shares[0][1][0]  # type: ignore[operator]
+
+
+def test_a_cutoff_that_few_pairs_exceed_has_no_upper_limit() -> None:
+    cosines = np.linspace(0, 0.5, 80)
+    value, (low, high) = LabelledPairs(cosines, np.arange(80) % 4 == 0, np.arange(80)).cutoff(0.01)
+    assert high == 1.0 and low is not None and low < value
+
+
+def test_judged_queries_are_all_pairs_or_a_sample_with_the_relevant_ones() -> None:
+    documents, queries = random.standard_normal((300, 8)), random.standard_normal((10, 8))
+    table = judgements_of([[i, 3 * i, 1] for i in range(10)], queries=10, documents=300)
+    signal = JudgedQueries(documents, queries, table)
+    pairs = LabelledPairs.of_queries(signal)
+    assert len(pairs.cosines) == 3000 and pairs.matches.sum() == 10 and len(set(pairs.groups.tolist())) == 10
+    few = LabelledPairs.of_queries(signal, most=500)
+    assert few.matches.sum() == 10 and 500 <= len(few.cosines) <= 510
+    assert sorted(few.cosines[few.matches]) == pytest.approx(sorted(pairs.cosines[pairs.matches]))
 
 
 def test_a_rate_that_the_pairs_cannot_show_is_refused() -> None:

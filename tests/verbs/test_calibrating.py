@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 
 import theodolite as th
@@ -21,20 +22,21 @@ Y += 0.5 * random.standard_normal(Y.shape).astype(np.float32)
 CANONICAL = random.standard_normal((250, 16)).astype(np.float32)
 
 
-def test_each_line_has_its_cutoff_and_the_canonical_one_is_the_answer() -> None:
+def test_each_line_has_its_cutoff_and_the_own_one_is_the_answer() -> None:
     result = th.calibrate(X, canonical=CANONICAL, pairs=Y, scores=MATCHES, false_positive_rate=0.05)
     units = CANONICAL / np.linalg.norm(CANONICAL, axis=1, keepdims=True)
     domain = np.array(canonical_sentences()[1])
     apart = np.triu(domain[:, None] != domain[None, :], 1)
     cutoff = result.value("cutoff", setting="canonical sentences")
     assert ((units @ units.T)[apart] > cutoff).mean() == pytest.approx(0.05, abs=1e-3)
-    assert result.notes[0].startswith("Cutoff ") and "5 % of unrelated pairs of the canonical sentences" in result.notes[0]
+    assert result.answer is not None and result.answer.verdict == "separates"
+    assert f"Cutoff {result.value('cutoff', setting='own non-matches'):.4f}" in result.answer.sentence
+    assert "across domains, not inside one" in result.answer.reasons[-1]
     cosines = (X * Y).sum(axis=1) / np.linalg.norm(X, axis=1) / np.linalg.norm(Y, axis=1)
     for metric, side in (("matches_above", 1), ("non_matches_above", 0)):
         share = (cosines[side == MATCHES] > cutoff).mean()
         assert result.value(metric, setting="canonical sentences") == pytest.approx(share)
     assert result.value("cutoff", setting="own texts") > cutoff  # they share a mean, as texts of one domain do
-    assert "rejects genuine matches" in result.notes[-1]
     assert result.value("non_matches_above", setting="own non-matches") <= 0.05
 
 
@@ -44,13 +46,67 @@ def test_the_map_is_in_the_records_and_survives_saving(tmp_path: Path) -> None:
     assert points[0]["probability"] < 0.2 and points[-1]["probability"] > 0.9
     again = Result.load(result.save(tmp_path / "saved"))
     assert repr(again) == repr(result) and "probability of a match" in repr(result)
-    assert "canonical=FILE" in result.notes[-1] and "--list-sentences" in result.notes[-1]
+    lines = result.records["cutoffs"].to_pylist()
+    assert [line["pairs"] for line in lines] == ["own non-matches", "own texts"]
+    assert lines[0]["low"] <= lines[0]["cutoff"] == result.value("cutoff", setting="own non-matches") <= lines[0]["high"]
 
 
 def test_pairs_that_no_threshold_separates_are_said_to_be_so() -> None:
     result = th.calibrate(X, pairs=Y[::-1].copy(), scores=MATCHES)
-    assert result.notes[0].startswith("No threshold separates these: of 150 matches and 150 other pairs")
-    assert any(note.startswith("A match has a larger cosine") for note in th.calibrate(X, pairs=Y, scores=MATCHES).notes)
+    assert result.answer is not None and result.answer.verdict == "does not separate"
+    assert result.answer.sentence.startswith("No threshold separates 150 matches from 150 non-matches")
+
+
+def test_too_few_non_matches_have_no_upper_limit_and_it_is_said() -> None:
+    result = th.calibrate(X[:60], pairs=Y[:60], scores=MATCHES[:60])
+    cutoff = result.where(metric="cutoff", setting="own non-matches").rows[0]
+    assert cutoff.high == 1.0 and "30 pairs that do not match are too few" in result.conditions[0]
+    assert th.calibrate(X, pairs=Y, scores=MATCHES, false_positive_rate=0.1).conditions == ()
+
+
+def test_without_known_pairs_the_cutoff_says_what_it_holds_for() -> None:
+    domain = np.repeat(random.standard_normal((25, 16)), 10, axis=0)  # sentences of one domain are alike
+    vectors = (CANONICAL + domain).astype(np.float32)
+    result = th.calibrate(vectors[:40], canonical=vectors)
+    assert result.answer is not None and result.answer.verdict == "cutoff only"
+    cutoff = result.value("cutoff", setting="canonical sentences")
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    together = np.triu(np.arange(250)[:, None] // 10 == np.arange(250) // 10, 1)
+    inside = ((units @ units.T)[together] > cutoff).mean()
+    assert result.value("same_domain_above") == pytest.approx(inside) and inside > 0.1
+    mine = np.triu(np.ones((40, 40), bool), 1)
+    own = ((units[:40] @ units[:40].T)[mine] > cutoff).mean()
+    assert result.value("own_texts_above") == pytest.approx(own)
+    assert result.conditions == ("780 pairs of your own texts are too few for a cutoff at 1%",)
+    reason = f"across domains, not inside one: {inside:.0%} of sentence pairs of one domain exceed it, and {own:.1%} of random"
+    assert reason in result.answer.reasons[0]
+    alone = th.calibrate(vectors).answer
+    assert alone is not None and "canonical=FILE" in alone.reasons[-1] and "--list-sentences" in alone.next[0].words
+
+
+def test_queries_and_judged_documents_give_a_cutoff_of_their_own(tmp_path: Path) -> None:
+    documents = random.standard_normal((200, 16))
+    queries = documents[:50] + 0.6 * random.standard_normal((50, 16))
+    judged = [[f"q{i}", f"d{i}", 1] for i in range(50)]
+    frames = [
+        pandas.DataFrame({"id": [f"{letter}{i}" for i in range(len(rows))], **{f"x{i}": rows[:, i] for i in range(16)}})
+        for letter, rows in (("d", documents), ("q", queries))
+    ]
+    result = th.calibrate(frames[0], queries=frames[1], judgements=judged)
+    units = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (queries, documents)]
+    cosines = units[0] @ units[1].T
+    relevant = np.eye(50, 200, dtype=bool)
+    cutoff = result.value("cutoff", setting="other documents")
+    assert (cosines[~relevant] > cutoff).mean() == pytest.approx(0.01, abs=2e-4)
+    assert result.value("matches_above", setting="other documents") == pytest.approx((cosines[relevant] > cutoff).mean())
+    assert result.answer is not None and result.answer.verdict == "separates"
+    assert "50 relevant documents lie above it, and 1% of 9,950 other documents" in result.answer.sentence
+    points = result.records["probability"].to_pylist()
+    assert points[-1]["probability"] > 0.9 and points[0]["probability"] < 0.01
+    # Judgements that fit no document: chance, and nothing to separate.
+    shuffled = [[f"q{i}", f"d{100 + (11 * i) % 97}", 1] for i in range(50)]
+    none = th.calibrate(frames[0], queries=frames[1], judgements=shuffled).answer
+    assert none is not None and none.verdict == "does not separate"
 
 
 def test_graded_scores_need_the_grade_that_matches() -> None:

@@ -17,6 +17,12 @@ def row_cosines(first: Floats, second: Floats) -> Doubles:
     return cosines
 
 
+def unit_rows(X: Floats) -> Floats:
+    """Rows divided by their lengths; zero rows stay zero."""
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    return np.asarray(np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0))
+
+
 class SentencePairs:
     """The scored pairs of a space: a sentence's vector is the mean of its rows, which may be one or many.
 

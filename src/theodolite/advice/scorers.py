@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.advice.folds import linked_groups, row_names, spearman_influence
-from theodolite.advice.pair_scores import row_cosines
+from theodolite.advice.pair_scores import row_cosines, unit_rows
 from theodolite.core.moments import Doubles
 from theodolite.core.spelling import option
 from theodolite.core.vectors import Floats, Indices
@@ -168,7 +168,7 @@ class JudgedQueries(Signal):
         return JudgedQueries(self.rows, self.queries[items], part, metric=self.metric)
 
     def evidence(self, change: Transform, train: Indices, test: Indices) -> Doubles:  # noqa: ARG002
-        documents, queries = _unit(change(self.rows)), _unit(change(self.queries[test]))
+        documents, queries = unit_rows(change(self.rows)), unit_rows(change(self.queries[test]))
         scores = np.empty(len(test))
         step = max(1, BLOCK // len(documents))
         for start in range(0, len(test), step):
@@ -211,7 +211,7 @@ def chosen_metric(metric: str | None, signal: Signal) -> str:
 
 def _neighbours_label(known: Floats, codes: Indices, asked: Floats) -> Indices:
     """The most frequent label of the nearest rows; of equally frequent ones that of the nearest."""
-    known, asked = _unit(known), _unit(asked)
+    known, asked = unit_rows(known), unit_rows(asked)
     k = min(NEIGHBOURS, len(known))
     labels = np.empty(len(asked), np.intp)
     step = max(1, BLOCK // len(known))
@@ -246,8 +246,3 @@ def _largest(values: Floats, k: int) -> Indices:
     bound = np.partition(values, len(values) - k)[len(values) - k]
     candidates = np.flatnonzero(values >= bound)  # in ascending order, so that the stable sort keeps the first of equals
     return np.asarray(candidates[np.argsort(-values[candidates], kind="stable")][:k], dtype=np.intp)
-
-
-def _unit(X: Floats) -> Floats:
-    lengths = np.linalg.norm(X, axis=1, keepdims=True)
-    return np.asarray(np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0))

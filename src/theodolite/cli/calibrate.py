@@ -25,6 +25,17 @@ def calibrate_command(
         str | None, typer.Option(help="The other side of scored pairs, row by row with PATH.", metavar="FILE")
     ] = None,
     scores: Annotated[str | None, typer.Option(help="One score per pair, one per line or .npy.", metavar="FILE")] = None,
+    queries: Annotated[
+        str | None, typer.Option(help="Queries: vectors if PATH holds documents, texts with --texts.", metavar="FILE")
+    ] = None,
+    judgements: Annotated[
+        str | None, typer.Option(help="Table of query, document and grade, by id or row number.", metavar="FILE")
+    ] = None,
+    retrieval: Annotated[
+        str | None, typer.Option(help="BEIR folder for --model: corpus.jsonl, queries.jsonl, qrels/*.tsv.", metavar="FOLDER")
+    ] = None,
+    query_prompt: opt.QueryPrompt = None,
+    document_prompt: opt.DocumentPrompt = None,
     match: Annotated[float | None, typer.Option(help="Pairs of at least this score are matches.", metavar="SCORE")] = None,
     false_positive_rate: Annotated[
         float, typer.Option(help="Share of unrelated pairs that may be above the cutoff.", metavar="SHARE")
@@ -41,15 +52,16 @@ def calibrate_command(
     ] = False,
     **_reading: Any,
 ) -> None:
-    """Find a similarity threshold that holds: how unrelated texts score, and how probable a match is.
+    """Find a similarity threshold that holds: a cutoff with its interval, and how probable a match is.
 
-    Unrelated pairs come from 250 sentences of 25 domains inside the package; your own texts are a second line. Pairs with known
-    matches add a map from cosine to probability, or the answer that no threshold separates them.
+    Pairs of your own with known matches, or queries with judged documents, give your cutoff, or the answer that no threshold
+    separates them. Without them, unrelated pairs come from 250 sentences of 25 domains inside the package.
 
     \b
     Examples:
       theodolite calibrate -m ./my-encoder
       theodolite calibrate -m ./my-encoder --task stsb --match 4
+      theodolite calibrate -m ./my-encoder --retrieval ./my-collection
       theodolite calibrate -m ./my-encoder --texts mine.txt --false-positive-rate 0.001
       theodolite calibrate a.npy --pairs b.npy --scores same.txt --canonical canonical.npy
       theodolite calibrate --list-sentences > sentences.txt

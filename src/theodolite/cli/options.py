@@ -39,6 +39,15 @@ Model = Annotated[
     str | None, typer.Option("--model", "-m", help="An encoder, by Hub id or folder, instead of files.", metavar="MODEL")
 ]
 
+QueryPrompt = Annotated[
+    str | None,
+    typer.Option(help="What an encoder puts before queries; the model's own prompt for them by default.", metavar="TEXT"),
+]
+DocumentPrompt = Annotated[
+    str | None,
+    typer.Option(help="What an encoder puts before documents; the model's own prompt for them by default.", metavar="TEXT"),
+]
+
 
 def _option(kind: Any, metavar: str, text: str, *names: str, **limits: Any) -> Any:
     return Annotated[kind, typer.Option(*names, help=text, metavar=metavar or None, **limits)]
@@ -64,7 +73,9 @@ READING: dict[str, Any] = {
     "task": _option(str | None, "NAME", "A task by name, such as stsb, cola or pos."),
     "split": _option(str | None, "NAME", "Split of the task; the scored one (dev or test) by default."),
     "data": _option(str | None, "FOLDER", "Folder with the task's own release files; the Hugging Face Hub without it."),
-    "texts": _option(str | None, "FILE", "A file with one text per line, or a BEIR folder of documents, instead of a task."),
+    "texts": _option(
+        str | None, "FILE", "Texts instead of a task: one per line, a column of a table (.jsonl, .csv, .parquet), a BEIR folder."
+    ),
     "own": _option(
         list[str] | None,
         "SPLIT=FILE",
@@ -74,7 +85,9 @@ READING: dict[str, Any] = {
         str | None, "KIND", "Kind of your own files: similarity, classification, pair_classification, tagging or word_pairs."
     ),
     "column": _option(
-        list[str] | None, "ROLE=NAME", "Column of your own files for text, text_b, label or score; may be repeated."
+        list[str] | None,
+        "ROLE=NAME",
+        "Column of your own files for text, text_b, label or score; of --texts for text or id.",
     ),
     "score_range": _option(str | None, "LOW,HIGH", "Lowest and highest score of your own pairs, such as 0,5."),
     "encoding": _option(str | None, "NAME", "Encoding of the files, if it is not the usual one."),

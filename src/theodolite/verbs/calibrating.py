@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from theodolite.core.numbers import interval_text, number_text
-from theodolite.core.result import Result, table_of
-from theodolite.core.spelling import option
+from theodolite.core.result import Answer, Command, Result, table_of
+from theodolite.core.spelling import command, option
 from theodolite.verbs.inputs import (
-    EncoderInput,
     Reading,
     ReadingOptions,
     VectorsInput,
+    encoder_facts,
     encoder_name,
     encoding_options,
     input_kind,
@@ -22,22 +22,23 @@ from theodolite.verbs.inputs import (
     looks_like_a_model,
     open_input,
     reads_input,
-    short_name,
 )
 from theodolite.verbs.progress import Progress, progress_bars
+from theodolite.verbs.signals import SignalInput, Signals, open_signal
 from theodolite.verbs.surveying import provenance
 
 if TYPE_CHECKING:
+    from theodolite.advice.scorers import ScoredPairs
     from theodolite.advice.thresholds import LabelledPairs, UnrelatedPairs
     from theodolite.core.rows import Row
     from theodolite.core.vectors import Floats
-    from theodolite.spaces.space import Space
+    from theodolite.models.encoder import Encoder
 
 RATE = 0.01
 OWN_TEXTS = 400
-"""Own texts whose pairs are compared: 80,000 pairs, enough for a cutoff at 0.1 %."""
-CANONICAL, OWN, NON_MATCHES = "canonical sentences", "own texts", "own non-matches"
-"""The lines of the result."""
+"""Own texts whose pairs are compared: 80,000 pairs, enough for a cutoff at 0.1%."""
+CANONICAL, OWN, NON_MATCHES, PASSAGES = "canonical sentences", "own texts", "own non-matches", "other documents"
+"""The lines of the result: the rows' `setting`."""
 
 
 @reads_input()
@@ -49,24 +50,28 @@ def calibrate(  # type: ignore[misc]  # `layers` is a reading option with a defa
     pairs: Any = None,
     scores: Any = None,
     match: float | None = None,
+    queries: Any = None,
+    judgements: Any = None,
+    retrieval: str | os.PathLike[str] | None = None,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
     false_positive_rate: float = RATE,
     seed: int = 0,
     layers: str | int = "last",
     progress: bool | Progress | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> Result:
-    """Find a similarity threshold that holds: how unrelated texts score, a cutoff with its interval, and how probable a match is.
+    """Find a similarity threshold that holds: a cutoff with its interval, and how probable a match is at each cosine.
 
-    Unrelated pairs come from 250 sentences of 25 domains that are part of the package: pairs of a user's own texts, which are
-    often of one domain, are too similar, and a cutoff from them would reject genuine matches. Own texts are a second line,
-    labelled as such. Pairs that are known to match or not add a map from cosine to probability, or the answer that no threshold
-    separates them.
+    Pairs of your own that are known to match or not give your cutoff, or the answer that no threshold separates them; queries
+    with judged documents give one for questions and passages. Without them, unrelated pairs come from 250 sentences of 25 domains
+    that are part of the package. Their cutoff holds across domains, not inside one.
 
     Parameters
     ----------
     source
-        An encoder (id, folder, `demo`, or loaded), alone or with `task`, `own` or `texts`; or vectors of your own texts (array,
-        file), or a space.
+        An encoder (id, folder, `demo`, or loaded), alone or with `task`, `own`, `texts` or `retrieval`; or vectors of your own
+        texts (array, file), or a space.
     canonical
         For vectors and spaces: the vectors of the package's sentences from the same encoder, in their order
         (`theodolite.tasks.canonical_sentences()`).
@@ -75,8 +80,15 @@ def calibrate(  # type: ignore[misc]  # `layers` is a reading option with a defa
         scored pairs brings its own.
     match
         Pairs of at least this score are matches; the higher one if there are only two scores.
+    queries, judgements
+        Queries, as vectors if `source` is vectors or as texts if it is an encoder, and a table of query, document and grade.
+        Both are named by their ids, or by row numbers from 0 if they have none.
+    retrieval
+        A BEIR folder (`corpus.jsonl`, `queries.jsonl`, `qrels/*.tsv`), which an encoder reads; `split` names the judgements.
+    query_prompt, document_prompt
+        What an encoder puts before queries and documents; the model's own prompts of these names by default.
     false_positive_rate
-        The share of unrelated pairs that may be above the cutoff.
+        The share of pairs that do not match that may be above the cutoff.
     seed
         Seed of samples and intervals.
     layers
@@ -89,23 +101,32 @@ def calibrate(  # type: ignore[misc]  # `layers` is a reading option with a defa
     Returns
     -------
     Result
-        Quantiles of unrelated cosines and cutoffs, one line for each kind of pairs (the rows' `setting`); with matches also the
-        separation (AUC), the shares above each cutoff, and `records["probability"]`, the map. The first note is the answer.
+        Its answer is `separates`, `does not separate` or `cutoff only`. The rows have cutoffs with intervals for each kind of
+        pairs (the rows' `setting`), quantiles of unrelated cosines, the separation (AUC) and the shares above each cutoff;
+        `records["probability"]` is the map, `records["cutoffs"]` the cutoffs for a figure.
 
     Examples
     --------
     >>> import numpy as np
     >>> X = np.random.default_rng(0).standard_normal((200, 16))
-    >>> 0.4 < calibrate(X).value("cutoff", setting="own texts") < 0.7
-    True
+    >>> result = calibrate(X)
+    >>> result.answer.verdict, 0.4 < result.value("cutoff", setting="own texts") < 0.7
+    ('cutoff only', True)
     """
     from theodolite.advice.thresholds import UnrelatedPairs
 
-    if (pairs is None) != (scores is None):
-        raise ValueError(f"{option('pairs', 'FILE')} and {option('scores', 'FILE')} go together; give both, or neither")
+    named = Signals(
+        pairs=pairs,
+        scores=scores,
+        queries=queries,
+        judgements=judgements,
+        retrieval=retrieval,
+        query_prompt=query_prompt,
+        document_prompt=document_prompt,
+    )
     options = Reading(**{**reading, "layers": layers})
     with progress_bars(progress) as bars:
-        data = _opened(source, canonical, pairs, scores, match, options, bars)
+        data = _opened(source, named, canonical, match, options, bars, seed)
     lines: dict[str, UnrelatedPairs] = {}
     if data.canonical is not None:
         lines[CANONICAL] = UnrelatedPairs.of(*data.canonical)
@@ -116,50 +137,82 @@ def calibrate(  # type: ignore[misc]  # `layers` is a reading option with a defa
 
 @dataclass(frozen=True, eq=False)
 class _CalibrationInput:
-    """The vectors of each line, as far as they are given."""
+    """The vectors of each line, as far as there are any; `setting` names the pairs that do not match."""
 
     name: str
     canonical: tuple[Floats, Sequence[str]] | None = None
     own: tuple[Floats, Sequence[Hashable]] | None = None
     labelled: LabelledPairs | None = None
+    setting: str = NON_MATCHES
+    facts: dict[str, Any] | None = None
+    notes: tuple[str, ...] = ()
+    advise: str = ""
+    """The command that measures whether a repair would separate the pairs; empty if it cannot be typed."""
+    with_pairs: str = ""
+    """The command that calibrates with scored pairs; empty if it cannot be typed."""
 
 
 def _opened(
-    source: Any, canonical: Any, pairs: Any, scores: Any, match: float | None, options: Reading, bars: Progress
+    source: Any, named: Signals, canonical: Any, match: float | None, options: Reading, bars: Progress, seed: int
 ) -> _CalibrationInput:
-    from theodolite.advice.folds import row_names
-    from theodolite.core.vectors import array
-    from theodolite.spaces.readers.label_files import read_scores
-
-    kind = input_kind(source, options)
-    is_name = isinstance(source, (str, os.PathLike)) and looks_like_a_model(source)
-    if kind == "encoder" or is_name:
-        for name, value in (("canonical", canonical), ("pairs", pairs)):
-            if value is not None:
-                raise ValueError(f"{option(name, 'FILE')} is for vectors; an encoder reads the sentences, and a task has pairs")
-        return _encoded(source, match, options, bars)
-    if kind in ("file", "memory") and options.layers == "last":
-        options = replace(options, layers="all")  # vectors have no layers, and the default says nothing about them
-    opened = open_input(source, options)
-    if isinstance(opened, VectorsInput):
-        X = array(opened.vectors)
-        data = _CalibrationInput(short_name(opened.name), own=(X, row_names(X)))
-        if pairs is not None:
-            other = open_input(pairs, options)
-            assert isinstance(other, VectorsInput)
-            values = read_scores(scores) if isinstance(scores, (str, os.PathLike)) else scores
-            second = array(other.vectors)
-            sides = (X, second), (row_names(X), row_names(second))
-            both = array([X, second])
-            data = replace(data, own=(both, row_names(both)), labelled=_labelled(*sides, values, match))
+    is_encoder = input_kind(source, options) == "encoder" or (
+        isinstance(source, (str, os.PathLike)) and looks_like_a_model(source)
+    )
+    if is_encoder and canonical is not None:
+        raise ValueError(f"{option('canonical', 'FILE')} is for vectors; an encoder reads the package's sentences itself")
+    if is_encoder and not options.has_texts() and not named.names:
+        data, encoder = _CalibrationInput(encoder_name(source)), cast("Encoder | None", options.load_encoder(source))
     else:
-        assert not isinstance(opened, EncoderInput)
-        data = _of_space(opened, short_name(input_name(source)), options.layers, match)
-    if match is not None and data.labelled is None:
+        opened = open_signal(source, named, options, bars)
+        encoder, data = opened.encoder, _of_signal(opened, named, match, seed)
+        data = replace(data, advise=_advise_command(source, named, options))
+    if isinstance(source, (str, os.PathLike)):
+        own = {"own": "dev=pairs.csv", "kind": "similarity", "match": "4"}
+        path, files = os.fspath(source), {"pairs": "others.npy", "scores": "scores.txt"}
+        words = command("calibrate", model=path, **own) if is_encoder else command("calibrate", path, **files)
+        data = replace(data, with_pairs=words)
+    if match is not None and (data.labelled is None or data.setting == PASSAGES):
         raise ValueError(f"{option('match', f'{match:g}')} is for scored pairs; give {option('pairs', 'FILE')} with their scores")
-    if canonical is not None:
-        data = replace(data, canonical=_canonical(canonical, data.own[0].shape[1] if data.own else None))
+    if encoder is None:
+        vectors = None if canonical is None else _canonical(canonical, data.own[0].shape[1] if data.own else None)
+        return replace(data, canonical=vectors)
+    from theodolite.models.extraction import extract_space
+    from theodolite.tasks.loading import canonical_sentences
+
+    texts, domains = canonical_sentences()
+    unit = Reading(unit=options.unit, layers=options.layers, revision=options.revision).unit_for(encoder, one_per_text=True)
+    space = extract_space(encoder, texts, **encoding_options(options, unit, CANONICAL, bars))
+    facts = data.facts or encoder_facts(space.origin)
+    return replace(data, canonical=(space[space.layers[-1]], domains), facts=facts)
+
+
+def _of_signal(opened: SignalInput, named: Signals, match: float | None, seed: int) -> _CalibrationInput:
+    """The user's own texts, and their pairs that match or not, if there are any."""
+    from theodolite.advice.folds import row_names
+    from theodolite.advice.scorers import JudgedQueries, ScoredPairs
+    from theodolite.advice.thresholds import LabelledPairs
+
+    X = opened.signal.rows if named.pairs is not None and opened.signal is not None else opened.vectors
+    own = (X, opened.texts if opened.texts is not None else row_names(X))
+    data = _CalibrationInput(opened.name, own=own, facts=dict(opened.facts), notes=opened.notes)
+    if isinstance(opened.signal, ScoredPairs):
+        return replace(data, labelled=_labelled(opened.signal, match))
+    if isinstance(opened.signal, JudgedQueries):
+        return replace(data, labelled=LabelledPairs.of_queries(opened.signal, seed=seed), setting=PASSAGES)
     return data
+
+
+def _advise_command(source: Any, named: Signals, options: Reading) -> str:
+    """The command of `repair advise` on the same data; empty if something of it is in memory."""
+    files = {name: getattr(named, name) for name in ("pairs", "scores", "queries", "judgements", "retrieval")}
+    files = {name: value for name, value in files.items() if value is not None}
+    if not all(isinstance(value, (str, os.PathLike)) for value in (source, *files.values())):
+        return ""
+    typed = {name: os.fspath(value) for name, value in files.items()}
+    if input_kind(source, options) != "encoder":
+        return command("repair advise", os.fspath(source), **typed)
+    texts = options.typed(("task", "split", "data", "own", "kind", "column", "score_range", "unit", "max_length"))
+    return command("repair advise", model=input_name(source), **texts, **typed)
 
 
 def _canonical(source: Any, d: int | None) -> tuple[Floats, Sequence[str]]:
@@ -175,62 +228,12 @@ def _canonical(source: Any, d: int | None) -> tuple[Floats, Sequence[str]]:
     return X, domains
 
 
-def _encoded(source: Any, match: float | None, options: Reading, bars: Progress) -> _CalibrationInput:
-    """The package's sentences and, if there are any, the user's texts, read by an encoder."""
-    from theodolite.models.extraction import extract_space
-    from theodolite.tasks.loading import canonical_sentences
-    from theodolite.tasks.task import TEXT_UNIT
-
-    task = options.declared_task()
-    if task is not None and options.unit is None and not task.on_words:
-        options = replace(options, unit=TEXT_UNIT)
-    data = _CalibrationInput(encoder_name(source))
-    opened = EncoderInput(source, options) if options.has_texts() else None
-    if opened is not None:
-        _ = opened.texts  # a fault in a file must not cost the loading of an encoder
-    elif match is not None:
-        raise ValueError(f"{option('match', f'{match:g}')} is for scored pairs; give a task that has them")
-    encoder = options.load_encoder(source)
-    if opened is not None:
-        space = EncoderInput(encoder, options).space(bars, frequencies=False)
-        data = _of_space(space, f"{data.name}, {opened.texts.name}", "last", match)
-    texts, domains = canonical_sentences()
-    unit = options.unit or TEXT_UNIT
-    space = extract_space(encoder, texts, **encoding_options(options, unit, CANONICAL, bars))
-    return replace(data, canonical=(space[space.layers[-1]], domains))
-
-
-def _of_space(space: Space, name: str, layers: Any, match: float | None) -> _CalibrationInput:
-    import numpy as np
-
-    from theodolite.advice.folds import row_names
-    from theodolite.core.vectors import array
-    from theodolite.spaces.space import choose_layers
-
-    chosen = choose_layers(layers, space.layers)
-    if len(chosen) != 1:
-        raise ValueError(f"a threshold belongs to one layer; {option('layers', str(layers))} names {len(chosen)}")
-    X = array(space[chosen[0]])
-    texts: Sequence[Hashable] = list(space.rows["sentence"]) if "sentence" in space.rows else row_names(X)
-    data = _CalibrationInput(name, own=(X, texts))
-    if "side" not in space.rows or "score" not in space.rows:
-        return data
-    left, right = (np.flatnonzero(np.asarray(space.rows["side"]) == side) for side in (0, 1))
-    names = [texts[int(i)] for i in left], [texts[int(i)] for i in right]
-    scores = np.asarray(space.rows["score"])[left]
-    return replace(data, labelled=_labelled((X[left], X[right]), names, scores, match))
-
-
-def _labelled(
-    sides: tuple[Floats, Floats], names: tuple[Sequence[Hashable], Sequence[Hashable]], scores: Any, match: float | None
-) -> LabelledPairs:
+def _labelled(pairs: ScoredPairs, match: float | None) -> LabelledPairs:
     import numpy as np
 
     from theodolite.advice.pair_scores import row_cosines
-    from theodolite.advice.scorers import ScoredPairs
     from theodolite.advice.thresholds import LabelledPairs
 
-    pairs = ScoredPairs(*sides, scores, names=names)  # which checks them
     kinds = np.unique(pairs.scores)
     if match is None and len(kinds) > 2:
         raise ValueError(
@@ -238,7 +241,7 @@ def _labelled(
             f"{option('match', f'{kinds[3 * len(kinds) // 4]:.3g}')}"
         )
     bound = kinds[-1] if match is None else match
-    return LabelledPairs(row_cosines(*sides), pairs.scores >= bound, pairs.groups)
+    return LabelledPairs(row_cosines(pairs.first, pairs.second), pairs.scores >= bound, pairs.groups)
 
 
 def _own_pairs(X: Floats, names: Sequence[Hashable], *, seed: int) -> UnrelatedPairs:
@@ -253,97 +256,136 @@ def _own_pairs(X: Floats, names: Sequence[Hashable], *, seed: int) -> UnrelatedP
 
 
 def _result(data: _CalibrationInput, lines: dict[str, UnrelatedPairs], rate: float, seed: int) -> Result:
-    import numpy as np
-
-    from theodolite.advice.thresholds import QUANTILES
+    from theodolite.advice.thresholds import FEWEST_ABOVE, QUANTILES
     from theodolite.core.rows import Row, current_versions
     from theodolite.metrics.similarities import histogram_records
 
     about: dict[str, Any] = {"model": data.name, "seed": seed, "versions": current_versions()}
     rows: list[Row] = []
     cutoffs: dict[str, Row] = {}
-    for label, pairs in lines.items():
-        where = {**about, "setting": label, "n": len(pairs.cosines)}
-        rows += [Row(metric=f"unrelated_cosine_{share:.0%}", value=pairs.quantile(share), **where) for share in QUANTILES]
-        value, (low, high) = pairs.cutoff(rate, seed=seed)
-        cutoffs[label] = Row(metric="cutoff", value=value, low=low, high=high, **where)
+    conditions: list[str] = []
     labelled, records = data.labelled, {}
     kinds = {f"unrelated: {label}": pairs.cosines for label, pairs in lines.items()}
     if labelled is not None:
-        kinds |= {"matches": labelled.cosines[labelled.matches], NON_MATCHES: labelled.cosines[~labelled.matches]}
+        value, (low, high) = labelled.cutoff(rate)
+        n = int((~labelled.matches).sum())
+        cutoffs[data.setting] = Row(metric="cutoff", value=value, low=low, high=high, setting=data.setting, n=n, **about)
+        auc, (low, high) = labelled.separation(seed=seed)
+        n = len(labelled.cosines)
+        rows.append(Row(metric="separation", value=auc, low=low, high=high, setting="own pairs", n=n, **about))
+        records["probability"] = table_of(labelled.probabilities(seed=seed))
+        kinds = {"matches": labelled.cosines[labelled.matches], data.setting: labelled.cosines[~labelled.matches], **kinds}
+    for label, pairs in lines.items():
+        where = {**about, "setting": label, "n": len(pairs.cosines)}
+        rows += [Row(metric=f"unrelated_cosine_{share:.0%}", value=pairs.quantile(share), **where) for share in QUANTILES]
+        if label == OWN and len(kinds) > 1 and rate * len(pairs.cosines) < FEWEST_ABOVE:
+            conditions.append(f"{len(pairs.cosines):,} pairs of your own texts are too few for a cutoff at {100 * rate:.3g}%")
+            continue
+        value, (low, high) = pairs.cutoff(rate, seed=seed)
+        cutoffs[label] = Row(metric="cutoff", value=value, low=low, high=high, **where)
     where = {"model": data.name, "state": "", "layer": -1}
     bins = [line for kind, cosines in kinds.items() for line in histogram_records(cosines, {**where, "pairs": kind})]
     records["similarities"] = table_of(bins)
-    notes = [_answer(cutoffs, rate)]
-    if labelled is not None:
-        from theodolite.core.intervals import quantile_interval
-
-        auc, (low, high) = labelled.separation(seed=seed)
-        rows.append(
-            Row(metric="separation", value=auc, low=low, high=high, setting="own pairs", n=len(labelled.cosines), **about)
-        )
-        others = np.sort(labelled.cosines[~labelled.matches])
-        value = float(np.quantile(others, 1 - rate, method="higher"))
-        low, high = quantile_interval(others, 1 - rate)
-        where = {**about, "setting": NON_MATCHES, "n": len(others)}
-        cutoffs[NON_MATCHES] = Row(metric="cutoff", value=value, low=low, high=high, **where)
-        rows += [row for cutoff in cutoffs.values() for row in _shares_above(labelled, cutoff, about)]
-        records["probability"] = table_of(labelled.probabilities(seed=seed))
-        separates, note = _separation_note(labelled, rows)
-        notes.insert(len(notes) if separates else 0, note)  # that no threshold does is the answer
+    rows += [row for cutoff in cutoffs.values() for row in _shares_above(data, lines, cutoff, about)]
     rows += cutoffs.values()
+    fields = {"pairs": "setting", "cutoff": "value", "low": "low", "high": "high"}
+    records["cutoffs"] = table_of([{name: getattr(row, field) for name, field in fields.items()} for row in cutoffs.values()])
+    values = {(row.metric, row.setting): row.value for row in rows}
+    if labelled is None:
+        answer = _answer(data, values, cutoffs, rate)
+    else:
+        own = cutoffs[data.setting]
+        answer = _answer_of_pairs(data, values, cutoffs, next(row for row in rows if row.metric == "separation"), rate)
+        if own.high == 1.0 and own.value < 1:
+            conditions.append(f"{own.n:,} pairs that do not match are too few for an upper limit of a {100 * rate:.3g}% cutoff")
+    facts: dict[str, Any] = {"name": data.name, **(data.facts or {})}
+    if data.own is not None and "encoder" not in facts:
+        facts |= {"n": len(data.own[0]), "d": data.own[0].shape[1], "unit": "vectors"}
     return Result(
         verb="calibrate",
         title=data.name,
+        answer=answer,
         rows=tuple(rows),
-        notes=(*notes, *_warnings(cutoffs)),
+        conditions=tuple(conditions),
+        notes=data.notes,
         records=records,
-        provenance=provenance(
-            {"name": data.name, "n": sum(len(pairs.cosines) for pairs in lines.values()), "unit": "pairs"},
-            false_positive_rate=rate,
-        ),
+        provenance=provenance(facts, false_positive_rate=rate),
     )
 
 
-def _shares_above(labelled: LabelledPairs, cutoff: Row, about: dict[str, Any]) -> list[Row]:
-    """How many of the matches, and of the others, are above a cutoff."""
-    from theodolite.core.intervals import share_interval
+def _shares_above(data: _CalibrationInput, lines: dict[str, UnrelatedPairs], cutoff: Row, about: dict[str, Any]) -> list[Row]:
+    """How many pairs of each other kind are above a cutoff."""
     from theodolite.core.rows import Row
 
     rows = []
-    for metric, side in (("matches_above", labelled.matches), ("non_matches_above", ~labelled.matches)):
-        count, n = int((labelled.cosines[side] > cutoff.value).sum()), int(side.sum())
-        low, high = share_interval(count, n)
-        rows.append(Row(metric=metric, value=count / n, low=low, high=high, n=n, setting=cutoff.setting, **about))
+    if data.labelled is not None:
+        for metric, of_matches in (("matches_above", True), ("non_matches_above", False)):
+            share, (low, high), n = data.labelled.share_above(cutoff.value, of_matches=of_matches)
+            rows.append(Row(metric=metric, value=share, low=low, high=high, n=n, setting=cutoff.setting, **about))
+    if cutoff.setting == CANONICAL:
+        others = {"same_domain_above": lines[CANONICAL].inside}
+        others |= {"own_texts_above": lines[OWN].cosines} if OWN in lines else {}
+        for metric, cosines in others.items():
+            share = float((cosines > cutoff.value).mean())
+            rows.append(Row(metric=metric, value=share, n=len(cosines), setting=CANONICAL, **about))
     return rows
 
 
-def _answer(cutoffs: dict[str, Row], rate: float) -> str:
-    row = cutoffs.get(CANONICAL) or next(iter(cutoffs.values()))
-    text = f"{number_text(row.value)} {interval_text(row.low, row.high)}".rstrip()
-    whose = "unrelated pairs of the canonical sentences" if row.setting == CANONICAL else f"pairs of {row.setting}"
-    return f"Cutoff {text}: {100 * rate:.3g} % of {whose} have a larger cosine"
-
-
-def _separation_note(labelled: LabelledPairs, rows: Sequence[Row]) -> tuple[bool, str]:
-    """Whether matches have larger cosines than other pairs, and how certain that is."""
-    row = next(row for row in rows if row.metric == "separation")
-    numbers = f"AUC {row.value:.3f} {interval_text(row.low, row.high)}"
-    sizes = f"{int(labelled.matches.sum()):,} matches and {int((~labelled.matches).sum()):,} other pairs"
-    if row.low is None or row.low <= 0.5:
-        chance = f"of {sizes}, a match has the larger cosine no more often than by chance ({numbers})"
-        return False, f"No threshold separates these: {chance}"
-    return True, f"A match has a larger cosine than another pair in {row.value:.0%} of all couples: {numbers}, {sizes}"
-
-
-def _warnings(cutoffs: dict[str, Row]) -> list[str]:
-    if OWN not in cutoffs:
-        return []
-    caution = (
-        "the line of own texts is random pairs of them: texts of one domain are more alike than unrelated ones, so that a cutoff "
-        "from them rejects genuine matches"
+def _answer(data: _CalibrationInput, values: Mapping[tuple[str, str], float], cutoffs: Mapping[str, Row], rate: float) -> Answer:
+    """The conclusion without pairs that are known to match: a cutoff, and what it holds for."""
+    canonical, share = cutoffs.get(CANONICAL), f"{100 * rate:.3g}%"
+    if canonical is None:
+        return Answer(
+            verdict="cutoff only",
+            sentence=f"Cutoff {_text(cutoffs[OWN])}: {share} of random pairs of your own texts have a larger cosine.",
+            reasons=(
+                "Texts of one domain are more alike than unrelated ones, so a cutoff from them rejects genuine matches.",
+                f"Encode the package's sentences too, and give their vectors: {option('canonical', 'FILE')}.",
+            ),
+            next=(Command(words=command("calibrate --list-sentences"), why="print the sentences to encode"),),
+        )
+    limits = f"{values['same_domain_above', CANONICAL]:.0%} of sentence pairs of one domain exceed it"
+    if ("own_texts_above", CANONICAL) in values:
+        limits += f", and {values['own_texts_above', CANONICAL]:.1%} of random pairs of your own texts"
+    return Answer(
+        verdict="cutoff only",
+        sentence=f"Cutoff {_text(canonical)}: {share} of sentence pairs from different domains have a larger cosine.",
+        reasons=(f"The cutoff holds across domains, not inside one: {limits}.",),
+        next=(Command(words=data.with_pairs, why="get a cutoff of your own from scored pairs"),) if data.with_pairs else (),
     )
-    if CANONICAL in cutoffs:
-        return [caution]
-    where = "theodolite.tasks.canonical_sentences() in Python, `theodolite calibrate --list-sentences` in a shell"
-    return [f"{caution}; encode the package's sentences ({where}) and give their vectors: {option('canonical', 'FILE')}"]
+
+
+def _answer_of_pairs(
+    data: _CalibrationInput, values: Mapping[tuple[str, str], float], cutoffs: Mapping[str, Row], auc: Row, rate: float
+) -> Answer:
+    """The conclusion from pairs that are known to match or not."""
+    row, canonical, of_queries = cutoffs[data.setting], cutoffs.get(CANONICAL), data.setting == PASSAGES
+    match, matches, others = (
+        ("relevant document", "relevant documents", "other documents") if of_queries else ("match", "matches", "non-matches")
+    )
+    n = row.n or 0
+    count, numbers = (auc.n or 0) - n, f"AUC {auc.value:.3f} {interval_text(auc.low, auc.high)}"
+    if auc.low is None or auc.low <= 0.5:
+        chance = f"a {match} has the larger cosine no more often than by chance ({numbers})"
+        return Answer(
+            verdict="does not separate",
+            sentence=f"No threshold separates {count:,} {matches} from {n:,} {others}: {chance}.",
+            next=(Command(words=data.advise, why="measure whether a repair would separate them"),) if data.advise else (),
+        )
+    reasons = [f"A {match} has a larger cosine than one of the {others} in {auc.value:.0%} of couples: {numbers}."]
+    if of_queries:
+        reasons.append("Documents without a judgement count as not relevant; intervals are over queries, the documents held.")
+    if canonical is not None:
+        across = f"Unrelated sentences would need only {_text(canonical)}, which holds across domains, not inside one"
+        reasons.append(f"{across}: {values['non_matches_above', CANONICAL]:.1%} of your {others} exceed it.")
+    whose = "queries and documents" if of_queries else "your own pairs"
+    kept = f"{values['matches_above', data.setting]:.0%} of {count:,} {matches} lie above it"
+    return Answer(
+        verdict="separates",
+        sentence=f"Cutoff {_text(row)} from {whose}: {kept}, and {100 * rate:.3g}% of {n:,} {others}.",
+        reasons=tuple(reasons),
+    )
+
+
+def _text(row: Row) -> str:
+    return f"{number_text(row.value)} {interval_text(row.low, row.high)}".rstrip()

@@ -24,6 +24,7 @@ from theodolite.verbs.inputs import (
 if TYPE_CHECKING:
     from theodolite.advice.scorers import Signal
     from theodolite.core.vectors import Floats
+    from theodolite.models.encoder import Encoder
     from theodolite.spaces.space import Space
     from theodolite.tasks.retrieval import Collection
     from theodolite.verbs.progress import Progress
@@ -86,7 +87,8 @@ class Signals:
 class SignalInput:
     """The vectors of one layer, with what they are measured by, and how a command would name them.
 
-    `about` has the fields of their rows, `facts` what a result says of the input; `texts` is one per vector, or None.
+    `about` has the fields of their rows, `facts` what a result says of the input; `texts` is one per vector, or None;
+    `encoder` is the one that encoded them just now.
     `pairs` names the files of pairs and scores, for a repair that learns from them; `others` are files of vectors that must go
     through the same repair.
     """
@@ -99,6 +101,7 @@ class SignalInput:
     notes: tuple[str, ...] = ()
     texts: Sequence[str] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
+    encoder: Encoder | None = None
     pairs: Mapping[str, str] = field(default_factory=dict)
     others: tuple[str, ...] = ()
 
@@ -117,9 +120,11 @@ def open_signal(source: Any, named: Signals, reading: Reading, progress: Progres
         named.refuse("an encoder with texts")
         own = opened.reading
         opened = EncoderInput(opened.model, replace(own, unit=own.unit_for(opened.model, one_per_text=True)))
-        cache = VectorCache()
-        data = _of_rows(opened.space(progress, frequencies=False, cache=cache), opened.name, named, own, opened.typed())
-        return replace(data, notes=(*data.notes, cache.note))
+        name, typed, cache = opened.name, opened.typed(), VectorCache()  # reads the texts, before an encoder is loaded for them
+        encoder = own.load_encoder(opened.model)
+        space = EncoderInput(encoder, opened.reading).space(progress, frequencies=False, cache=cache)
+        data = _of_rows(space, name, named, own, typed)
+        return replace(data, notes=(*data.notes, cache.note), encoder=encoder)
     for name in ("query_prompt", "document_prompt"):
         if getattr(named, name) is not None:
             raise ValueError(f"{option(name, 'TEXT')} is for texts, and these vectors are encoded already; leave it out")
@@ -259,6 +264,7 @@ def _of_collection(source: Any, named: Signals, reading: Reading, progress: Prog
         (*collection.notes, cache.note),
         texts=collection.documents,
         facts=facts,
+        encoder=encoder,
     )
 
 
