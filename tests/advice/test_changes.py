@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import theodolite as th
-from theodolite.advice.changes import Change, compression_grid, fit_all, repair_grid, source_of
+from theodolite.advice.changes import (
+    CODES,
+    Change,
+    compression_grid,
+    dimensions_to_try,
+    fit_all,
+    repair_grid,
+    source_of,
+)
 from theodolite.core.moments import Moments
 from theodolite.core.spelling import TypedInput
 from theodolite.repairs import REPAIRS, make_repair
@@ -16,25 +26,28 @@ DATA = source_of(X, Moments.of(X.astype(np.float64)))
 
 
 def test_the_grid_has_every_repair_that_can_change_a_score() -> None:
-    names = {change.repair for change in repair_grid(1500, 384, pairs=True)}
-    assert names == set(REPAIRS) - {"rotate", "pca", "truncate"}  # which serve compression
+    names = {change.repair for change in repair_grid(1500, 384, pairs=True, dimensions=(64,))}
+    assert names == set(REPAIRS) - {"rotate"}  # which changes no cosine, and serves compression
     assert "weighted" not in {change.repair for change in repair_grid(1500, 384, pairs=False)}
     for n, d in ((20, 2), (30, 1), (8, 300)):
-        for change in repair_grid(n, d, pairs=True):
+        for change in repair_grid(n, d, pairs=True, dimensions=dimensions_to_try(None, d)):
             make_repair(change.repair, **dict(change.settings)).fit(np.random.default_rng(0).standard_normal((n, d)))
 
 
-@pytest.mark.parametrize("change", repair_grid(400, 16, pairs=False), ids=str)
+def test_numbers_of_dimensions_are_the_usual_ones_or_those_asked_for() -> None:
+    assert [dimensions_to_try(None, d) for d in (768, 128, 20, 2, 1)] == [(64, 128, 256), (64,), (10, 5), (1,), ()]
+    assert dimensions_to_try("8,32", 64) == dimensions_to_try([8, 32], 64) == (8, 32)
+    with pytest.raises(ValueError, match="dimensions=64 must be at least 1 and below d=64"):
+        dimensions_to_try("32,64", 64)
+    with pytest.raises(ValueError, match="dimensions='a few' must be whole numbers, such as 64,128,256"):
+        dimensions_to_try("a few", 64)
+    assert Change("pca", (("components", 64),)) not in repair_grid(50, 384, pairs=False, dimensions=(64,))  # of 50 rows
+
+
+@pytest.mark.parametrize("change", repair_grid(400, 16, pairs=False, dimensions=(4,)), ids=str)
 def test_a_repair_fitted_on_known_moments_is_the_repair(change: Change) -> None:
     expected = make_repair(change.repair, **dict(change.settings)).fit_transform(X)
     np.testing.assert_allclose(change.fit(DATA)(X), expected, atol=2e-3)
-
-
-def test_truncation_keeps_the_first_or_the_strongest_directions() -> None:
-    np.testing.assert_array_equal(Change(code="first 4").fit(DATA)(X), X[:, :4])
-    top = Change(code="top 4").fit(DATA)(X)
-    singular = np.linalg.svd(X, compute_uv=False)
-    assert np.linalg.norm(top) ** 2 == pytest.approx((singular[:4] ** 2).sum(), rel=1e-4)
 
 
 def test_quantisation_keeps_as_many_levels_as_it_says() -> None:
@@ -51,45 +64,61 @@ def test_a_code_after_a_repair_is_fitted_on_repaired_rows() -> None:
     centred = X - X.mean(axis=0)
     expected = np.round(centred * (127 / np.abs(centred).max()))
     np.testing.assert_allclose(change.fit(DATA)(X), expected, atol=1)
-    group = [Change("global", (("directions", 2),), code) for code in ("", "binary", "top 4")]
+    group = [Change("pca", (("components", 4),), code) for code in ("", "binary", "int8")]
     fitted = fit_all(group, DATA)
-    assert [fitted[each](X).shape[1] for each in group] == [16, 16, 4]
+    assert [fitted[each](X).shape[1] for each in group] == [4, 4, 4]
 
 
 def test_sizes_and_names() -> None:
-    grid = {str(change): change.size(16) for change in compression_grid(16, Change("whiten"))}
-    assert grid["int8"] == 0.25 and grid["binary after whiten"] == 1 / 32 and grid["first 4 after rotate"] == 0.25
-    assert len(grid) == 4 * 7 - 2
-    assert len(compression_grid(16, Change("zero-mean"))) == 3 * 7 - 2  # no line twice, and no `top` after a rotation
+    grid = {str(change): change.size(16) for change in compression_grid(100, 16, dimensions=(4,), repairs=[Change("whiten")])}
+    assert grid["int8"] == 0.25 and grid["binary after whiten"] == 1 / 32 and grid["truncate components=4"] == 0.25
+    assert grid["int8 after pca components=4"] == 1 / 16
+    assert len(grid) == 2 + 3 * (1 + 1 + 2) + 2 * 2  # shorter; codes of nothing, whiten, shorter; int8 and binary of milder ones
+    assert len(compression_grid(100, 16, dimensions=(4,), repairs=[Change("zero-mean")])) == len(grid) - 2  # no line twice
+    assert list(grid)[:3] == list(CODES)  # the simplest first
     assert str(Change()) == "leave it alone"
+
+
+def lines(change: Change, *arguments: Any, **options: Any) -> str:
+    return " && ".join(change.commands(*arguments, **options))
 
 
 def test_the_commands_name_what_repair_fit_takes() -> None:
     source = TypedInput("my x.npz", {"key": "a"})
-    assert Change("global", (("directions", 3), ("which", "bottom"))).commands(source, pairs="b.npy", scores="s.txt") == (
+    assert lines(Change("global", (("directions", 3), ("which", "bottom"))), source, pairs="b.npy", scores="s.txt") == (
         "theodolite repair fit global 'my x.npz' --to my-repair --directions 3 --key a --set which=bottom"
         " && theodolite repair apply my-repair 'my x.npz' --to repaired.npy --key a"
     )
-    both = Change("whiten").commands(TypedInput("docs.npy"), "queries.npy")
+    both = lines(Change("whiten"), TypedInput("docs.npy"), "queries.npy")
     assert both == (
         "theodolite repair fit whiten docs.npy --to my-repair && theodolite repair apply my-repair docs.npy --to repaired-1.npy"
         " && theodolite repair apply my-repair queries.npy --to repaired-2.npy"
     )
     space = TypedInput("my-space", before="theodolite extract demo --to my-space", model="demo")
-    assert Change("whiten").commands(space) == (
+    assert lines(Change("whiten"), space) == (
         "theodolite extract demo --to my-space && theodolite repair fit whiten my-space --to my-repair"
         " && theodolite repair export my-repair demo --to my-model-repaired"
     )
-    assert "repair apply my-repair my-space" in Change("cluster-zero-mean").commands(space)  # which no model can carry
-    assert "--set power=0.5" in Change("power-whiten", (("power", 0.5),)).commands(source)
-    assert "--pairs b.npy --scores s.txt" in Change("weighted").commands(source, pairs="b.npy", scores="s.txt")
+    assert "repair apply my-repair my-space" in lines(Change("cluster-zero-mean"), space)  # which no model can carry
+    assert "--set power=0.5" in lines(Change("power-whiten", (("power", 0.5),)), source)
+    assert "--pairs b.npy --scores s.txt" in lines(Change("weighted"), source, pairs="b.npy", scores="s.txt")
+    assert lines(Change(code="int8"), source) == "theodolite repair quantize 'my x.npz' --to int8.npy --code int8 --key a"
+    assert lines(Change("pca", (("components", 4),), "int8"), TypedInput("docs.npy"), "queries.npy", name="shorten") == (
+        "theodolite repair fit pca docs.npy --to my-shorten --components 4"
+        " && theodolite repair apply my-shorten docs.npy --to shortened-1.npy"
+        " && theodolite repair apply my-shorten queries.npy --to shortened-2.npy"
+        " && theodolite repair quantize shortened-1.npy --to int8-1.npy --code int8"
+        " && theodolite repair quantize shortened-2.npy --to int8-2.npy --code int8"
+    )
 
 
 def test_the_call_in_python_repairs_vectors_in_memory() -> None:
-    call = Change("power-whiten", (("power", 0.5),)).commands(TypedInput(""))
+    call = lines(Change("power-whiten", (("power", 0.5),)), TypedInput(""))
     assert call == "th.repair.fit('power-whiten', X, settings={'power': 0.5}).transform(X)"
     repaired = eval(call, {"th": th, "X": X})  # that it can be pasted is what is tested
     np.testing.assert_array_equal(repaired, make_repair("power-whiten", power=0.5).fit_transform(X))
+    smaller = eval(lines(Change("truncate", (("components", 4),), "int8"), TypedInput("")), {"th": th, "X": X})
+    np.testing.assert_array_equal(smaller, Change(code="int8").fit(source_of(X[:, :4]))(X[:, :4]))
 
 
 @pytest.mark.parametrize("name", ["zero-mean", "power-whiten", "cluster-based", "cluster-zero-mean", "global", "weighted"])

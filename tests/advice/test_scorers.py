@@ -81,6 +81,20 @@ def test_ndcg_recall_and_mrr_are_what_they_say() -> None:
     assert value(judged("ndcg@100")[0]) == pytest.approx(ndcg_score(grades, similarities))
 
 
+@pytest.mark.parametrize("metric", ["ndcg@10", "ndcg@100", "recall@7", "mrr"])
+@pytest.mark.parametrize("missing", [False, True])
+def test_chance_is_the_mean_over_random_orders(metric: str, missing: bool) -> None:
+    signal, _, _ = judged(metric, missing=missing)
+    generator = np.random.default_rng(0)
+    scores = [signal._score(generator.standard_normal(30), judged_) for judged_ in signal._relevant for _ in range(200)]
+    assert signal.chance == pytest.approx(np.mean(scores), abs=4 * np.std(scores) / np.sqrt(len(scores)))
+
+
+def test_chance_of_labels_is_the_most_frequent_one_and_of_pairs_none() -> None:
+    assert LabelledRows(random.standard_normal((10, 3)), list("aaaaaabbcc")).chance == 0.6
+    assert ScoredPairs(np.eye(3), np.eye(3), [1, 2, 3]).chance == 0
+
+
 def test_a_relevant_document_without_a_vector_counts_as_missed() -> None:
     for metric in ("ndcg@30", "recall@30"):
         assert value(judged(metric, missing=True)[0]) < value(judged(metric)[0])

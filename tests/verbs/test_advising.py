@@ -34,10 +34,16 @@ def test_a_helpful_repair_is_recommended_with_a_command_that_runs(tmp_path: Path
     assert gain.low is not None and gain.low > 0 and f"{gain.value:+.3f}" in result.answer.sentence
     np.save("others.npy", B)
     np.savetxt("scores.txt", COSINE)
-    for command in result.answer.next:
-        assert CliRunner().invoke(app, shlex.split(command.words)[1:]).exit_code == 0, command
-    assert th.load_repair("my-repair").transform(A).shape == np.load("repaired.npy").shape
+    for line in (line for step in result.answer.next for line in step.words.split(" && ")):
+        assert CliRunner().invoke(app, shlex.split(line)[1:]).exit_code == 0, line
+    repaired = th.load_repair("my-repair").transform(A)
+    np.testing.assert_array_equal(repaired, np.load("repaired.npy"))
     assert recommended["repair"] in result.answer.next[0].words
+    # The commands that follow store the repaired vectors in the form that was measured.
+    form = result.records["smaller"].to_pylist()[-1]
+    code = form["form"].removesuffix(f" after {gain.setting}")
+    assert code in ("float16", "int8") and form["commands"][-1] == result.answer.next[-1].words
+    np.testing.assert_array_equal(np.load(f"{code}.npy"), th.repair.quantize(repaired, code=code))
 
 
 def test_the_result_is_a_ranked_list_and_prints_as_one(tmp_path: Path) -> None:
@@ -48,18 +54,26 @@ def test_the_result_is_a_ranked_list_and_prints_as_one(tmp_path: Path) -> None:
     costs = result.where(state="compression", metric="spearman_gain").rows
     assert len(costs) >= 19 and all(row.low is not None for row in costs)
     text = repr(result)
-    assert text.index("Recommended") < text.index("th.repair.fit") < text.index("leave it alone") < text.index("binary")
+    assert text.index("apply: ") < text.index("th.repair.fit") < text.index("leave it alone") < text.index("smaller vectors")
+    assert len(text.splitlines()) <= 32 and ".frame() shows every number" in text
     again = Result.load(result.save(tmp_path / "saved"))
     assert repr(again) == text
 
 
-def test_a_sound_space_is_left_alone() -> None:
+def test_a_sound_space_is_left_alone_by_many_items_and_few_do_not_show_it() -> None:
     y = np.arange(120) % 3
     X = random.standard_normal((120, 6)) * 0.3 + np.eye(6)[y]
-    result = th.advise(X, labels=y.tolist())
-    assert result.notes[0].startswith("Leave it alone: none of ")
+    few = th.advise(X, labels=y.tolist()).answer
+    assert few is not None and few.verdict == "not shown" and "texts would settle it" in few.sentence and not few.next
+    answer = th.advise(random.standard_normal((200, 8)), labels=["a", "b"] * 100, folds=3).answer
+    assert answer is not None and answer.verdict == "not shown" and "score above chance (0.500)" in answer.sentence
+    many = np.arange(900) % 3
+    result = th.advise(random.standard_normal((900, 6)) * 0.15 + np.eye(6)[many], labels=many.tolist(), folds=3)
+    answer = result.answer
+    assert answer is not None and answer.verdict == "leave it alone"
+    assert answer.sentence.startswith("none of ")
     assert result.provenance["advice"]["recommended"] is None
-    assert "repair fit" not in " ".join(result.notes)
+    assert not any("power-whiten" in step.words for step in answer.next)
     linear = th.advise(X, labels=y.tolist(), metric="linear_accuracy")
     assert linear.value("linear_accuracy", setting="leave it alone", state="repair") > 0.9
 
@@ -72,6 +86,10 @@ def test_queries_and_judgements_are_arrays_or_files(tmp_path: Path) -> None:
     other = th.advise(A, queries=tmp_path / "q.npy", judgements=tmp_path / "j.tsv", metric="recall@3")
     assert [row.value for row in one.rows] == [row.value for row in other.rows]
     assert one.rows[0].metric == "recall@3" and one.rows[0].n == 60
+    # What was fitted on what is said as it is: documents are seen by every repair, judgements by none.
+    scored = th.advise(A, pairs=B, scores=COSINE, folds=3)
+    for result, fitted in ((one, "fitted on all 150 documents, without the queries"), (scored, "fitted on other pairs")):
+        assert result.answer is not None and fitted in result.answer.reasons[0]
 
 
 def test_a_space_brings_its_pairs_or_labels_along() -> None:
@@ -87,10 +105,11 @@ def test_a_space_brings_its_pairs_or_labels_along() -> None:
 
 def test_without_a_signal_geometry_is_reported_and_nothing_recommended() -> None:
     result = th.advise(A)
-    assert result.notes[0].startswith("No recommendation: geometry alone does not tell")
+    assert result.answer is not None and result.answer.verdict == "not shown"
+    assert result.answer.sentence.startswith("geometry alone does not tell")
     assert result.value("mean_cosine", setting="zero-mean") < 0.1 < result.value("mean_cosine", setting="leave it alone")
     assert result.provenance["advice"]["recommended"] is None
-    assert "pairs=FILE" in result.notes[0]
+    assert "pairs=FILE" in result.answer.reasons[-1]
 
 
 def test_sentences_that_repeat_are_never_on_both_sides() -> None:
@@ -117,6 +136,8 @@ def test_sentences_that_repeat_are_never_on_both_sides() -> None:
         ({"queries": B[:1], "judgements": [[0, 150, 1]]}, r"document 150 is not one of the 150 documents"),
         ({"retrieval": "somewhere"}, r"retrieval=X does not go with vectors or a space"),
         ({"labels": ["a", "b"] * (N // 2), "folds": 2}, r"folds=2 must be at least 3"),
+        ({"labels": ["a", "b"] * (N // 2), "worth": 0}, r"worth=0 must be above 0: it is the least gain that is worth having"),
+        ({"labels": ["a", "b"] * (N // 2), "dimensions": [8]}, r"dimensions=8 must be at least 1 and below d=8"),
         ({"labels": ["a", "b"] * (N // 2), "metric": "spearman"}, r"metric='spearman' is not a metric of texts"),
     ],
 )

@@ -278,3 +278,23 @@ def test_repairs_that_divide_by_nothing_or_have_rows_enough_are_not(name: str, o
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         th.repair.fit(name, np.random.default_rng(0).standard_normal((n, 40)), **options)
+
+
+@pytest.mark.parametrize(("code", "dtype", "width"), [("float16", np.float16, 8), ("int8", np.int8, 8), ("binary", np.uint8, 1)])
+def test_quantised_vectors_are_what_advise_measures(tmp_path: Path, code: str, dtype: Any, width: int) -> None:
+    from theodolite.advice.changes import Change, source_of
+
+    np.save(tmp_path / "x.npy", X)
+    stored = th.repair.quantize(tmp_path / "x.npy", code=code, to=tmp_path / "small.npy")
+    np.testing.assert_array_equal(stored, np.load(tmp_path / "small.npy"))
+    assert stored.dtype == dtype and stored.shape == (300, width)
+    measured = Change(code=code).fit(source_of(X))(X)
+    read = np.where(np.unpackbits(stored, axis=1), 1, -1) if code == "binary" else stored.astype(np.float32)
+    np.testing.assert_array_equal(read, measured)
+
+
+def test_quantisation_refuses_what_it_cannot_write(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="code='int4' must be one of float16, int8, binary"):
+        th.repair.quantize(X, code="int4")
+    with pytest.raises(ValueError, match=r"must end in \.npy"):
+        th.repair.quantize(X, code="int8", to=tmp_path / "x.parquet")

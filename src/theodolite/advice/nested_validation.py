@@ -1,7 +1,7 @@
 """The search for a repair that helps: nested cross-validation over a grid, paired by item, and what compression costs.
 
 An inner part of the data chooses among the grid, an outer fold that had no part in it scores the choice. So the gain that is
-reported has paid for having looked at the whole grid; the gains of the ranked list have not.
+reported is corrected for having looked at the whole grid; the gains of the ranked list are not.
 """
 
 from __future__ import annotations
@@ -9,26 +9,28 @@ from __future__ import annotations
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import or_
 from typing import TypeAlias
 
 import numpy as np
 
-from theodolite.advice.changes import Change, compression_grid, fit_all, repair_grid, source_of
+from theodolite.advice.changes import Change, compression_grid, dimensions_to_try, fit_all, repair_grid, source_of
 from theodolite.advice.folds import grouped_folds, resample_counts
 from theodolite.advice.scorers import Signal, Transform
 from theodolite.core.engines import in_parallel
-from theodolite.core.intervals import Interval, percentile_interval
+from theodolite.core.intervals import percentile_interval
 from theodolite.core.moments import Doubles, Moments
 from theodolite.core.sampling import sample_rows
 from theodolite.core.spelling import option
 from theodolite.core.vectors import Indices, Source
 
 DRAWS = 1000  # bootstrap resamples behind an interval
-TOLERATED = 0.01  # what a recommended compression may cost at most, at the lower limit of its interval
+WORTH = 0.02  # the least gain that is worth having
+TOLERATED = 0.01  # what a recommended compression may cost, as a share of the score, at the lower limit of its interval
+MOST_ITEMS = 10  # times the items there are: beyond that, no number of them is named that would settle it
 NOTHING = Change()
 
 Stages: TypeAlias = Callable[[str, int, int], None]
@@ -37,7 +39,7 @@ Excluded: TypeAlias = frozenset[int]  # folds that a repair is not fitted on
 
 @dataclass(frozen=True)
 class Scored:
-    """One change with its cross-validated score."""
+    """One change with its cross-validated score, and its gain over a reference: the vectors as they are, if nothing is said."""
 
     change: Change
     value: float
@@ -49,38 +51,109 @@ class Scored:
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """What the search found."""
+    """What the search found.
+
+    `gain` is the nested one, of choosing among `candidates` on the inner folds; `chosen` is what each fold was scored with.
+    `base_low` and `choice_low` are lower limits of the scores themselves, to compare with `chance`. `smaller` has the simplest
+    compression of each size that costs at most `TOLERATED`, the largest first; its gains are over the recommended repair, if
+    there is one.
+    """
 
     metric: str
     noun: str
     n: int
     d: int
     base: float
+    base_low: float
+    chance: float
     ranked: tuple[Scored, ...]
-    compressed: tuple[Scored, ...]
     choice: Change
     gain: Scored
+    choice_low: float
     chosen: tuple[Change, ...]
+    candidates: frozenset[Change]
+    worth: float = WORTH
+    counts_items: bool = False
+    compressed: tuple[Scored, ...] = ()
+    smaller: tuple[Scored, ...] = ()
+
+    @property
+    def is_above_chance(self) -> bool:
+        """Whether the vectors, as they are or with the choice, are shown to measure anything."""
+        return max(self.base_low, self.choice_low) > self.chance
+
+    @property
+    def verdict(self) -> str:
+        """`apply` if the gain is above 0; `leave it alone` if no candidate may gain what is worth having; else `not shown`."""
+        if self.is_above_chance and self.gain.low is not None and self.gain.low > 0:
+            return "apply"
+        return "leave it alone" if self.is_above_chance and self.most_promising[1] < self.worth else "not shown"
 
     @property
     def is_recommended(self) -> bool:
-        """Whether the lower limit of the gain is above 0."""
-        return self.gain.low is not None and self.gain.low > 0
+        """Whether a repair is to be applied."""
+        return self.verdict == "apply"
 
     @property
     def compression(self) -> Scored | None:
-        """The smallest vectors whose cost is tolerable even at the lower limit; of equal size the least cost."""
-        fits = [each for each in self.compressed if each.low is not None and each.low >= -TOLERATED]
-        return min(fits, key=lambda each: (each.change.size(self.d), -each.gain), default=None)
+        """The smallest vectors whose cost is tolerable."""
+        return self.smaller[-1] if self.smaller else None
+
+    @property
+    def most_promising(self) -> tuple[Scored, float]:
+        """The candidate with the highest upper limit of the gain, and that limit."""
+        return max(((scored, self._limit(scored)) for scored in self._tried), key=lambda pair: pair[1])
+
+    @property
+    def _tried(self) -> list[Scored]:
+        return [scored for scored in self.ranked if scored.change in self.candidates and not scored.reason]
+
+    def _limit(self, scored: Scored) -> float:
+        """The upper limit of a gain, by the rule of three where a bootstrap of few differences is too sure.
+
+        If none of n items changes, up to 3 in n may (95%): an interval of zero width is no certainty.
+        """
+        assert scored.high is not None
+        is_flat = scored.low == scored.high
+        return max(scored.high, scored.gain + (3 / self.n if self.counts_items or is_flat else 0.0))
+
+    @property
+    def items_to_settle(self) -> int | None:
+        """About how many items would decide it if the gains are as observed; None if more than `MOST_ITEMS` times as many.
+
+        An interval of n items shrinks with the square root of n, until its lower limit is above 0, or until no upper limit
+        reaches what is worth having.
+        """
+        factors = []
+        # If the choice by fold gained nothing, the best of the list is what may turn out to help.
+        hopeful = self.gain if self.gain.gain > 0 else self.most_promising[0]
+        if hopeful.low is not None and hopeful.gain > 0:
+            factors.append((hopeful.gain - hopeful.low) / hopeful.gain)
+        if all(scored.gain < self.worth for scored in self._tried):
+            factors.append(max((self._limit(scored) - scored.gain) / (self.worth - scored.gain) for scored in self._tried))
+        items: float = min(factors, default=math.inf) ** 2 * self.n
+        if not self.is_above_chance or items > MOST_ITEMS * self.n:
+            return None
+        digits = int(10 ** max(0, math.floor(math.log10(items)) - 1))
+        return math.ceil(max(items, self.n + 1) / digits) * digits
 
 
-def search(signal: Signal, *, folds: int = 5, seed: int = 0, draws: int = DRAWS, progress: Stages | None = None) -> Advice:
+def search(
+    signal: Signal,
+    *,
+    folds: int = 5,
+    seed: int = 0,
+    draws: int = DRAWS,
+    worth: float = WORTH,
+    dimensions: str | Sequence[int] | None = None,
+    progress: Stages | None = None,
+) -> Advice:
     """Try every repair of the grid, and every compression, on one signal."""
     run = _Run(signal, folds, seed, draws, progress or (lambda *_: None))
-    grid = repair_grid(len(signal.rows_of(run.outside([0]))) if signal.refits else len(signal.rows), run.d, pairs=run.has_pairs)
-    singles = [frozenset([fold]) for fold in range(folds)]
-    doubles = [frozenset(pair) for pair in itertools.combinations(range(folds), 2)]
-    run.measure([NOTHING, *grid], [*singles, *doubles], "trying repairs")
+    n = len(signal.rows_of(run.outside([0]))) if signal.refits else len(signal.rows)
+    kept = dimensions_to_try(dimensions, run.d)
+    grid = repair_grid(n, run.d, pairs=run.has_pairs, dimensions=kept)
+    run.measure([NOTHING, *grid], "trying repairs")
     # Where only cosines count, unit length changes nothing: it is listed, but as a choice it would say nothing.
     idle = set() if signal.metric == "linear_accuracy" else {Change("unit-length")}
     usable = [change for change in grid if change not in run.failed and change not in idle]
@@ -88,20 +161,37 @@ def search(signal: Signal, *, folds: int = 5, seed: int = 0, draws: int = DRAWS,
         raise ValueError(f"no repair could be fitted: {next(iter(run.failed.values()))}")
     chosen = tuple(run.best(usable, fold) for fold in range(folds))
     ranked = sorted((run.scored(change) for change in [NOTHING, *grid]), key=_worst_last)
-    choice = next(each.change for each in ranked if each.change in usable)
-    compressions = compression_grid(run.d, choice)
-    run.measure(compressions, singles, "trying compression")
-    return Advice(
+    choice = next(scored.change for scored in ranked if scored.change in usable)
+    advice = Advice(
         metric=signal.metric,
         noun=signal.noun,
         n=len(signal),
         d=run.d,
         base=run.scored(NOTHING).value,
+        base_low=run.score_low([NOTHING] * folds),
+        chance=signal.chance,
         ranked=tuple(ranked),
-        compressed=tuple(sorted((run.scored(change) for change in compressions), key=_worst_last)),
         choice=choice,
         gain=run.compared(choice, chosen),
+        choice_low=run.score_low(chosen),
         chosen=chosen,
+        candidates=frozenset(usable),
+        worth=worth,
+        counts_items=signal.counts_items,
+    )
+    if not advice.is_above_chance:
+        return advice
+    references = chosen if advice.is_recommended else (NOTHING,) * folds
+    repairs = dict.fromkeys([*chosen, choice]) if advice.is_recommended else ()
+    compressions = compression_grid(n, run.d, dimensions=kept, repairs=repairs)
+    run.measure(compressions, "trying compression")
+    usable = [change for change in compressions if change not in run.failed]
+    # A repair that only another fold chose is not a candidate of this one.
+    foreign = [set(repairs) - {reference} for reference in (*references, choice if advice.is_recommended else NOTHING)]
+    return replace(
+        advice,
+        compressed=tuple(sorted((run.scored(change) for change in compressions), key=_worst_last)),
+        smaller=tuple(run.smaller(usable, references, foreign)),
     )
 
 
@@ -136,6 +226,7 @@ class _Run:
     progress: Stages
     failed: dict[Change, str] = field(default_factory=dict)
     evidence: dict[tuple[Change, Excluded, int], Doubles] = field(default_factory=dict)
+    resampled: dict[tuple[Change, int], Doubles] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         signal = self.signal
@@ -161,11 +252,13 @@ class _Run:
         excluded = set(folds)
         return np.sort(np.concatenate([items for fold, items in enumerate(self.items) if fold not in excluded]))
 
-    def measure(self, changes: Sequence[Change], excluded: Sequence[Excluded], stage: str) -> None:
-        """The numbers of every change, fitted without some folds, for the items of each of those."""
+    def measure(self, changes: Sequence[Change], stage: str) -> None:
+        """The numbers of every change, fitted without one or two folds, for the items of each of those."""
+        excluded = [frozenset(folds) for size in (1, 2) for folds in itertools.combinations(range(self.folds), size)]
         shared: dict[Change, list[Change]] = {}
         for change in changes:
-            shared.setdefault(change.before, []).append(change)
+            if (change, excluded[0], 0) not in self.evidence:
+                shared.setdefault(change.before, []).append(change)
         # Counted with a thread-safe counter: the parts of one task are reported as they are done.
         done, total = itertools.count(1), len(shared) * (len(excluded) if self.signal.refits else 1)
 
@@ -216,18 +309,42 @@ class _Run:
             )
         return value
 
+    def inner(self, change: Change, outer: int) -> float:
+        """The score of a change on the folds other than the outer one, each fitted without both."""
+        others = [fold for fold in range(self.folds) if fold != outer]
+        return _or_lowest(sum(self.weights[fold] * self.value(change, frozenset([outer, fold]), fold) for fold in others))
+
     def best(self, changes: Sequence[Change], outer: int) -> Change:
-        """The change that scores best on the inner folds, each fitted without the outer fold."""
+        """The change that scores best on the inner folds."""
+        return max(changes, key=lambda change: self.inner(change, outer))
 
-        def inner(change: Change) -> float:
-            parts = [
-                self.weights[fold] * self.value(change, frozenset([outer, fold]), fold)
+    def smaller(
+        self, changes: Sequence[Change], references: Sequence[Change], foreign: Sequence[Collection[Change]]
+    ) -> Iterable[Scored]:
+        """The compressions, from large to small, that cost at most `TOLERATED`: each the simplest that its size allows.
+
+        For every size the inner folds choose, and the outer fold scores the choice against its reference. The first size whose
+        cost may be larger ends the search, so that each further one is tested only if all larger ones have passed, and the whole
+        sequence is wrong as rarely as one test. `foreign` has the repairs that are no candidates, by fold and for the whole.
+        """
+        base = sum(self.weights[fold] * self.value(references[fold], frozenset([fold]), fold) for fold in range(self.folds))
+        whole = {change: self.scored(change).value for change in changes}
+        rungs: dict[Change, Scored] = {}
+        for size in sorted({change.size(self.d) for change in changes}, reverse=True):
+            fits = [change for change in changes if change.size(self.d) <= size]
+            own = [[change for change in fits if change.before not in repairs] for repairs in foreign]
+            by_fold = [
+                _simplest({change: self.inner(change, fold) for change in own[fold]}, self.inner(references[fold], fold))
                 for fold in range(self.folds)
-                if fold != outer
             ]
-            return _or_lowest(sum(parts))
-
-        return max(changes, key=inner)
+            choice = _simplest({change: _or_lowest(whole[change]) for change in own[-1]}, base)
+            cost = self.compared(choice, by_fold, references)
+            margin = 3 / len(self.signal) if self.signal.counts_items else 0.0
+            if cost.low is None or min(cost.low, cost.gain - margin) < -TOLERATED * abs(base):
+                break
+            rungs.pop(choice, None)
+            rungs[choice] = cost
+        return rungs.values()
 
     def scored(self, change: Change) -> Scored:
         """The cross-validated score of one change, with its paired gain."""
@@ -235,33 +352,40 @@ class _Run:
             return Scored(change, math.nan, reason=self.failed[change])
         return self.compared(change, [change] * self.folds)
 
-    def compared(self, change: Change, by_fold: Sequence[Change]) -> Scored:
-        """The score with one change for each fold, and its gain over leaving the vectors alone."""
-        singles = [frozenset([fold]) for fold in range(self.folds)]
-        values = [self.value(each, singles[fold], fold) for fold, each in enumerate(by_fold)]
-        base = [self.value(NOTHING, singles[fold], fold) for fold in range(self.folds)]
+    def compared(self, change: Change, by_fold: Sequence[Change], references: Sequence[Change] | None = None) -> Scored:
+        """The score with one change for each fold, and its gain over the reference of each, by default no change."""
+        references = references or [NOTHING] * self.folds
+        values, base = (
+            [self.value(each, frozenset([fold]), fold) for fold, each in enumerate(changes)] for changes in (by_fold, references)
+        )
         value, before = (float(np.dot(self.weights, part)) for part in (values, base))
         if change == NOTHING:
             return Scored(change, value, 0.0, 0.0, 0.0)
         if math.isnan(value):
             return Scored(change, math.nan, reason=f"{self.signal.metric} is not defined: the cosines of a fold are all equal")
-        return Scored(change, value, value - before, *self._interval(by_fold))
-
-    def _interval(self, by_fold: Sequence[Change]) -> Interval:
         gains = np.zeros(self.draws)
-        for fold, change in enumerate(by_fold):
-            after, before = (self.evidence[each, frozenset([fold]), fold] for each in (change, NOTHING))
-            if change != NOTHING and not np.array_equal(after, before):
-                items, counts = self.items[fold], self.counts[fold]
-                gains += self.weights[fold] * (self.signal.value(after, items, counts) - self._base_draws[fold])
-        return percentile_interval(gains)
+        for fold, (new, old) in enumerate(zip(by_fold, references, strict=True)):
+            gains += self.weights[fold] * (self._draws(new, fold) - self._draws(old, fold))
+        return Scored(change, value, value - before, *percentile_interval(gains))
 
-    @cached_property
-    def _base_draws(self) -> list[Doubles]:
-        return [
-            self.signal.value(self.evidence[NOTHING, frozenset([fold]), fold], items, self.counts[fold])
-            for fold, items in enumerate(self.items)
-        ]
+    def score_low(self, by_fold: Sequence[Change]) -> float:
+        """The lower limit of the score itself, with one change for each fold."""
+        draws = sum(self.weights[fold] * self._draws(change, fold) for fold, change in enumerate(by_fold))
+        low = percentile_interval(np.asarray(draws))[0]
+        return -math.inf if low is None else low
+
+    def _draws(self, change: Change, fold: int) -> Doubles:
+        """The metric in each resample of a fold, after a change fitted without it."""
+        if (change, fold) not in self.resampled:
+            evidence = self.evidence[change, frozenset([fold]), fold]
+            self.resampled[change, fold] = self.signal.value(evidence, self.items[fold], self.counts[fold])
+        return self.resampled[change, fold]
+
+
+def _simplest(scores: Mapping[Change, float], reference: float) -> Change:
+    """The first change that is tolerably as good as the reference; if none is, the best."""
+    floor = reference - TOLERATED * abs(reference)
+    return next((change for change, score in scores.items() if score >= floor), max(scores, key=scores.__getitem__))
 
 
 def _worst_last(scored: Scored) -> float:

@@ -33,6 +33,7 @@ class Signal:
     metrics: ClassVar[tuple[str, ...]] = ()
     noun: ClassVar[str] = ""
     refits: ClassVar[bool] = True
+    counts_items: ClassVar[bool] = False  # whether each item is right or wrong, so that few may all be right by chance
     metric: str
     rows: Floats
     groups: Indices
@@ -40,6 +41,11 @@ class Signal:
 
     def __len__(self) -> int:
         return len(self.groups)
+
+    @property
+    def chance(self) -> float:
+        """The score of vectors that say nothing about the items."""
+        return 0.0
 
     def take(self, items: Indices) -> Signal:
         """The same signal with only some of its items."""
@@ -121,6 +127,7 @@ class LabelledRows(Signal):
 
     metrics = ("knn_accuracy", "linear_accuracy")
     noun = "texts"
+    counts_items = True
 
     def __init__(self, X: Floats, labels: Any, *, names: Sequence[Hashable] | None = None, metric: str | None = None) -> None:
         self.metric = chosen_metric(metric, self)
@@ -133,6 +140,11 @@ class LabelledRows(Signal):
         self.names = names if names is not None else row_names(X)
         self.groups = linked_groups(self.names, self.names)
         self.strata = self.codes
+
+    @property
+    def chance(self) -> float:
+        """The share of the most frequent label, which always guessing it would get."""
+        return float(np.bincount(self.codes).max() / len(self))
 
     def take(self, items: Indices) -> LabelledRows:
         return LabelledRows(self.rows[items], self.labels[items], names=[self.names[i] for i in items], metric=self.metric)
@@ -160,6 +172,11 @@ class JudgedQueries(Signal):
         counts = np.bincount(judgements.query, minlength=len(queries))
         self._relevant = np.split(order, np.cumsum(counts)[:-1])  # judgements of each query
 
+    @property
+    def chance(self) -> float:
+        """The mean score of documents in random order."""
+        return float(np.mean([self._chance(judged) for judged in self._relevant]))
+
     def take(self, items: Indices) -> JudgedQueries:
         kept = np.isin(self.judgements.query, items)
         position = np.full(len(self.queries), -1)
@@ -176,6 +193,22 @@ class JudgedQueries(Signal):
             for place, row in enumerate(similarities, start=start):
                 scores[place] = self._score(row, self._relevant[test[place]])
         return scores
+
+    def _chance(self, judged: Indices) -> float:
+        """The expected metric of one query if all orders of the documents are equally likely."""
+        n, grades = len(self.rows), self.judgements.grade[judged]
+        is_present = self.judgements.document[judged] != NOWHERE
+        if self.metric == "mrr":
+            ranks = np.arange(1, n - max(int(is_present.sum()), 1) + 2)
+            hit = is_present.sum() / (n + 1 - ranks)  # the share of relevant documents among those not ranked yet
+            without = np.append(1.0, np.cumprod(1 - hit)[:-1])
+            return float((without * hit / ranks).sum())
+        k = int(self.metric.rpartition("@")[2])
+        if self.metric.startswith("recall"):
+            return float(min(k / n, 1.0) * is_present.mean())
+        discounts = 1 / np.log2(np.arange(2, k + 2))
+        ideal = np.sort(grades)[::-1][:k]
+        return float(grades[is_present].sum() / n * discounts[:n].sum() / (ideal @ discounts[: len(ideal)]))
 
     def _score(self, similarities: Floats, judged: Indices) -> float:
         """The metric of one query; of documents that are equally similar the first counts as nearer."""

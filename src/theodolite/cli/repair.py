@@ -1,4 +1,4 @@
-"""`theodolite repair`: list, fit, apply, advise, export, check."""
+"""`theodolite repair`: list, fit, apply, quantize, advise, export, check."""
 
 from __future__ import annotations
 
@@ -114,6 +114,30 @@ def apply_command(
     show(repairing.apply(folder, path, **opt.typed_options(context, "folder", "path")))
 
 
+@app.command("quantize")
+@guarded
+@opt.reading_options("key", "columns", "delimiter", "header", "decimal")
+def quantize_command(
+    context: typer.Context,
+    path: Vectors,
+    to: Annotated[str, typer.Option("--to", metavar="FILE", help="The .npy file to write.")],
+    code: Annotated[str, typer.Option(help="float16, int8, or binary (one bit for each dimension).", metavar="NAME")],
+    layers: Layers = "last",
+    overwrite: opt.Overwrite = False,
+    **_reading: Any,
+) -> None:
+    """Store vectors in fewer bytes, as repair advise measured it.
+
+    \b
+    Example:
+      theodolite repair quantize vectors.npy --to int8.npy --code int8
+    """  # noqa: D301  # \b keeps the lines of the example apart
+    from theodolite.verbs import repairing
+
+    stored = repairing.quantize(path, **opt.typed_options(context, "path"))
+    say(f"{len(stored):,} vectors of {stored.itemsize * stored.shape[1]:,} bytes written to {to}")
+
+
 @app.command("export")
 @guarded
 @opt.reading_options("revision")
@@ -201,6 +225,11 @@ def advise_command(
             metavar="NAME",
         ),
     ] = None,
+    worth: Annotated[float, typer.Option(help="The least gain that is worth having.", metavar="GAIN")] = 0.02,
+    dimensions: Annotated[
+        str | None,
+        typer.Option(help="Numbers of dimensions to try with pca and truncate; 64,128,256 by default.", metavar="N,N"),
+    ] = None,
     folds: Annotated[int, typer.Option(help="Number of folds, at least 3.", metavar="N")] = 5,
     sample: Annotated[int, typer.Option(help="Most pairs, texts or queries to look at.", min=2, metavar="N")] = 10_000,
     seed: opt.Seed = 0,
@@ -214,8 +243,9 @@ def advise_command(
 ) -> None:
     """Find the repair that helps on your own data, or learn that none does.
 
-    Every repair is tried by nested cross-validation on your scored pairs, labels, or queries with judged documents. One is
-    recommended only if the lower limit of its gain is above 0. What compression costs is measured too.
+    Every repair is tried by nested cross-validation on your scored pairs, labels, or queries with judged documents. The answer
+    is to apply one (the lower limit of its gain is above 0), to leave the vectors alone (no repair can gain what is worth
+    having), or that neither is shown, with the number of items that would settle it. What compression costs is measured too.
 
     \b
     Examples:

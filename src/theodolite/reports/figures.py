@@ -327,8 +327,9 @@ CALIBRATION: tuple[FigureSpec, ...] = (
 GAINS = DotSpec(
     name="gains",
     heading="What each change gains",
-    note="The score with each repair, or smaller form of the vectors, minus the score without, on rows it was not fitted on. "
-    "Bars are 95% intervals; if one crosses 0, the gain may be chance.",
+    note="The score with each repair, or smaller form of the vectors, minus the score without. Pairs and texts are scored by "
+    "repairs fitted on others; queries by repairs fitted on all documents, without the judgements. Bars are 95% intervals; "
+    "if one crosses 0, the gain may be chance.",
     metrics=("gain",),
     split=("model", "task", "state"),
     select=lambda rows: rows if len(rows) > 1 else (),

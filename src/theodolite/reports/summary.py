@@ -51,6 +51,8 @@ UNCHANGED = "leave it alone"
 TITLE_AND_NOTES = ("repair", "dry run")
 # Results whose tables are all in their body; a page has tables of others by what tells their rows apart.
 TABLES_IN_BODY = ("survey", "compare", "probe", "advise", "calibrate", "gate")
+# Repairs that `advise` lists: the best, and the vectors as they are.
+MOST_REPAIRS = 6
 # Rows of a plain list; a result of more is better saved or framed.
 MOST_ROWS = 60
 # Secondary effects of a verdict that are listed; the report has all of them.
@@ -426,26 +428,47 @@ def _repairs(result: Result) -> Iterator[Block]:
 
 
 def _advise(result: Result) -> Iterator[Block]:
-    advice = result.provenance.get("advice", {})
-    sizes = advice.get("sizes", {})
-    for state, rows in grouped(
-        (row for row in result.rows if row.state in ("repair", "compression")), lambda row: row.state
-    ).items():
-        by_change = grouped(rows, lambda row: row.setting)
-        gains = [next((row for row in group if row.metric.endswith("_gain")), None) for group in by_change.values()]
-        columns = [Column(state, list(by_change))]
-        if state == "compression":
-            columns.append(Column("size", [f"{sizes[name]:.0%}" if name in sizes else "" for name in by_change]))
-        for metric in dict.fromkeys(row.metric for row in rows if not row.metric.endswith("_gain")):
-            values = [next((row.value for row in group if row.metric == metric), math.nan) for group in by_change.values()]
-            shown = [f"{value:.3f}" if math.isfinite(value) else "–" for value in values] if any(gains) else values
-            columns.append(Column(label_of(metric), shown, optional=state == "compression"))
-        if any(gains):
-            columns.append(Column("gain", [f"{row.value:+.3f}" if row else "–" for row in gains]))
-            bounds = [(row.low, row.high) if row and row.setting != UNCHANGED else (None, None) for row in gains]
-            columns.append(Column("95% interval", ["" if low is None else f"[{low:+.3f}, {high:+.3f}]" for low, high in bounds]))
-        yield Table("", tuple(columns))
+    changes = [row for row in result.rows if row.state in ("repair", "compression")]
+    tables = {state: grouped(rows, lambda row: row.setting) for state, rows in grouped(changes, lambda row: row.state).items()}
+    repairs = list(tables.get("repair", ()))
+    best = [name for place, name in enumerate(repairs) if place < MOST_REPAIRS - 1 or name == UNCHANGED]
+    has_gains = any(row.metric.endswith("_gain") for row in changes)
+    if repairs:
+        yield _tried("repair", {name: tables["repair"][name] for name in (best if has_gains else repairs)})
+    smaller = result.records["smaller"].to_pylist() if "smaller" in result.records else []
+    if smaller:
+        columns = {name: [form[name] for form in smaller] for name in ("form", "size", "gain", "low", "high")}
+        bounds = zip(columns["low"], columns["high"], strict=True)
+        yield Table(
+            "",
+            (
+                Column("smaller vectors", columns["form"]),
+                Column("size", [f"{size:.0%}" for size in columns["size"]]),
+                Column("change", [f"{gain:+.3f}" for gain in columns["gain"]]),
+                Column("95% interval", [f"[{low:+.3f}, {high:+.3f}]" for low, high in bounds]),
+            ),
+        )
+    kept = {"pca": "pca keeps the principal directions of most variance", "truncate": "truncate keeps the first dimensions"}
+    names = " ".join([*best, *(form["form"] for form in smaller)])
+    if explained := [words for name, words in kept.items() if name in names]:
+        yield Paragraph("; ".join(explained), "dim")
+    if has_gains and len(best) < len(repairs):
+        yield from (replace(_tried(state, by_change), detail=True) for state, by_change in tables.items())
     yield from _reasons(result.rows)
+
+
+def _tried(title: str, by_change: Mapping[str, Sequence[Row]]) -> Table:
+    """Changes of the vectors, each with its scores and, if there are any, its gain."""
+    columns = [Column(title, list(by_change))]
+    gains = [next((row for row in rows if row.metric.endswith("_gain")), None) for rows in by_change.values()]
+    for metric in dict.fromkeys(row.metric for rows in by_change.values() for row in rows if not row.metric.endswith("_gain")):
+        values = [next((row.value for row in rows if row.metric == metric), math.nan) for rows in by_change.values()]
+        columns.append(Column(label_of(metric), [f"{value:.3f}" if math.isfinite(value) else "–" for value in values]))
+    if any(gains):
+        columns.append(Column("gain", [f"{row.value:+.3f}" if row else "–" for row in gains]))
+        bounds = [(row.low, row.high) if row and row.setting != UNCHANGED else (None, None) for row in gains]
+        columns.append(Column("95% interval", ["" if low is None else f"[{low:+.3f}, {high:+.3f}]" for low, high in bounds]))
+    return Table("", tuple(columns))
 
 
 def _calibrate(result: Result) -> Iterator[Block]:

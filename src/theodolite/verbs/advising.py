@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from theodolite.core.result import Answer, Command, Result
 from theodolite.core.spelling import option
 from theodolite.verbs.inputs import Reading, ReadingOptions, reads_input
 from theodolite.verbs.progress import Progress, progress_bars
-from theodolite.verbs.signals import SignalInput, Signals, open_signal
+from theodolite.verbs.signals import Signals, open_signal
 from theodolite.verbs.surveying import provenance
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from theodolite.advice.changes import Change
     from theodolite.advice.nested_validation import Advice, Scored
-    from theodolite.core.rows import Row
+    from theodolite.verbs.signals import SignalInput
 
 SAMPLE = 10_000
 """Pairs, texts or queries that are looked at, at most."""
 GEOMETRY = ("mean_cosine", "iso_score")
 """What is reported if there is nothing to measure by."""
-REPAIR, COMPRESSION, CHOICE, AS_IT_IS = "repair", "compression", "choice", "as it is"
-"""The states of rows: what is tried, and the gain of the choice, which has paid for the search."""
+REPAIR, COMPRESSION, CHOICE = "repair", "compression", "choice"
+"""The states of rows: what is tried, and the gain of choosing inside the folds."""
 
 File = str | os.PathLike[str]
 
@@ -41,6 +43,8 @@ def advise(  # type: ignore[misc]  # `layers` is a reading option with a default
     judgements: Any = None,
     retrieval: File | None = None,
     metric: str | None = None,
+    worth: float = 0.02,
+    dimensions: str | Sequence[int] | None = None,
     folds: int = 5,
     sample: int = SAMPLE,
     seed: int = 0,
@@ -51,8 +55,10 @@ def advise(  # type: ignore[misc]  # `layers` is a reading option with a default
     """Find the repair that helps on your own data, or learn that none does: measured, with an interval, never guessed.
 
     Every repair is tried over a small grid, fitted on one part of the data and scored on another, by nested cross-validation:
-    an inner part chooses, an outer fold scores the choice. One is recommended only if the lower limit of that gain is above 0.
-    Truncation and quantisation are measured too, alone and after a repair. Without a signal, only geometry is reported.
+    an inner part chooses, an outer fold scores the choice. The verdict is *apply* if the lower limit of that gain is above 0,
+    *leave it alone* if no repair's upper limit reaches a gain worth having, and otherwise *not shown*, with the number of items
+    that would settle it. Fewer dimensions and quantisation are measured too, alone and after a repair. Without a signal, only
+    geometry is reported.
 
     Parameters
     ----------
@@ -71,6 +77,11 @@ def advise(  # type: ignore[misc]  # `layers` is a reading option with a default
     metric
         `spearman` for pairs; `knn_accuracy` or `linear_accuracy` for labels; `ndcg@K`, `recall@K` or `mrr` for queries. By
         default `spearman`, `knn_accuracy` and `ndcg@10`.
+    worth
+        The least gain that is worth having, in units of the metric.
+    dimensions
+        How many dimensions `pca` (the principal directions of most variance) and `truncate` (the first dimensions) keep: a
+        sequence, or "64,128,256", which is also the default, as far as they are fewer than there are.
     folds
         Number of folds, at least 3. Pairs that share a sentence, and equal texts, are never on both sides.
     sample
@@ -87,21 +98,23 @@ def advise(  # type: ignore[misc]  # `layers` is a reading option with a default
     Returns
     -------
     Result
-        Score and gain of every change. The first note is the answer in one sentence, the second the command that applies it;
-        `provenance["advice"]` has the recommended repair and its settings, or None.
+        The answer with the commands that apply it; score and gain of every change as rows; `provenance["advice"]` has the
+        recommended repair and its settings, or None; `records["smaller"]` the tolerable compressions with their commands.
 
     Examples
     --------
     >>> import numpy as np
     >>> random = np.random.default_rng(0)
     >>> X = random.standard_normal((90, 4)) + 5
-    >>> print(advise(X, labels=list("abc") * 30).notes[0].partition(":")[0])
-    Leave it alone
+    >>> advise(X, labels=list("abc") * 30).answer.verdict
+    'not shown'
     """
     from theodolite.advice.nested_validation import sampled, search
 
     if folds < 3:
         raise ValueError(f"{option('folds', str(folds))} must be at least 3: one to score on, one to choose on, one to fit on")
+    if not worth > 0:
+        raise ValueError(f"{option('worth', str(worth))} must be above 0: it is the least gain that is worth having")
     options = Reading(**{**reading, "layers": layers})
     named = Signals(
         pairs=pairs, scores=scores, labels=labels, queries=queries, judgements=judgements, retrieval=retrieval, metric=metric
@@ -111,13 +124,13 @@ def advise(  # type: ignore[misc]  # `layers` is a reading option with a default
         if data.signal is None:
             return _geometry(data, sample=sample, seed=seed)
         signal = sampled(data.signal, sample, seed=seed)
-        advice = search(signal, folds=folds, seed=seed, progress=bars.stages())
-    condition = f"measured on a sample of {len(signal):,} of {len(data.signal):,} {signal.noun}, seed {seed}"
-    conditions = (condition,) if len(signal) < len(data.signal) else ()
-    return replace(_result(data, advice, folds=folds, seed=seed), conditions=conditions)
+        advice = search(signal, folds=folds, seed=seed, worth=worth, dimensions=dimensions, progress=bars.stages())
+    is_sample = len(signal) < len(data.signal)
+    about = f"measured on a sample of {len(signal):,} of {len(data.signal):,} {signal.noun}, seed {seed}"
+    return _result(data, advice, folds=folds, seed=seed, conditions=(about,) if is_sample else ())
 
 
-def _result(data: SignalInput, advice: Advice, *, folds: int, seed: int) -> Result:
+def _result(data: SignalInput, advice: Advice, *, folds: int, seed: int, conditions: tuple[str, ...]) -> Result:
     from theodolite.core.rows import Row, current_versions
 
     about = {**data.about, "n": advice.n, "d": advice.d, "seed": seed, "versions": current_versions()}
@@ -126,69 +139,138 @@ def _result(data: SignalInput, advice: Advice, *, folds: int, seed: int) -> Resu
     gain = f"{advice.metric}_gain"
     rows: list[Row] = []
     for state, entries in ((REPAIR, advice.ranked), (COMPRESSION, advice.compressed)):
-        for each in entries:
-            where = {**about, "setting": str(each.change), "state": state}
-            rows.append(Row(metric=advice.metric, value=each.value, reason=each.reason, **where))
-            if not each.reason:
-                rows.append(Row(metric=gain, value=each.gain, low=each.low, high=each.high, **where))
+        for scored in entries:
+            where = {**about, "setting": str(scored.change), "state": state}
+            rows.append(Row(metric=advice.metric, value=scored.value, reason=scored.reason, **where))
+            if not scored.reason:
+                rows.append(Row(metric=gain, value=scored.gain, low=scored.low, high=scored.high, **where))
     choice = advice.gain
     where = {**about, "setting": str(advice.choice), "state": CHOICE}
     rows.append(Row(metric=gain, value=choice.gain, low=choice.low, high=choice.high, **where))
     recommended = advice.choice if advice.is_recommended else None
-    answer = None
-    if recommended:
-        lines = recommended.commands(data.typed, *data.others, **data.pairs).split(" && ")
-        answer = Answer(verdict="apply", sentence=_answer(advice), next=tuple(Command(words=line) for line in lines))
-    notes = [] if recommended else [_answer(advice)]
     return Result(
         verb="advise",
         title=data.name,
-        answer=answer,
+        answer=_answer(data, advice, folds),
         rows=tuple(rows),
-        notes=(*notes, *_explanations(advice, folds), *data.notes),
+        records={"smaller": _smaller(data, advice)} if advice.smaller else {},
+        conditions=conditions,
+        notes=data.notes,
         provenance=provenance(
-            {"name": data.name, "n": advice.n, "d": advice.d, "unit": advice.noun},
+            {**data.facts, "name": data.name, "n": advice.n, "d": advice.d, "unit": advice.noun},
             advice={
                 "recommended": _plain(recommended),
                 "best": _plain(advice.choice),
                 "compression": _plain(advice.compression.change if advice.compression else None),
                 "chosen_by_fold": [str(change) for change in advice.chosen],
-                "sizes": {str(each.change): each.change.size(advice.d) for each in advice.compressed},
+                "sizes": {str(scored.change): scored.change.size(advice.d) for scored in advice.compressed},
             },
         ),
     )
 
 
-def _answer(advice: Advice) -> str:
-    """The one sentence at the top."""
+def _answer(data: SignalInput, advice: Advice, folds: int) -> Answer:
+    reasons = [_method(data, advice, folds)]
+    lines = _lines(data, advice.choice) if advice.is_recommended else []
+    commands = [Command(words=" && ".join(lines), why="fit the repair and apply it")] if lines else []
+    if advice.is_recommended and advice.gain.high is not None and advice.gain.high < advice.worth:
+        reasons.append(f"The gain is real and small: less than the {advice.worth:g} that counts as worth having.")
+    if advice.smaller:
+        small = advice.smaller[-1]
+        reasons.append(_compression(advice, small))
+        name = "repair" if small.change.before == advice.choice else "shorten"
+        more = [line for line in _lines(data, small.change, name=name) if line not in lines]
+        commands.append(Command(words=" && ".join(more), why=f"store vectors as {small.change}"))
+    elif advice.is_above_chance:
+        reasons.append(f"No smaller form of the vectors is shown to cost less than {_tolerated()} of the score.")
+    return Answer(verdict=advice.verdict, sentence=_sentence(advice), reasons=tuple(reasons), next=tuple(commands))
+
+
+def _sentence(advice: Advice) -> str:
+    """The conclusion, with its numbers."""
+    from theodolite.advice.nested_validation import MOST_ITEMS
     from theodolite.metrics.registry import label_of
 
-    gain, metric = advice.gain, label_of(advice.metric)
-    numbers = f"{gain.gain:+.3f} {_interval(gain)}"
-    if advice.is_recommended:
-        return f"Recommended: {advice.choice}: {metric} {advice.base:.3f} → {gain.value:.3f}, a gain of {numbers}"
-    tried = len(advice.ranked) - 1
+    gain, metric, tried = advice.gain, label_of(advice.metric), len(advice.candidates)
+    change = f"{metric} {advice.base:.3f} → {gain.value:.3f}, {gain.gain:+.3f} {_interval(gain)}"
+    if not advice.is_above_chance:
+        return (
+            f"neither the vectors as they are ({metric} {advice.base:.3f}) nor the best repair ({gain.value:.3f}) score above "
+            f"chance ({advice.chance:.3f}) on {advice.n:,} {advice.noun}, so there is nothing to compare repairs by."
+        )
+    if advice.verdict == "apply":
+        return f"{advice.choice} raises {change}."
+    best, limit = advice.most_promising
+    if advice.verdict == "leave it alone":
+        return (
+            f"none of {tried} repairs can be expected to raise {metric} {advice.base:.3f} by {advice.worth:g}; {best.change} "
+            f"comes closest, {best.gain:+.3f} and at most {limit:+.3f}."
+        )
+    items = advice.items_to_settle
+    settle = f"about {items:,} {advice.noun} would settle it"
+    if items is None:
+        settle = f"it would take more than {MOST_ITEMS * advice.n:,} {advice.noun} to settle it"
+    if gain.low is not None and gain.gain + gain.low > 0:  # more than half of the way to the lower limit: one standard error
+        return f"{advice.choice} probably raises {change}; {settle}."
     return (
-        f"Leave it alone: none of {tried} repairs is shown to help; choosing the best, here {advice.choice}, changes {metric} "
-        f"{advice.base:.3f} by {numbers}"
+        f"none of {tried} repairs is shown to help ({advice.choice}, the best: {change}), but {best.change} may gain up to "
+        f"{limit:+.3f}; {settle}."
     )
 
 
-def _explanations(advice: Advice, folds: int) -> list[str]:
+def _method(data: SignalInput, advice: Advice, folds: int) -> str:
+    """What was fitted on what, and what chose."""
+    counts = Counter(map(str, advice.chosen))
+    chosen = ", ".join(f"{name} {count}×" if count > 1 else name for name, count in counts.most_common())
+    noun = advice.noun
+    refits = data.signal is None or data.signal.refits
+    fitted = (
+        f"Each repair was fitted on other {noun} than it was scored on"
+        if refits
+        else f"Each repair was fitted on all {len(data.vectors):,} documents, without the queries and their judgements"
+    )
+    return (
+        f"{fitted}. {folds - 1} folds chose the best and the next one scored it, {folds} times ({chosen}). The intervals in the "
+        "list do not correct for the search."
+    )
+
+
+def _compression(advice: Advice, small: Scored) -> str:
+    after = f" after {advice.choice}" if advice.is_recommended and small.change.before != advice.choice else ""
+    return (
+        f"Smaller vectors: {small.change} takes {small.change.size(advice.d):.0%} of the size and "
+        f"changes the score{after} by {small.gain:+.3f} {_interval(small)}, less than {_tolerated()} of it."
+    )
+
+
+def _tolerated() -> str:
     from theodolite.advice.nested_validation import TOLERATED
 
-    counts = {str(change): advice.chosen.count(change) for change in advice.chosen}
-    chosen = ", ".join(f"{name} ({count})" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
-    method = (
-        f"that gain is by nested cross-validation on {advice.n:,} {advice.noun}, {folds} folds: each is scored with the repair "
-        f"that the others chose ({chosen}); gains in the list are of one repair each, and have not paid for the search"
+    return f"{TOLERATED:.0%}"
+
+
+def _lines(data: SignalInput, change: Change, *, name: str = "repair") -> list[str]:
+    return change.commands(data.typed, *data.others, name=name, **data.pairs)
+
+
+def _smaller(data: SignalInput, advice: Advice) -> pyarrow.Table:
+    """The tolerable compressions, the largest first, with their cost and the commands that build them."""
+    import pyarrow
+
+    return pyarrow.Table.from_pylist(
+        [
+            {
+                "form": str(scored.change),
+                "size": scored.change.size(advice.d),
+                "score": scored.value,
+                "gain": scored.gain,
+                "low": scored.low,
+                "high": scored.high,
+                "commands": _lines(data, scored.change),
+            }
+            for scored in advice.smaller
+        ]
     )
-    small = advice.compression
-    if small is None:
-        return [method, f"Smaller vectors: each compression may cost more than {TOLERATED:g}"]
-    size = f"{small.change.size(advice.d):.0%} of the size"
-    cost = f"{small.gain:+.3f} {_interval(small)}"
-    return [method, f"Smaller vectors: {small.change}, {size}, changes it by {cost}: at most {TOLERATED:g} lost"]
 
 
 def _interval(scored: Scored) -> str:
@@ -203,7 +285,7 @@ def _plain(change: Change | None) -> dict[str, Any] | None:
 
 def _geometry(data: SignalInput, *, sample: int, seed: int) -> Result:
     """Mean cosine and IsoScore after every repair, and the refusal to recommend one by them."""
-    from theodolite.advice.changes import Change, fit_all, repair_grid, source_of
+    from theodolite.advice.changes import Change, dimensions_to_try, repair_grid, source_of
     from theodolite.core.moments import Moments
     from theodolite.core.rows import Row, current_versions
     from theodolite.core.sampling import sample_rows
@@ -211,25 +293,27 @@ def _geometry(data: SignalInput, *, sample: int, seed: int) -> Result:
 
     X = data.vectors[sample_rows(len(data.vectors), sample, seed=seed)]
     rows = []
-    whole = source_of(X, Moments.of(X.astype("float64")))
-    for change in [Change(), *repair_grid(*X.shape, pairs=False)]:
-        moments = Moments.of(fit_all([change], whole, seed=seed)[change](X))
+    rows_of_all = source_of(X, Moments.of(X.astype("float64")))
+    for change in [Change(), *repair_grid(*X.shape, pairs=False, dimensions=dimensions_to_try(None, X.shape[1]))]:
+        moments = Moments.of(change.fit(rows_of_all, seed=seed)(X))
         for name in GEOMETRY:
             value, reason = METRICS[name].value(moments)
             about = {**data.about, "n": len(X), "d": moments.d, "seed": seed, "versions": current_versions()}
             about |= {"setting": str(change), "state": REPAIR}
             rows.append(Row(metric=name, value=value, reason=reason, **about))
-    signals = [
+    ways = [
         f"scored pairs ({option('pairs', 'FILE')}, {option('scores', 'FILE')})",
         f"labels ({option('labels', 'FILE')})",
         f"or queries with judged documents ({option('queries', 'FILE')}, {option('judgements', 'FILE')})",
     ]
-    refusal = (
-        "No recommendation: geometry alone does not tell whether a repair helps; repairs that make a space more isotropic lower "
-        f"the scores of many fine-tuned ones. Give something to measure by: {', '.join(signals)}"
+    answer = Answer(
+        verdict="not shown",
+        sentence="geometry alone does not tell whether a repair helps, so none is recommended.",
+        reasons=(
+            "Repairs that make a space more isotropic lower the scores of many fine-tuned ones.",
+            f"Give something to measure by: {', '.join(ways)}.",
+        ),
     )
-    notes = (refusal, *data.notes)
-    facts = {"name": data.name, "n": len(X), "d": X.shape[1]}
-    return Result(
-        verb="advise", title=data.name, rows=tuple(rows), notes=notes, provenance=provenance(facts, advice={"recommended": None})
-    )
+    facts = {**data.facts, "name": data.name, "n": len(X), "d": X.shape[1]}
+    about_advice = provenance(facts, advice={"recommended": None})
+    return Result(verb="advise", title=data.name, answer=answer, rows=tuple(rows), notes=data.notes, provenance=about_advice)

@@ -22,6 +22,7 @@ from theodolite.verbs.progress import Progress, progress_bars
 from theodolite.verbs.surveying import provenance
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from sklearn.pipeline import Pipeline
 
     from theodolite.core.moments import Moments
@@ -214,6 +215,64 @@ def apply(
         ways = f"a table keeps them: {', '.join(TABLES)}"
         notes.append(f"not in {target.name}, which holds vectors alone: {', '.join(beside.others)} ({ways})")
     return _change(before, repaired, to, rows, notes)
+
+
+def quantize(
+    source: Any,
+    /,
+    *,
+    code: str,
+    to: str | os.PathLike[str] | None = None,
+    key: str | None = None,
+    columns: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    decimal: str | None = None,
+    layers: str | int | Sequence[int] = "last",
+    overwrite: bool = False,
+) -> NDArray[Any]:
+    """Store vectors in fewer bytes, as `advise` measured it: half floats, whole numbers from -127 to 127, or one bit each.
+
+    Parameters
+    ----------
+    source
+        Vectors, a file, or a space, of which one layer is taken.
+    code
+        `float16`; `int8`, with one scale for the file, its largest magnitude, which no cosine depends on; or `binary`, one bit
+        for each dimension, set if it is above 0, packed into bytes as FAISS's binary indexes take them.
+    to
+        A `.npy` file to write.
+    key, columns, delimiter, header, decimal
+        Where in a file the vectors are, as `theodolite.verbs.inputs.Reading` describes them.
+    layers
+        Which layer of a space; the last by default.
+    overwrite
+        Whether the file may be replaced.
+
+    Returns
+    -------
+    numpy.ndarray
+        The stored vectors: float16 or int8 of the same shape, or uint8 of an eighth of the width.
+    """
+    from theodolite.advice.changes import CODES, fit_code
+    from theodolite.core.files import atomic_file
+    from theodolite.spaces.writers import require_vectors_file
+
+    if code not in CODES:
+        raise ValueError(f"{option('code', code)} must be one of {', '.join(CODES)}")
+    if to is not None and require_vectors_file(to, overwrite=overwrite).suffix.lower() != ".npy":
+        raise ValueError(f"{os.fspath(to)!r} must end in .npy: whole numbers and bits are written as an array")
+    reading = Reading(key=key, columns=columns, delimiter=delimiter, header=header, decimal=decimal)
+    with unchanged_files():
+        vectors = _vectors(source, reading, layers)
+        stored = fit_code(code, vectors)
+        blocks = (stored(block) for block in vectors.blocks())
+        rows = [np.packbits(block > 0, axis=1) if code == "binary" else block.astype(code) for block in blocks]
+    result: NDArray[Any] = np.concatenate(rows)
+    if to is not None:
+        with atomic_file(Path(to), overwrite=overwrite) as unfinished, unfinished.open("wb") as file:
+            np.save(file, result)
+    return result
 
 
 def export(
