@@ -57,11 +57,11 @@ CASES: dict[str, tuple[Callable[[int], Signal], str, int]] = {
     "noise, 100 queries": (lambda seed: queries(100, seed, noise=True), "apply", 200),
     "noise, 200 pairs": (lambda seed: pairs(200, seed, noise=True), "apply", 200),
     "noise, 200 labelled texts": (lambda seed: labels(200, seed, noise=True), "apply", 200),
-    "offset that hides the documents, 100 queries": (lambda seed: queries(100, seed, cone=20.0), "leave it alone", 100),
-    "wide noise that hides the labels, 300 texts": (lambda seed: labels(300, seed, wide=3.0), "leave it alone", 50),
-    "sound space, 60 pairs": (lambda seed: pairs(60, seed), "apply", 100),
-    "sound space, 2,000 pairs": (lambda seed: pairs(2000, seed), "apply", 50),
-    "offset that hides the pairs, 200 pairs": (lambda seed: pairs(200, seed, cone=20.0), "leave it alone", 50),
+    "offset that hides the documents, 100 queries": (lambda seed: queries(100, seed, cone=20.0), "leave it alone", 50),
+    "wide noise that hides the labels, 300 texts": (lambda seed: labels(300, seed, wide=3.0), "leave it alone", 25),
+    "sound space, 60 pairs": (lambda seed: pairs(60, seed), "apply", 50),
+    "sound space, 1,500 pairs": (lambda seed: pairs(1500, seed), "apply", 25),
+    "offset that hides the pairs, 200 pairs": (lambda seed: pairs(200, seed, cone=20.0), "leave it alone", 25),
 }
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import theodolite as th
+from theodolite.advice.changes import Change
 from theodolite.advice.folds import grouped_folds
 from theodolite.advice.nested_validation import TOLERATED, Scored, effect_elsewhere, search
 from theodolite.advice.scorers import JudgedQueries, LabelledRows, ScoredPairs, Signal
@@ -30,7 +31,7 @@ HEAD = """# What the advice is worth
 
 Each data set is cut into two halves (pairs that share a sentence stay together). `advise` sees one half: it searches, chooses and
 fits there. The last columns are what its answer does to the other half, which it never saw. Written by
-`benchmarks/advice_halves.py`; intervals are 95 %, paired by item.
+`benchmarks/advice_halves.py`; intervals are 95%, paired by item.
 
 Encoders: `minilm-mlm` is all-MiniLM-L6-v2 re-trained as a masked language model, which brings back the shape of a pre-trained
 space (it is not a model that never saw contrastive training); `tuned` is the same after Siamese tuning on STS-B's training split
@@ -41,7 +42,7 @@ REPAIRS = """
 ## Repairs
 
 *Right* is a recommended repair whose gain on the other half has an interval above 0, or "leave it alone" where the best repair's
-has not.
+gain there is not shown to reach 0.02. *Not shown* is neither right nor wrong.
 
 | encoder | data | metric | as it is | advice on one half | gain expected there | on the other half | verdict |
 |---|---|---|---|---|---|---|---|
@@ -49,8 +50,8 @@ has not.
 COMPRESSION = f"""
 ## Compression
 
-The smallest vectors that lose at most {TOLERATED:g} at the lower limit of the interval on one half. *Right* if the other half
-does not show a larger loss: its interval reaches above −{TOLERATED:g}.
+The smallest vectors that lose at most {TOLERATED:.0%} of the score, or of the score of the recommended repair, at the lower
+limit of the interval on one half. *Right* if the other half does not show a larger loss: its interval reaches above that.
 
 | encoder | data | metric | advice on one half | size | expected there | on the other half | verdict |
 |---|---|---|---|---|---|---|---|
@@ -121,18 +122,22 @@ def measured(signal: Signal) -> dict[str, Any]:
     here, there = (signal.take(np.flatnonzero(half == side)) for side in (0, 1))
     advice = search(here)
     small = advice.compression
+    reference = advice.choice if advice.is_recommended else Change()
     return {
         "metric": advice.metric,
         "items": f"{advice.n:,} {advice.noun}",
         "base": advice.base,
-        "is_recommended": advice.is_recommended,
+        "verdict": advice.verdict,
+        "settle": advice.items_to_settle,
+        "worth": advice.worth,
         "choice": str(advice.choice),
         "gain": numbers(advice.gain),
         "elsewhere": numbers(effect_elsewhere(advice.choice, here, there)),
         "compression": None if small is None else str(small.change),
         "size": None if small is None else small.change.size(advice.d),
         "cost": None if small is None else numbers(small),
-        "cost_elsewhere": None if small is None else numbers(effect_elsewhere(small.change, here, there)),
+        "cost_elsewhere": None if small is None else numbers(effect_elsewhere(small.change, here, there, reference=reference)),
+        "reference": advice.gain.value if advice.is_recommended else advice.base,
     }
 
 
@@ -144,13 +149,15 @@ def numbers(scored: Scored) -> list[float]:
 
 def repair_line(cell: dict[str, Any]) -> str:
     gain, low, _ = cell["elsewhere"]
-    if cell["is_recommended"]:
+    if cell["verdict"] == "apply":
         says = f"**{cell['choice']}**"
         few = f"right in sign; {cell['items']} are too few to show a gain of {gain:.3f}"
         verdict = "right" if low > 0 else few if gain > 0 else "wrong"
+    elif cell["verdict"] == "leave it alone":
+        says, verdict = f"leave it alone (best: {cell['choice']})", "right" if low < cell["worth"] else "wrong"
     else:
-        says = f"leave it alone (best: {cell['choice']})"
-        verdict = "right" if low <= 0 else f"missed: {cell['items']} were too few to be sure of it"
+        says = f"not shown (best: {cell['choice']}; {cell['settle'] or 'more than ten times as many'} items would settle it)"
+        verdict = "—" if low <= 0 else f"missed: {cell['items']} were too few to be sure of it"
     cells = [f"{cell['base']:.3f}", says, text(cell["gain"]), text(cell["elsewhere"]), verdict]
     return f"| {' | '.join([cell['encoder'], cell['data'], label_of(cell['metric']), *cells])} |"
 
@@ -159,7 +166,7 @@ def compression_line(cell: dict[str, Any]) -> str:
     if cell["compression"] is None:
         cells = ["none", "—", "—", "—", f"{cell['items']} are too few to be sure of one"]
     else:
-        verdict = "right" if cell["cost_elsewhere"][2] > -TOLERATED else "wrong"
+        verdict = "right" if cell["cost_elsewhere"][2] > -TOLERATED * abs(cell["reference"]) else "wrong"
         cells = [cell["compression"], f"{cell['size']:.0%}", text(cell["cost"]), text(cell["cost_elsewhere"]), verdict]
     return f"| {' | '.join([cell['encoder'], cell['data'], label_of(cell['metric']), *cells])} |"
 

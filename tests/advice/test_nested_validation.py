@@ -91,12 +91,10 @@ def test_the_gain_is_that_of_choosing_inside_and_scoring_outside() -> None:
     assert advice.gain.gain == pytest.approx(gain, abs=1e-6)
 
 
-@pytest.mark.slow
-def test_pure_noise_is_hardly_ever_recommended() -> None:
-    runs = [search(pairs(n=100, d=6, seed=seed, signal=False), folds=3, draws=300) for seed in range(40)]
-    # The best of the list looks like a gain in most runs; the nested interval is above 0 in about 2.5 %.
+def test_the_best_of_the_list_looks_like_a_gain_in_noise_and_the_nested_choice_does_not() -> None:
+    runs = [search(pairs(n=80, d=6, seed=seed, signal=False), folds=3, draws=50) for seed in range(8)]
     assert np.mean([advice.ranked[0].gain for advice in runs]) > 0.02
-    assert sum(advice.is_recommended for advice in runs) <= 4
+    assert np.mean([advice.gain.gain for advice in runs]) < 0.02
 
 
 def test_labels_hidden_behind_one_wide_direction_are_found() -> None:

@@ -195,13 +195,15 @@ def search(
     )
 
 
-def effect_elsewhere(change: Change, train: Signal, test: Signal, *, seed: int = 0, draws: int = DRAWS) -> Scored:
-    """What a change does to other items than those it was chosen and fitted on."""
+def effect_elsewhere(
+    change: Change, train: Signal, test: Signal, *, reference: Change = NOTHING, seed: int = 0, draws: int = DRAWS
+) -> Scored:
+    """What a change does, compared with another, to items other than those it was chosen and fitted on."""
     items, known = np.arange(len(test)), np.arange(len(train))
     whole = _joined(train, test) if train.refits else test
     asked = items + len(train) if train.refits else items
     values = []
-    for each in (NOTHING, change):
+    for each in (reference, change):
         fitted = each.fit(source_of(train.rows), train.pairs(known), seed=seed)
         values.append(whole.evidence(fitted, known, asked))
     one, counts = np.ones((1, len(test))), resample_counts(test.groups, draws, seed=seed)
