@@ -14,7 +14,7 @@ import numpy as np
 from theodolite.core.engines import chosen_engine
 from theodolite.core.files import require_free_folder
 from theodolite.core.numbers import number_text
-from theodolite.core.result import Result
+from theodolite.core.result import Answer, Result
 from theodolite.core.spelling import command, option
 from theodolite.core.states import AFTER, BEFORE
 from theodolite.verbs.inputs import Reading, VectorsInput, input_name, open_input, unchanged_files
@@ -451,8 +451,10 @@ def _tested(title: str, difference: float, *notes: str, passed: bool = True) -> 
     from theodolite.core.rows import Row, current_versions
 
     row = Row(metric=SELF_TEST, value=difference, versions=current_versions())
-    note = f"self-test {'passed' if passed else 'failed'}: the vectors differ by at most {difference:.1g} of the largest value"
-    return Result(verb="repair", title=title, rows=(row,), notes=(note, *notes), provenance=provenance())
+    verdict = "self-test passed" if passed else "self-test failed"
+    sentence = f"the vectors differ by at most {difference:.1g} of the largest value"
+    answer = Answer(verdict=verdict, sentence=sentence)
+    return Result(verb="repair", title=title, answer=answer, rows=(row,), notes=notes, provenance=provenance())
 
 
 def _space(source: Any) -> Space | None:
@@ -573,4 +575,5 @@ def _change(before: Moments, repaired: _Repaired, to: str | os.PathLike[str], co
     if zero:
         named = ", ".join(map(str, zero[:NAMED_ROWS])) + (", …" if len(zero) > NAMED_ROWS else "")
         notes = [f"{len(zero):,} of {count:,} rows have (nearly) zero length now, so no direction: rows {named}", *notes]
-    return replace(result, notes=(changes, *notes), provenance=provenance())
+    answer = Answer(verdict="written", sentence=changes)
+    return replace(result, answer=answer, notes=tuple(notes), provenance=provenance())
