@@ -199,13 +199,13 @@ def effect_elsewhere(
     change: Change, train: Signal, test: Signal, *, reference: Change = NOTHING, seed: int = 0, draws: int = DRAWS
 ) -> Scored:
     """What a change does, compared with another, to items other than those it was chosen and fitted on."""
-    items, known = np.arange(len(test)), np.arange(len(train))
-    whole = _joined(train, test) if train.refits else test
+    items, fitted_items = np.arange(len(test)), np.arange(len(train))
+    signal = _joined(train, test) if train.refits else test
     asked = items + len(train) if train.refits else items
     values = []
-    for each in (reference, change):
-        fitted = each.fit(source_of(train.rows), train.pairs(known), seed=seed)
-        values.append(whole.evidence(fitted, known, asked))
+    for tried in (reference, change):
+        transform = tried.fit(source_of(train.rows), train.pairs(fitted_items), seed=seed)
+        values.append(signal.evidence(transform, fitted_items, asked))
     one, counts = np.ones((1, len(test))), resample_counts(test.groups, draws, seed=seed)
     before, after = (float(test.value(evidence, items, one)[0]) for evidence in values)
     differences = test.value(values[1], items, counts) - test.value(values[0], items, counts)
@@ -233,7 +233,7 @@ class _Run:
     def __post_init__(self) -> None:
         signal = self.signal
         fold = grouped_folds(signal.groups, self.folds, strata=signal.strata, seed=self.seed)
-        self.items: list[Indices] = [np.flatnonzero(fold == each) for each in range(self.folds)]
+        self.items: list[Indices] = [np.flatnonzero(fold == number) for number in range(self.folds)]
         self.weights = [len(items) / len(signal) for items in self.items]
         self.d = signal.rows.shape[1]
         self.has_pairs = signal.pairs(self.items[0]) is not None
@@ -330,7 +330,7 @@ class _Run:
         sequence is wrong as rarely as one test. `foreign` has the repairs that are no candidates, by fold and for the whole.
         """
         base = sum(self.weights[fold] * self.value(references[fold], frozenset([fold]), fold) for fold in range(self.folds))
-        whole = {change: self.scored(change).value for change in changes}
+        scores = {change: self.scored(change).value for change in changes}
         rungs: dict[Change, Scored] = {}
         for size in sorted({change.size(self.d) for change in changes}, reverse=True):
             fits = [change for change in changes if change.size(self.d) <= size]
@@ -339,7 +339,7 @@ class _Run:
                 _simplest({change: self.inner(change, fold) for change in own[fold]}, self.inner(references[fold], fold))
                 for fold in range(self.folds)
             ]
-            choice = _simplest({change: _or_lowest(whole[change]) for change in own[-1]}, base)
+            choice = _simplest({change: _or_lowest(scores[change]) for change in own[-1]}, base)
             cost = self.compared(choice, by_fold, references)
             margin = 3 / len(self.signal) if self.signal.counts_items else 0.0
             if cost.low is None or min(cost.low, cost.gain - margin) < -TOLERATED * abs(base):
@@ -358,9 +358,9 @@ class _Run:
         """The score with one change for each fold, and its gain over the reference of each, by default no change."""
         references = references or [NOTHING] * self.folds
         values, base = (
-            [self.value(each, frozenset([fold]), fold) for fold, each in enumerate(changes)] for changes in (by_fold, references)
+            [self.value(new, frozenset([fold]), fold) for fold, new in enumerate(changes)] for changes in (by_fold, references)
         )
-        value, before = (float(np.dot(self.weights, part)) for part in (values, base))
+        value, before = (float(np.dot(self.weights, scores)) for scores in (values, base))
         if change == NOTHING:
             return Scored(change, value, 0.0, 0.0, 0.0)
         if math.isnan(value):

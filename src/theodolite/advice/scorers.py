@@ -151,8 +151,8 @@ class LabelledRows(Signal):
 
     def evidence(self, change: Transform, train: Indices, test: Indices) -> Doubles:
         predict = _neighbours_label if self.metric == "knn_accuracy" else _linear_label
-        known, asked = change(self.rows[train]), change(self.rows[test])
-        return np.asarray(predict(known, self.codes[train], asked) == self.codes[test], dtype=np.float64)
+        reference, asked = change(self.rows[train]), change(self.rows[test])
+        return np.asarray(predict(reference, self.codes[train], asked) == self.codes[test], dtype=np.float64)
 
 
 class JudgedQueries(Signal):
@@ -181,8 +181,10 @@ class JudgedQueries(Signal):
         kept = np.isin(self.judgements.query, items)
         position = np.full(len(self.queries), -1)
         position[items] = np.arange(len(items))
-        part = Judgements(position[self.judgements.query[kept]], self.judgements.document[kept], self.judgements.grade[kept])
-        return JudgedQueries(self.rows, self.queries[items], part, metric=self.metric)
+        judgements = Judgements(
+            position[self.judgements.query[kept]], self.judgements.document[kept], self.judgements.grade[kept]
+        )
+        return JudgedQueries(self.rows, self.queries[items], judgements, metric=self.metric)
 
     def evidence(self, change: Transform, train: Indices, test: Indices) -> Doubles:  # noqa: ARG002
         documents, queries = unit_rows(change(self.rows)), unit_rows(change(self.queries[test]))
@@ -190,8 +192,8 @@ class JudgedQueries(Signal):
         step = max(1, BLOCK // len(documents))
         for start in range(0, len(test), step):
             similarities = queries[start : start + step] @ documents.T
-            for place, row in enumerate(similarities, start=start):
-                scores[place] = self._score(row, self._relevant[test[place]])
+            for query, row in enumerate(similarities, start=start):
+                scores[query] = self._score(row, self._relevant[test[query]])
         return scores
 
     def _chance(self, judged: Indices) -> float:
@@ -226,9 +228,9 @@ class JudgedQueries(Signal):
             return float(np.isin(present, top).sum() / len(documents))
         gain = dict(zip(documents.tolist(), grades.tolist(), strict=True))
         discounts = 1 / np.log2(np.arange(2, k + 2))
-        found = np.array([gain.get(int(document), 0.0) for document in top])
+        gains = np.array([gain.get(int(document), 0.0) for document in top])
         ideal = np.sort(grades)[::-1][:k]
-        return float(found @ discounts[: len(found)] / (ideal @ discounts[: len(ideal)]))
+        return float(gains @ discounts[: len(gains)] / (ideal @ discounts[: len(ideal)]))
 
 
 def chosen_metric(metric: str | None, signal: Signal) -> str:
@@ -238,18 +240,18 @@ def chosen_metric(metric: str | None, signal: Signal) -> str:
     name = metric.lower().replace("-", "_")
     if name in signal.metrics or (not signal.refits and re.fullmatch(r"(ndcg|recall)@[1-9]\d*", name)):
         return name
-    known = "ndcg@K, recall@K, mrr" if not signal.refits else ", ".join(signal.metrics)
-    raise ValueError(f"{option('metric', metric)} is not a metric of {signal.noun}; it must be one of {known}")
+    names = "ndcg@K, recall@K, mrr" if not signal.refits else ", ".join(signal.metrics)
+    raise ValueError(f"{option('metric', metric)} is not a metric of {signal.noun}; it must be one of {names}")
 
 
-def _neighbours_label(known: Floats, codes: Indices, asked: Floats) -> Indices:
+def _neighbours_label(reference: Floats, codes: Indices, asked: Floats) -> Indices:
     """The most frequent label of the nearest rows; of equally frequent ones that of the nearest."""
-    known, asked = unit_rows(known), unit_rows(asked)
-    k = min(NEIGHBOURS, len(known))
+    reference, asked = unit_rows(reference), unit_rows(asked)
+    k = min(NEIGHBOURS, len(reference))
     labels = np.empty(len(asked), np.intp)
-    step = max(1, BLOCK // len(known))
+    step = max(1, BLOCK // len(reference))
     for start in range(0, len(asked), step):
-        similarities = asked[start : start + step] @ known.T
+        similarities = asked[start : start + step] @ reference.T
         nearest = np.argpartition(-similarities, k - 1, axis=1)[:, :k]
         order = np.argsort(-np.take_along_axis(similarities, nearest, axis=1), axis=1, kind="stable")
         votes = codes[np.take_along_axis(nearest, order, axis=1)]
@@ -258,10 +260,10 @@ def _neighbours_label(known: Floats, codes: Indices, asked: Floats) -> Indices:
     return labels
 
 
-def _linear_label(known: Floats, codes: Indices, asked: Floats) -> Indices:
+def _linear_label(reference: Floats, codes: Indices, asked: Floats) -> Indices:
     """The label of largest output of a least-squares classifier with intercept."""
-    mean = known.mean(axis=0, dtype=np.float64)
-    centred = (known - mean).astype(np.float64)
+    mean = reference.mean(axis=0, dtype=np.float64)
+    centred = (reference - mean).astype(np.float64)
     scatter = centred.T @ centred
     kinds, position = np.unique(codes, return_inverse=True)
     targets = np.eye(len(kinds))[position]

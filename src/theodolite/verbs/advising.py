@@ -126,26 +126,26 @@ def advise(  # type: ignore[misc]  # `layers` is a reading option with a default
         signal = sampled(data.signal, sample, seed=seed)
         advice = search(signal, folds=folds, seed=seed, worth=worth, dimensions=dimensions, progress=bars.stages())
     is_sample = len(signal) < len(data.signal)
-    about = f"measured on a sample of {len(signal):,} of {len(data.signal):,} {signal.noun}, seed {seed}"
-    return _result(data, advice, folds=folds, seed=seed, conditions=(about,) if is_sample else ())
+    condition = f"measured on a sample of {len(signal):,} of {len(data.signal):,} {signal.noun}, seed {seed}"
+    return _result(data, advice, folds=folds, seed=seed, conditions=(condition,) if is_sample else ())
 
 
 def _result(data: SignalInput, advice: Advice, *, folds: int, seed: int, conditions: tuple[str, ...]) -> Result:
     from theodolite.core.rows import Row, current_versions
 
-    about = {**data.about, "n": advice.n, "d": advice.d, "seed": seed, "versions": current_versions()}
-    about.pop("setting", None)
-    about.pop("state", None)
+    shared = {**data.about, "n": advice.n, "d": advice.d, "seed": seed, "versions": current_versions()}
+    shared.pop("setting", None)
+    shared.pop("state", None)
     gain = f"{advice.metric}_gain"
     rows: list[Row] = []
     for state, entries in ((REPAIR, advice.ranked), (COMPRESSION, advice.compressed)):
         for scored in entries:
-            where = {**about, "setting": str(scored.change), "state": state}
+            where = {**shared, "setting": str(scored.change), "state": state}
             rows.append(Row(metric=advice.metric, value=scored.value, reason=scored.reason, **where))
             if not scored.reason:
                 rows.append(Row(metric=gain, value=scored.gain, low=scored.low, high=scored.high, **where))
     choice = advice.gain
-    where = {**about, "setting": str(advice.choice), "state": CHOICE}
+    where = {**shared, "setting": str(advice.choice), "state": CHOICE}
     rows.append(Row(metric=gain, value=choice.gain, low=choice.low, high=choice.high, **where))
     recommended = advice.choice if advice.is_recommended else None
     return Result(
@@ -298,9 +298,9 @@ def _geometry(data: SignalInput, *, sample: int, seed: int) -> Result:
         moments = Moments.of(change.fit(rows_of_all, seed=seed)(X))
         for name in GEOMETRY:
             value, reason = METRICS[name].value(moments)
-            about = {**data.about, "n": len(X), "d": moments.d, "seed": seed, "versions": current_versions()}
-            about |= {"setting": str(change), "state": REPAIR}
-            rows.append(Row(metric=name, value=value, reason=reason, **about))
+            shared = {**data.about, "n": len(X), "d": moments.d, "seed": seed, "versions": current_versions()}
+            shared |= {"setting": str(change), "state": REPAIR}
+            rows.append(Row(metric=name, value=value, reason=reason, **shared))
     ways = [
         f"scored pairs ({option('pairs', 'FILE')}, {option('scores', 'FILE')})",
         f"labels ({option('labels', 'FILE')})",
@@ -315,5 +315,5 @@ def _geometry(data: SignalInput, *, sample: int, seed: int) -> Result:
         ),
     )
     facts = {**data.facts, "name": data.name, "n": len(X), "d": X.shape[1]}
-    about_advice = provenance(facts, advice={"recommended": None})
-    return Result(verb="advise", title=data.name, answer=answer, rows=tuple(rows), notes=data.notes, provenance=about_advice)
+    origin = provenance(facts, advice={"recommended": None})
+    return Result(verb="advise", title=data.name, answer=answer, rows=tuple(rows), notes=data.notes, provenance=origin)

@@ -203,8 +203,8 @@ def apply(
     with progress_bars(progress) as bars, unchanged_files() as check:
         vectors = _vectors(source, reading, layers)
         if vectors.d != fitted.n_features_in_:
-            fault = f"{input_name(source)} has {vectors.d} dimensions, the repair was fitted on {fitted.n_features_in_}"
-            raise ValueError(f"{fault}; apply it to vectors of the model and layer that it was fitted on")
+            mismatch = f"{input_name(source)} has {vectors.d} dimensions, the repair was fitted on {fitted.n_features_in_}"
+            raise ValueError(f"{mismatch}; apply it to vectors of the model and layer that it was fitted on")
         beside = _beside(source, reading)
         repaired = _Repaired(fitted, at_end=check)
         blocks = repaired.watch(fitted.transform_blocks(vectors.watched(bars.rows("repairing", vectors.n))))
@@ -340,8 +340,8 @@ def export(
         )
     matrix, bias = fold_affine(fitted)
     if model is not None:
-        about: dict[str, Any] = {"texts": texts, "prompt": prompt, "max_length": max_length, "revision": revision}
-        return _export_model(fitted, matrix, bias, model, to=to, overwrite=overwrite, **about)
+        how: dict[str, Any] = {"texts": texts, "prompt": prompt, "max_length": max_length, "revision": revision}
+        return _export_model(fitted, matrix, bias, model, to=to, overwrite=overwrite, **how)
     for name, value in (("texts", texts), ("prompt", prompt), ("max_length", max_length), ("revision", revision)):
         if value is not None:
             raise ValueError(f"{option(name, 'X')} is about a model; name the model, or leave it out")
@@ -412,12 +412,12 @@ def _export_model(
     first = _steps(fitted)[0]  # the one that sees the vectors as they were
     path, rows = first.fitted_on_, getattr(first, "examples_", np.empty((0, len(matrix))))
     if texts is not None:
-        known = read_texts(texts) if isinstance(texts, (str, os.PathLike)) else list(texts)
-        if len(known) < len(rows):
+        lines = read_texts(texts) if isinstance(texts, (str, os.PathLike)) else list(texts)
+        if len(lines) < len(rows):
             raise ValueError(
-                f"there are {len(known)} texts for a repair that was fitted on more; give the texts of the fit, in order"
+                f"there are {len(lines)} texts for a repair that was fitted on more; give the texts of the fit, in order"
             )
-        path = replace(path, texts=tuple(known[: len(rows)]))
+        path = replace(path, texts=tuple(lines[: len(rows)]))
     path = replace(path, prompt=prompt or path.prompt, max_length=max_length or path.max_length)
     examples = (path.texts, rows[: len(path.texts)]) if path.texts else None
     in_memory = not isinstance(model, (str, os.PathLike))
@@ -429,8 +429,8 @@ def _export_model(
             name = model_name(model)
             folder = demo_folder() if model == DEMO else local_folder(model, revision=revision)
         write_dense(folder, matrix, bias, to, path=path, examples=examples, name=name, overwrite=overwrite)
-    place = "after vectors are scaled to length 1" if path.normalized else "before vectors are scaled to length 1, if they are"
-    notes = [f"the repair is a Dense module, {place}"]
+    position = "after vectors are scaled to length 1" if path.normalized else "before vectors are scaled to length 1, if they are"
+    notes = [f"the repair is a Dense module, {position}"]
     if path.max_length is not None:
         notes.append(f"texts are cut after {path.max_length:,} tokens, as in the fit")
     if examples is None:
@@ -510,8 +510,8 @@ class _Repaired:
         from theodolite.core.moments import Moments
 
         for block in blocks:
-            part = Moments.of(block)
-            self.moments = part if self.moments is None else self.moments | part
+            moments = Moments.of(block)
+            self.moments = moments if self.moments is None else self.moments | moments
             self._lengths.append(np.linalg.norm(block.astype(np.float64), axis=1))  # squares may overflow float32
             self._rounding = float(np.finfo(block.dtype).eps)
             yield block
@@ -561,12 +561,12 @@ def _change(before: Moments, repaired: _Repaired, to: str | os.PathLike[str], co
     assert repaired.moments is not None
     rows = []
     for state, moments in ((BEFORE, before), (AFTER, repaired.moments)):
-        about: dict[str, Any] = {"state": state, "n": moments.n, "d": moments.d, "versions": current_versions()}
+        shared: dict[str, Any] = {"state": state, "n": moments.n, "d": moments.d, "versions": current_versions()}
         for name in CHANGE:
             value, reason = METRICS[name].value(moments)
-            rows.append(Row(metric=name, value=value, reason=reason, **about))
+            rows.append(Row(metric=name, value=value, reason=reason, **shared))
     zero = repaired.nearly_zero(before)
-    rows.append(Row(metric="nearly_zero_rows", value=float(len(zero)), **about))
+    rows.append(Row(metric="nearly_zero_rows", value=float(len(zero)), **shared))
     result = Result(verb="repair", title=f"{count:,} vectors written to {os.fspath(to)}", rows=tuple(rows))
     changes = ", ".join(
         f"{label_of(name)} {number_text(result.value(name, state=BEFORE))} → {number_text(result.value(name, state=AFTER))}"
