@@ -170,6 +170,8 @@ def _result(data: SignalInput, advice: Advice, *, folds: int, seed: int, conditi
 
 
 def _answer(data: SignalInput, advice: Advice, folds: int) -> Answer:
+    from theodolite.advice.nested_validation import TOLERATED
+
     reasons = [_method(data, advice, folds)]
     lines = _lines(data, advice.choice) if advice.is_recommended else []
     commands = [Command(words=" && ".join(lines), why="fit the repair and apply it")] if lines else []
@@ -177,12 +179,16 @@ def _answer(data: SignalInput, advice: Advice, folds: int) -> Answer:
         reasons.append(f"The gain is real and small: less than the {advice.worth:g} that counts as worth having.")
     if advice.smaller:
         small = advice.smaller[-1]
-        reasons.append(_compression(advice, small))
+        after = f" after {advice.choice}" if advice.is_recommended and small.change.before != advice.choice else ""
+        size, change = f"{small.change.size(advice.d):.0%} of the size", f"{small.gain:+.3f} {_interval(small)}"
+        reasons.append(
+            f"{small.change} takes {size} and changes the score{after} by {change}: less than {TOLERATED:.0%} is lost."
+        )
         name = "repair" if small.change.before == advice.choice else "shorten"
         more = [line for line in _lines(data, small.change, name=name) if line not in lines]
         commands.append(Command(words=" && ".join(more), why=f"store vectors as {small.change}"))
     elif advice.is_above_chance:
-        reasons.append(f"No smaller form of the vectors is shown to cost less than {_tolerated()} of the score.")
+        reasons.append(f"No smaller form of the vectors is shown to cost less than {TOLERATED:.0%} of the score.")
     return Answer(verdict=advice.verdict, sentence=_sentence(advice), reasons=tuple(reasons), next=tuple(commands))
 
 
@@ -222,31 +228,13 @@ def _method(data: SignalInput, advice: Advice, folds: int) -> str:
     """What was fitted on what, and what chose."""
     counts = Counter(map(str, advice.chosen))
     chosen = ", ".join(f"{name} {count}×" if count > 1 else name for name, count in counts.most_common())
-    noun = advice.noun
-    refits = data.signal is None or data.signal.refits
-    fitted = (
-        f"Each repair was fitted on other {noun} than it was scored on"
-        if refits
-        else f"Each repair was fitted on all {len(data.vectors):,} documents, without the queries and their judgements"
-    )
+    rows = f"on other {advice.noun} than it was scored on"
+    if data.signal is not None and not data.signal.refits:
+        rows = f"on all {len(data.vectors):,} documents, without the queries and their judgements"
     return (
-        f"{fitted}. {folds - 1} folds chose the best and the next one scored it, {folds} times ({chosen}). The intervals in the "
+        f"Each repair was fitted {rows}. {folds - 1} folds chose the best and the next one scored it, {folds} times ({chosen}). The intervals in the "
         "list do not correct for the search."
     )
-
-
-def _compression(advice: Advice, small: Scored) -> str:
-    after = f" after {advice.choice}" if advice.is_recommended and small.change.before != advice.choice else ""
-    return (
-        f"Smaller vectors: {small.change} takes {small.change.size(advice.d):.0%} of the size and "
-        f"changes the score{after} by {small.gain:+.3f} {_interval(small)}, less than {_tolerated()} of it."
-    )
-
-
-def _tolerated() -> str:
-    from theodolite.advice.nested_validation import TOLERATED
-
-    return f"{TOLERATED:.0%}"
 
 
 def _lines(data: SignalInput, change: Change, *, name: str = "repair") -> list[str]:

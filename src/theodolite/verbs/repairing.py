@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from theodolite.core.moments import Moments
     from theodolite.core.vectors import Floats, Source
-    from theodolite.repairs.base import Repair
+    from theodolite.repairs.base import Affine, Repair
     from theodolite.spaces.space import Space
     from theodolite.spaces.writers import OtherColumns
 
@@ -339,21 +339,17 @@ def export(
             "affine repair such as global"
         )
     matrix, bias = fold_affine(fitted)
+    how = {"texts": texts, "prompt": prompt, "max_length": max_length, "revision": revision}
     if model is not None:
-        how: dict[str, Any] = {"texts": texts, "prompt": prompt, "max_length": max_length, "revision": revision}
-        return _export_model(fitted, matrix, bias, model, to=to, overwrite=overwrite, **how)
-    for name, value in (("texts", texts), ("prompt", prompt), ("max_length", max_length), ("revision", revision)):
+        return _export_model(_steps(fitted)[0], (matrix, bias), model, how, to=to, overwrite=overwrite)
+    for name, value in how.items():
         if value is not None:
             raise ValueError(f"{option(name, 'X')} is about a model; name the model, or leave it out")
     require_target(to, overwrite=overwrite)
     difference = write_affine(matrix, bias, to, overwrite=overwrite)
-    first = _steps(fitted)[0]
-    lengths = ("it takes vectors of length 1, as it was fitted on them",) if first.fitted_on_.normalized else ()
-    return _tested(
-        f"the repair as x @ matrix + bias, {len(matrix)} → {len(bias)} dimensions, written to {os.fspath(to)}",
-        difference,
-        *lengths,
-    )
+    title = f"the repair as x @ matrix + bias, {len(matrix)} → {len(bias)} dimensions, written to {os.fspath(to)}"
+    is_unit = _steps(fitted)[0].fitted_on_.normalized
+    return _tested(title, difference, *(["it takes vectors of length 1, as it was fitted on them"] if is_unit else []))
 
 
 def check(folder: str | os.PathLike[str], /) -> Result:
@@ -389,18 +385,9 @@ def check(folder: str | os.PathLike[str], /) -> Result:
 
 
 def _export_model(
-    fitted: Any,
-    matrix: Any,
-    bias: Any,
-    model: Any,
-    *,
-    to: Any,
-    texts: Any,
-    prompt: str | None,
-    max_length: int | None,
-    revision: str | None,
-    overwrite: bool,
+    first: Repair, affine: Affine, model: Any, how: Mapping[str, Any], *, to: str | os.PathLike[str], overwrite: bool
 ) -> Result:
+    """The repair inside a copy of the model; the first step of the chain saw the vectors as they were, `how` they were made."""
     from contextlib import nullcontext
     from tempfile import TemporaryDirectory
 
@@ -409,8 +396,7 @@ def _export_model(
     from theodolite.spaces.readers.text_files import read_texts
 
     require_free_folder(to, overwrite=overwrite)
-    first = _steps(fitted)[0]  # the one that sees the vectors as they were
-    path, rows = first.fitted_on_, getattr(first, "examples_", np.empty((0, len(matrix))))
+    path, rows, texts = first.fitted_on_, getattr(first, "examples_", np.empty((0, len(affine[0])))), how["texts"]
     if texts is not None:
         lines = read_texts(texts) if isinstance(texts, (str, os.PathLike)) else list(texts)
         if len(lines) < len(rows):
@@ -418,7 +404,7 @@ def _export_model(
                 f"there are {len(lines)} texts for a repair that was fitted on more; give the texts of the fit, in order"
             )
         path = replace(path, texts=tuple(lines[: len(rows)]))
-    path = replace(path, prompt=prompt or path.prompt, max_length=max_length or path.max_length)
+    path = replace(path, prompt=how["prompt"] or path.prompt, max_length=how["max_length"] or path.max_length)
     examples = (path.texts, rows[: len(path.texts)]) if path.texts else None
     in_memory = not isinstance(model, (str, os.PathLike))
     with TemporaryDirectory() if in_memory else nullcontext("") as temporary:
@@ -427,8 +413,8 @@ def _export_model(
             folder, name = Path(temporary), "the model"
         else:
             name = model_name(model)
-            folder = demo_folder() if model == DEMO else local_folder(model, revision=revision)
-        write_dense(folder, matrix, bias, to, path=path, examples=examples, name=name, overwrite=overwrite)
+            folder = demo_folder() if model == DEMO else local_folder(model, revision=how["revision"])
+        write_dense(folder, *affine, to, path=path, examples=examples, name=name, overwrite=overwrite)
     position = "after vectors are scaled to length 1" if path.normalized else "before vectors are scaled to length 1, if they are"
     notes = [f"the repair is a Dense module, {position}"]
     if path.max_length is not None:
