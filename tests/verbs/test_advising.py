@@ -27,7 +27,7 @@ A, B = ((side * random.uniform(0.2, 3, (N, 1)) + 20 * np.eye(8)[0]).astype(np.fl
 def test_a_helpful_repair_is_recommended_with_a_command_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     np.save("a.npy", A)
-    result = th.advise("a.npy", pairs=B, scores=COSINE)
+    result = th.advise("a.npy", pairs=B, scores=COSINE, folds=3)
     assert result.answer is not None and result.answer.verdict == "apply"
     recommended = result.provenance["advice"]["recommended"]
     gain = next(row for row in result.rows if row.state == "choice")
@@ -95,12 +95,12 @@ def test_queries_and_judgements_are_arrays_or_files(tmp_path: Path) -> None:
 def test_a_space_brings_its_pairs_or_labels_along() -> None:
     rows = {"side": [0] * N + [1] * N, "score": [*COSINE, *COSINE], "sentence": [f"s{i}" for i in range(2 * N)]}
     space = Space.of({0: np.ones((2 * N, 8), np.float32), 6: np.concatenate([A, B])}, rows=rows)
-    result = th.advise(space)
+    result = th.advise(space, folds=3)
     assert result.rows[0].layer == 6 and result.rows[0].metric == "spearman"
-    assert result.rows[0].value == th.advise(A, pairs=B, scores=COSINE).rows[0].value
+    assert result.rows[0].value == th.advise(A, pairs=B, scores=COSINE, folds=3).rows[0].value
     labelled = Space.of({0: A}, rows={"label": ["x", "y"] * (N // 2), "topic": ["u", "v", "w"] * (N // 3)})
-    assert th.advise(labelled).rows[0].metric == "knn_accuracy"
-    assert th.advise(labelled, labels="topic").rows[0].metric == "knn_accuracy"
+    assert th.advise(labelled, folds=3).rows[0].metric == "knn_accuracy"
+    assert th.advise(labelled, labels="topic", folds=3).rows[0].metric == "knn_accuracy"
 
 
 def test_without_a_signal_geometry_is_reported_and_nothing_recommended() -> None:

@@ -232,8 +232,8 @@ def _method(data: SignalInput, advice: Advice, folds: int) -> str:
     if data.signal is not None and not data.signal.refits:
         rows = f"on all {len(data.vectors):,} documents, without the queries and their judgements"
     return (
-        f"Each repair was fitted {rows}. {folds - 1} folds chose the best and the next one scored it, {folds} times ({chosen}). The intervals in the "
-        "list do not correct for the search."
+        f"Each repair was fitted {rows}. {folds - 1} folds chose the best and the next one scored it, {folds} times ({chosen}). "
+        "The intervals in the list do not correct for the search."
     )
 
 
