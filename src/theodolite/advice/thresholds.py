@@ -5,7 +5,6 @@ Intervals resample what is independent: domains or texts, and groups of pairs th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
@@ -15,14 +14,13 @@ from numpy.typing import NDArray
 from theodolite.advice.folds import resample_counts
 from theodolite.advice.pair_scores import unit_rows
 from theodolite.advice.scorers import JudgedQueries
-from theodolite.core.intervals import LEVEL, Interval, percentile_interval, share_interval, standard_error_interval
+from theodolite.core.intervals import LEVEL, Interval, percentile_interval, share_interval
 from theodolite.core.moments import Doubles
 from theodolite.core.sampling import sample_rows
 from theodolite.core.vectors import Floats, Indices
 from theodolite.tasks.retrieval import NOWHERE
 
 DRAWS = 1000  # bootstrap resamples behind an interval
-ERROR_DRAWS = 400  # those behind a standard error, which needs no tails
 MAP_DRAWS = 200  # those behind the map to probabilities, which is fitted again in each
 MAP_POINTS = 21
 FEWEST_ABOVE = 10  # pairs above a cutoff, below which its place is a guess
@@ -57,11 +55,10 @@ class UnrelatedPairs:
         """The smallest of the cosines that at least this share of them does not exceed."""
         return float(self.cosines[min(len(self.cosines) - 1, int(np.ceil(share * len(self.cosines))) - 1)])
 
-    def cutoff(self, rate: float, *, seed: int = 0, draws: int = ERROR_DRAWS) -> tuple[float, Interval]:
+    def cutoff(self, rate: float, *, seed: int = 0, draws: int = DRAWS) -> tuple[float, Interval]:
         """The cosine that a share `rate` of the pairs exceeds, and its 95% interval over resampled groups of rows.
 
-        Rows are resampled, not pairs: a row is in many pairs, which are not independent; nor are sentences of one domain. With
-        the standard error of 25 domains, Student's interval on Fisher's scale covers where percentiles are too narrow.
+        Rows are resampled, not pairs: a row is in many pairs, which are not independent; nor are sentences of one domain.
         """
         if not 0 < rate < 1:
             raise ValueError(f"a false-positive rate of {rate:g} must be between 0 and 1")
@@ -76,11 +73,7 @@ class UnrelatedPairs:
             weights = np.cumsum(counts[self.first] * counts[self.second])
             position = int(np.searchsorted(weights, (1 - rate) * weights[-1] * (1 - 1e-12)))
             values.append(self.cosines[min(position, len(weights) - 1)])
-        value = self.quantile(1 - rate)
-        scaled = np.arctanh(np.clip([value, *values], -1 + 1e-12, 1 - 1e-12))
-        degrees = int(self.groups.max())
-        low, high = standard_error_interval(float(scaled[0]), float(scaled[1:].std(ddof=1)), degrees)
-        return value, (math.tanh(low), math.tanh(high))
+        return self.quantile(1 - rate), percentile_interval(values)
 
 
 @dataclass(frozen=True, eq=False)

@@ -210,14 +210,18 @@ def advise_command(
     labels: Annotated[
         str | None, typer.Option(help="Labels: a column of the space or table, or FILE[:COLUMN].", metavar="NAME")
     ] = None,
-    queries: Annotated[str | None, typer.Option(help="Vectors of queries; PATH holds the documents.", metavar="FILE")] = None,
+    queries: Annotated[
+        str | None, typer.Option(help="Queries: vectors if PATH holds documents, texts with --texts.", metavar="FILE")
+    ] = None,
     judgements: Annotated[
-        str | None, typer.Option(help="Table of query, document and grade; both by row number from 0.", metavar="FILE")
+        str | None, typer.Option(help="Table of query, document and grade, by id or row number.", metavar="FILE")
     ] = None,
     retrieval: Annotated[
         str | None,
         typer.Option(help="BEIR folder for --model: corpus.jsonl, queries.jsonl, qrels/*.tsv.", metavar="FOLDER"),
     ] = None,
+    query_prompt: opt.QueryPrompt = None,
+    document_prompt: opt.DocumentPrompt = None,
     metric: Annotated[
         str | None,
         typer.Option(

@@ -477,7 +477,7 @@ def _calibrate(result: Result) -> Iterator[Block]:
     if shares:
         settings = [row.setting for row in next(iter(shares.values()))]
         quantiles = [Column(name.rpartition("_")[2], [f"{row.value:.3f}" for row in rows]) for name, rows in shares.items()]
-        yield Table("", (Column("share of pairs below this cosine", settings), *quantiles))
+        yield Table("", (Column("share of pairs below this cosine", settings), *quantiles), detail=True)
     if cutoffs := by_metric.get("cutoff", []):
         columns = [Column("pairs", [row.setting for row in cutoffs]), Column("cutoff", [f"{row.value:.3f}" for row in cutoffs])]
         columns.append(Column("95% interval", [interval_text(row.low, row.high) for row in cutoffs]))
@@ -490,9 +490,10 @@ def _calibrate(result: Result) -> Iterator[Block]:
     known = [point["probability"] for point in points]
     points = [point for i, point in enumerate(points) if known[max(i - 1, 0) : i + 2].count(known[i]) < 3]
     if points:
+        shown = points[-1::-3][::-1]  # every third and the last; the record has all
         names = {"cosine": "cosine", "probability": "probability of a match"}
-        columns = [Column(title, [f"{point[name]:.3f}" for point in points]) for name, title in names.items()]
-        columns.append(Column("95% interval", [f"[{point['low']:.3f}, {point['high']:.3f}]" for point in points]))
+        columns = [Column(title, [f"{point[name]:.3f}" for point in shown]) for name, title in names.items()]
+        columns.append(Column("95% interval", [f"[{point['low']:.3f}, {point['high']:.3f}]" for point in shown]))
         yield Table("", tuple(columns))
 
 

@@ -42,6 +42,8 @@ def advise(  # type: ignore[misc]  # `layers` is a reading option with a default
     queries: Any = None,
     judgements: Any = None,
     retrieval: File | None = None,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
     metric: str | None = None,
     worth: float = 0.02,
     dimensions: str | Sequence[int] | None = None,
@@ -70,10 +72,13 @@ def advise(  # type: ignore[misc]  # `layers` is a reading option with a default
     labels
         The label of every row: a sequence, a column of the space or table, or FILE[:COLUMN].
     queries, judgements
-        Vectors of queries, and a table of query, document and grade: an array, a frame, or a file. `source` then holds the
-        documents; queries and documents are named by row numbers from 0.
+        Queries, and a table of query, document and grade: an array, a frame, or a file. `source` holds the documents: vectors or
+        a space as the queries are, or an encoder with `texts`, which reads both. They are named by their ids, or by row numbers
+        from 0 if they have none.
     retrieval
         A BEIR folder (`corpus.jsonl`, `queries.jsonl`, `qrels/*.tsv`), which an encoder reads; `split` names the judgements.
+    query_prompt, document_prompt
+        What an encoder puts before queries and documents; the model's own prompts of these names by default.
     metric
         `spearman` for pairs; `knn_accuracy` or `linear_accuracy` for labels; `ndcg@K`, `recall@K` or `mrr` for queries. By
         default `spearman`, `knn_accuracy` and `ndcg@10`.
@@ -117,7 +122,15 @@ def advise(  # type: ignore[misc]  # `layers` is a reading option with a default
         raise ValueError(f"{option('worth', str(worth))} must be above 0: it is the least gain that is worth having")
     options = Reading(**{**reading, "layers": layers})
     named = Signals(
-        pairs=pairs, scores=scores, labels=labels, queries=queries, judgements=judgements, retrieval=retrieval, metric=metric
+        pairs=pairs,
+        scores=scores,
+        labels=labels,
+        queries=queries,
+        judgements=judgements,
+        retrieval=retrieval,
+        query_prompt=query_prompt,
+        document_prompt=document_prompt,
+        metric=metric,
     )
     with progress_bars(progress) as bars:
         data = open_signal(source, named, options, bars)
