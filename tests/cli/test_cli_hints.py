@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import json
 import shlex
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -38,30 +36,23 @@ def arrays() -> list[str]:
 
 
 @pytest.mark.parametrize("prepared", [table, arrays])
-def test_hints_of_a_survey_name_the_file_and_run(run: Run, prepared: Any) -> None:
-    hints = commands(run("survey", *prepared()).stdout)
-    assert len(hints) >= 4 and len(set(hints)) >= 4
-    for hint in set(hints):
-        paste(run, hint)
-        about = json.loads(Path("repair/repair.json").read_text())
-        assert about["d"] == 6
-        shutil.rmtree("repair")
+def test_the_next_step_of_a_survey_names_the_file_and_runs(run: Run, prepared: Any) -> None:
+    (hint,) = commands(run("survey", *prepared()).stdout)
+    Path("LABELS").write_text("a\nb\n" * 60)
+    paste(run, hint)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", ["mean", "tokens"])
-def test_hints_of_a_survey_of_an_encoder_write_its_vectors_first(run: Run, tiny: Any, unit: str) -> None:
+def test_the_next_step_of_a_survey_of_an_encoder_names_it_and_its_options(run: Run, tiny: Any, unit: str) -> None:
     texts = [f"the {one} sees a {other}.\n" for one in ("dog", "cat", "cow") for other in ("tree", "bird", "car")]
     Path("my texts.txt").write_text("".join(texts))
     options = ["--texts", "my texts.txt", "--unit", unit, "--max-length", "12", "--device", "cpu", "--allow-unknown"]
-    hints = commands(run("survey", "-m", tiny("bert"), *options).stdout)
-    assert hints
-    for hint in set(hints[:3]):
-        paste(run, hint)
-        fitted = json.loads(Path("repair/repair.json").read_text())["fitted_on"]
-        assert fitted["unit"] == unit
-        for folder in ("repair", "my-space"):
-            shutil.rmtree(folder)
+    (hint,) = commands(run("survey", "-m", tiny("bert"), *options).stdout)
+    words = shlex.split(hint)
+    assert words[1:5] == ["repair", "advise", "--model", str(tiny("bert"))]
+    assert words[-2:] == ["--retrieval", "FOLDER"] and "--texts" not in words
+    assert words[words.index("--max-length") + 1] == "12" and ("--unit" in words) == (unit == "mean")
 
 
 def test_the_command_of_advice_repairs_both_sides(run: Run) -> None:

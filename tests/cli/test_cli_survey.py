@@ -67,7 +67,7 @@ def test_the_table_fits_the_terminal_and_has_no_colour(columns: int, run: Run, m
     text = run("survey", "y.npy", "--no-findings", "--bootstrap", "20").stdout
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) <= columns
-    (line,) = [line for line in text.splitlines() if line.startswith("iso_score ")]
+    line = next(line for line in text.splitlines() if line.startswith("IsoScore ") and "value" not in line)
     assert f"{iso_score(Y):.4g}" in line
     assert "y.npy: 600 × 8, float32" in text
 
@@ -120,14 +120,34 @@ def test_survey_needs_files_or_an_encoder(refused: Callable[..., str]) -> None:
     assert "one of them" in refused("survey", "x.npy", "-m", "model", "--task", "stsb")
 
 
-def test_findings_end_the_survey_worst_first(run: Run) -> None:
+def test_the_first_screen_has_the_verdict_causes_worst_first_and_one_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     np.save("cone.npy", X + 20)
     document = json.loads(run("survey", "cone.npy", "--json").stdout)
-    assert "bad" in [finding["verdict"] for finding in document["findings"]]
+    assert document["answer"]["verdict"] == "bad"
     text = run("survey", "cone.npy").stdout
-    marks = [line[0] for line in text.splitlines() if line[:2] in ("✗ ", "! ", "✓ ")]
+    lines = text.splitlines()
+    assert lines[0] == "cone.npy: 600 × 8, float32" and lines[1].startswith("✗ bad: The rows share a large mean")
+    assert len(lines) <= 30
+    marks = [line[0] for line in lines[2:] if line[:2] in ("✗ ", "! ", "✓ ")]
     assert marks == sorted(marks, key="✗!✓".index)
-    assert "→" in text and "✓ OK: " in text
+    assert [line.strip() for line in lines if "theodolite " in line] == [document["answer"]["next"][0]["words"]]
+    assert f"✓ {sum(f['verdict'] == 'good' for f in document['findings'])} other checks OK" in lines
+    assert "partition ratio" not in text
+
+
+def test_all_numbers_are_printed_on_request_under_headings(run: Run) -> None:
+    short, everything = (run("survey", "y.npy", *options).stdout for options in ([], ["--all"]))
+    headings = ["IsoScore ", "Partition function I(W) ", "Variance by direction ", "Cosines and lengths ", "Nearest neighbours "]
+    for heading in headings:
+        assert f"\n{heading}" in everything and f"\n{heading}" not in short
+    assert "participation ratio" in everything and "participation_ratio" not in everything
+    assert "--all shows every number" in short
+
+
+def test_several_files_end_with_one_verdict(run: Run) -> None:
+    np.save("cone.npy", X + 20)
+    assert "Of 2 inputs, bad: cone.npy; " in run("survey", "cone.npy", "x.npy").stdout
 
 
 def test_a_space_is_shown_layer_by_layer(run: Run) -> None:
@@ -136,7 +156,6 @@ def test_a_space_is_shown_layer_by_layer(run: Run) -> None:
     lines = [line.split() for line in text.splitlines()]
     assert ["layer", "IsoScore", "mean", "cosine"] in lines
     assert [line[0] for line in lines if line[:1] in (["0"], ["3"])] == ["0", "3"]
-    assert "layer 3, the last:" in text
     one = run("survey", "space", "--layers", "last", "--metrics", "iso_score", "--no-findings").stdout
     assert [line.split()[0] for line in one.splitlines() if line.strip()[:1].isdigit()] == ["3"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,8 @@ def test_streaming_gives_the_rows_of_stored_vectors(tiny: Any, vector_texts: lis
 def test_the_result_shows_itself_and_is_saved(tmp_path: Path) -> None:
     result = th.survey(X)
     text = repr(result)
-    assert "400 × 8, float32" in text and "iso_score" in text and "! cone" in text
-    assert "<table" in result._repr_html_()
+    assert "400 × 8, float32" in text and "! mean: mean cosine" in text and "th.advise(X, labels=labels)" in text
+    assert "large mean" in result._repr_html_()
     again = th.Result.load(result.save(tmp_path / "saved"))
     assert again.rows == result.rows and again.findings == result.findings
     assert (again.pictures[0].points == result.pictures[0].points).all()
@@ -98,3 +99,100 @@ def test_a_notebook_gets_no_markup_of_a_hostile_name(tmp_path: Path) -> None:
     name = "<img src=x onerror=alert(1)>.npy"
     np.save(tmp_path / name, X)
     assert "<img" not in th.survey(tmp_path / name, metrics=["ev_1"])._repr_html_()
+
+
+def test_the_answer_has_a_verdict_a_sentence_and_one_next_step() -> None:
+    answer = th.survey(X).answer
+    assert answer is not None and answer.verdict == "watch" and answer.sentence.startswith("The rows share a large mean")
+    assert [step.words for step in answer.next] == ["th.advise(X, labels=labels)"]
+    for result in (th.survey(X, findings=False), th.survey(X, metrics=["ev_2"])):
+        assert result.answer is not None and (result.answer.verdict, result.findings) == ("not judged", ())
+
+
+def test_no_finding_has_a_command_of_its_own() -> None:
+    findings = th.survey(X + 5).findings
+    assert sum(finding.severity > 0 for finding in findings) > 3
+    assert {finding.command for finding in findings} == {""}
+
+
+def test_an_array_in_memory_or_a_space_is_named_in_the_call() -> None:
+    def step(source: Any, **options: Any) -> str:
+        answer = th.survey(source, metrics=["mean_cosine"], **options).answer
+        assert answer is not None
+        return answer.next[0].words
+
+    assert step(Space.of({0: X, 1: X}), layers=0) == "th.advise(space, layers='0', labels=labels)"
+    assert step(Space.of({0: X}, rows={"label": ["a", "b"] * 200})) == "th.advise(space)"
+
+
+def test_the_call_of_the_next_step_runs() -> None:
+    words = th.survey(X, metrics=["mean_cosine"]).answer.next[0].words  # type: ignore[union-attr]
+    labels = (["a"] * 40 + ["b"] * 40) * 5
+    result = eval(words, {"th": th, "X": X, "labels": labels})
+    assert result.verb == "advise" and len(result)
+
+
+def test_examples_are_named_by_ids_or_texts(tmp_path: Path) -> None:
+    vectors = X.copy()
+    vectors[:40] = vectors[40:80] + 1e-5
+    header = ",".join(["id", *(f"d{i}" for i in range(8))])
+    rows = [",".join([f"doc-{number}", *map(repr, row)]) for number, row in enumerate(vectors.tolist())]
+    (tmp_path / "t.csv").write_text("\n".join([header, *rows]))
+    finding = next(f for f in th.survey(tmp_path / "t.csv").findings if f.topic == "near-duplicates")
+    assert finding.rows and finding.names == tuple(f"doc-{row}" for row in finding.rows)
+    assert "'doc-0'" in repr(th.survey(tmp_path / "t.csv"))
+    texts = [f"text {number}" for number in range(400)]
+    finding = next(
+        f for f in th.survey(Space.of({0: vectors}, rows={"sentence": texts})).findings if f.topic == "near-duplicates"
+    )
+    assert finding.names == tuple(f"text {row}" for row in finding.rows)
+    plain = next(f for f in th.survey(vectors).findings if f.topic == "near-duplicates")
+    assert plain.rows and plain.names == ()
+
+
+def test_a_finding_is_one_line() -> None:
+    finding = th.survey(X).findings[0]
+    assert repr(finding) == f"<watch: {finding.topic}, {finding.metric} {finding.value:.4g} ({finding.cause})>"
+    assert str(finding) == f"{finding.topic}: {finding.meaning}"
+
+
+def test_a_frame_has_no_empty_columns() -> None:
+    frame = th.survey(X).frame()
+    assert not {"layer", "task", "low", "label"} & set(frame.columns)
+    assert {"metric", "value", "n", "d"} <= set(frame.columns)
+    assert not any(frame[name].isna().all() or (frame[name] == "").all() for name in frame.columns)
+
+
+def test_joined_surveys_have_the_worst_verdict_and_name_every_input(tmp_path: Path) -> None:
+    names = {"cone.npy": X + 20, "mean.npy": X}
+    for name, vectors in names.items():
+        np.save(tmp_path / name, vectors)
+    results = [th.survey(tmp_path / name) for name in names]
+    joined = th.Result.joined(results)
+    assert joined.answer is not None and joined.answer.verdict == "bad"
+    assert joined.answer.sentence == "Of 2 inputs, bad: cone.npy; watch: mean.npy."
+    assert joined.answer.reasons == (results[0].answer.sentence,)  # type: ignore[union-attr]
+    assert joined.answer.next == results[0].answer.next  # type: ignore[union-attr]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "unit", "verdicts", "cause"),
+    [("demo", "text", {"OK"}, None), ("minilm-mlm", "mean", {"watch"}, "mean"), ("granite-30m", "cls", {"watch"}, "mean")],
+)
+def test_real_encoders_on_texts_that_set_no_bound(model: str, unit: str, verdicts: set[str], cause: str | None) -> None:
+    """Questions of TREC: bounds and rules were made on other texts. Mean cosines up to 0.88 did no harm, so none is bad."""
+    folders = {name: os.environ.get(name) for name in ("THEODOLITE_MODELS", "THEODOLITE_DATA")}
+    if not all(folders.values()):
+        pytest.skip("THEODOLITE_MODELS and THEODOLITE_DATA name folders with encoders and texts")
+    pytest.importorskip("torch", reason="the extra `models` is not installed")
+    lines = Path(str(folders["THEODOLITE_DATA"]), "trec", "train_5500.label").read_text(encoding="latin-1").splitlines()
+    texts = list(dict.fromkeys(line.partition(" ")[2] for line in lines))[:1500]
+    source = model if model == "demo" else Path(str(folders["THEODOLITE_MODELS"]), model)
+    result = th.survey(source, texts=texts, unit=unit, layers="last")
+    assert result.answer is not None and result.answer.verdict in verdicts, result.answer
+    assert len({finding.cause for finding in result.findings if finding.severity}) <= 4
+    if cause:
+        assert next(finding for finding in result.findings if finding.topic == "cone").cause == cause
+        assert result.answer.sentence.startswith("The rows share a large mean")
+    assert result.answer.next[0].words.startswith("th.advise(model, retrieval=folder")

@@ -13,7 +13,6 @@ import numpy as np
 
 from theodolite.advice.diagnosis import EXAMPLES
 from theodolite.core.result import Finding, Severity
-from theodolite.core.spelling import TypedInput
 from theodolite.core.vectors import Floats
 from theodolite.metrics.cloud import Cloud, Undefined
 from theodolite.metrics.cosine import mean_cosine
@@ -25,27 +24,28 @@ WATCH, BAD = 0.5, 0.9
 EXCESS = 3
 
 
-def sink_findings(cloud: Cloud, positions: Sequence[int], source: TypedInput | None = None) -> list[Finding]:
+def sink_findings(cloud: Cloud, positions: Sequence[int]) -> list[Finding]:
     """A finding for the position, and one for the dimension, that carries most of the squared norm; nothing if there is none."""
     X = np.asarray(cloud.sample, dtype=np.float64)
-    place = np.asarray(positions)[cloud.sample_index]
+    position_of = np.asarray(positions)[cloud.sample_index]
     squares = np.square(X)
     total = squares.sum()
     if not total:
         return []
-    found = []
-    by_position = np.bincount(place, weights=squares.sum(axis=1)) / total
+    findings = []
+    by_position = np.bincount(position_of, weights=squares.sum(axis=1)) / total
     position = int(by_position.argmax())
-    inside = place == position
+    inside = position_of == position
     if by_position[position] > max(WATCH, EXCESS * inside.mean()):
         share = float(by_position[position])
-        found.append(
+        findings.append(
             _finding(
                 "attention sink",
                 share,
                 f"position {position} of the texts carries {share:.0%} of the squared norm with {inside.mean():.0%} of the "
                 f"tokens; without it {_effect(X, X[~inside])}",
-                "leave these tokens out before you average or train: keep the rows whose column position is another",
+                "means and cosines are about these tokens more than about the text; average and train without them",
+                cause="one position",
                 rows=tuple(int(row) for row in cloud.sample_index[inside][:EXAMPLES]),
             )
         )
@@ -53,16 +53,17 @@ def sink_findings(cloud: Cloud, positions: Sequence[int], source: TypedInput | N
     dimension = int(by_dimension.argmax())
     if X.shape[1] > 2 and by_dimension[dimension] > max(WATCH, EXCESS / X.shape[1]):
         share = float(by_dimension[dimension])
-        found.append(
+        findings.append(
             _finding(
                 "massive activation",
                 share,
                 f"dimension {dimension} carries {share:.0%} of the squared norm; without it "
                 f"{_effect(X, np.delete(X, dimension, axis=1))}",
-                f"drop it: {(source or TypedInput()).fit('drop-rogue')}",
+                "means and cosines are about this dimension more than about the text",
+                cause="rogue dimensions",
             )
         )
-    return found
+    return findings
 
 
 def _finding(topic: str, share: float, meaning: str, action: str, **more: Any) -> Finding:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import CHECK_FAILED, Output, console, guarded
+from theodolite.cli.output import CHECK_FAILED, Output, console, guarded, say
 
 
 @guarded
@@ -69,7 +69,10 @@ def survey_command(
     for source in paths or [str(model)]:
         results.append(survey(source, **verb_options))
         target.show(results[-1])
-    target.finish(Result.joined(results))
+    joined = Result.joined(results)
+    if len(results) > 1 and joined.answer is not None and not as_json:
+        say(f"\n{joined.answer.sentence}")
+    target.finish(joined)
     if strict and any(finding.verdict == "bad" for result in results for finding in result.findings):
         raise typer.Exit(CHECK_FAILED)
 

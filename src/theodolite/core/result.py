@@ -43,9 +43,9 @@ Outcome: TypeAlias = Literal["supported", "contradicted", "inconclusive", "not m
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
-# The words that the answer of each verb may have; a study's counts its outcomes instead.
+# The words that the answer of each verb may have; those of a survey get worse. A study's answer counts its outcomes instead.
 VERDICTS: Mapping[str, tuple[str, ...]] = {
-    "survey": ("OK", "watch", "bad", "not judged"),
+    "survey": ("not judged", "OK", "watch", "bad"),
     "compare": (
         "identical",
         "same up to precision",
@@ -122,13 +122,13 @@ class Finding:
     healthy, source
         The healthy range in words, and where the range comes from.
     meaning, action
-        What the number means here, and what to try; nothing to try if it is good.
+        What the number means here, and what that is known to cost or what to look at; no action if it is good.
     command
-        What to paste to try it; empty if that takes no command.
+        What to paste to measure it; empty if the answer of the result has it.
     cause
-        What the number comes from, such as "mean" or "duplicates"; empty if it is good, or nothing explains it.
-    rows
-        Row numbers of a few examples.
+        What the number comes from, such as "mean" or "duplicates", or "unexplained"; empty if it is good.
+    rows, names
+        Row numbers of a few examples, and their ids or texts if the input has any.
     model, layer
         What was surveyed.
     """
@@ -144,8 +144,16 @@ class Finding:
     command: str = ""
     cause: str = ""
     rows: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
     model: str = ""
     layer: int | None = None
+
+    def __repr__(self) -> str:
+        cause = f" ({self.cause})" if self.cause else ""
+        return f"<{'OK' if self.verdict == 'good' else self.verdict}: {self.topic}, {self.metric} {self.value:.4g}{cause}>"
+
+    def __str__(self) -> str:
+        return f"{self.topic}: {self.meaning}"
 
     @property
     def severity(self) -> int:
@@ -411,13 +419,18 @@ class Result(Sequence[Row]):
         return matching[0].value
 
     def frame(self) -> pandas.DataFrame:
-        """All rows as a pandas DataFrame, one column per field of a row."""
+        """All rows as a pandas DataFrame, one column per field of a row that any of them has."""
         # Not a dependency: whoever wants a frame has pandas.
         try:
             import pandas
         except ImportError:
             raise ImportError("a frame needs pandas; install it with: pip install pandas") from None
-        return pandas.DataFrame([asdict(row) for row in self.rows], columns=list(Row.FIELDS))
+        kept = [
+            name
+            for name in Row.FIELDS
+            if not self.rows or name in ("metric", "value") or any(getattr(row, name) not in (None, "") for row in self.rows)
+        ]
+        return pandas.DataFrame([asdict(row) for row in self.rows], columns=kept)
 
     def plot(self, name: str | None = None) -> Any:
         """A Plotly figure of the result.
@@ -538,6 +551,8 @@ class Result(Sequence[Row]):
     def joined(cls, results: Sequence[Result], *, title: str = "") -> Result:
         """Several results of one verb as one: all rows, findings, verdicts, pictures, records and notes, in order.
 
+        The answers of surveys become one: the worst verdict, and what each input came to.
+
         Parameters
         ----------
         results
@@ -557,10 +572,25 @@ class Result(Sequence[Row]):
         return cls(
             verb=first.verb,
             title=title or ", ".join(result.title for result in results),
+            answer=_joined_answer(results) if first.verb == "survey" else None,
             records={name: _stacked([result.records[name] for result in results if name in result.records]) for name in tables},
             provenance={**first.provenance, "inputs": inputs},
             **sequences,
         )
+
+
+def _joined_answer(results: Sequence[Result]) -> Answer | None:
+    """The answer of the result with the worst verdict, in a sentence that names every result."""
+    answers = [result.answer for result in results if result.answer is not None]
+    if len(answers) < len(results):
+        return None
+    worst = max(answers, key=lambda answer: VERDICTS["survey"].index(answer.verdict))
+    names = {
+        verdict: [r.title for r, a in zip(results, answers, strict=True) if a.verdict == verdict]
+        for verdict in VERDICTS["survey"]
+    }
+    listed = "; ".join(f"{verdict}: {', '.join(names[verdict])}" for verdict in reversed(names) if names[verdict])
+    return replace(worst, sentence=f"Of {len(results)} inputs, {listed}.", reasons=(worst.sentence,))
 
 
 def require_result_folder(path: str | os.PathLike[str], verb: str) -> Path:

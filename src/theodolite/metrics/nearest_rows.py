@@ -236,14 +236,16 @@ def _with_copies(index: Indices, distance: Doubles, group: Indices, k: int) -> t
     all_distance = np.zeros((len(group), k))
     for row, own in enumerate(group):
         # Own copies, starting with the next one after this row.
-        place = int(np.searchsorted(sets[own], row))
-        copies = np.roll(sets[own], -place)[1 : k + 1]
+        copies = sets[own][:0]
+        if len(sets[own]) > 1:
+            copies = np.roll(sets[own], -int(np.searchsorted(sets[own], row)))[1 : k + 1]
         all_index[row, : len(copies)] = copies
         count = len(copies)
         for other, gap in zip(index[own], distance[own], strict=True):
             if count == k:
                 break
-            copies = np.roll(sets[other], -(row % len(sets[other])))[: k - count]
+            members = sets[other]  # mostly one row, which needs no turning
+            copies = members if len(members) == 1 else np.roll(members, -(row % len(members)))[: k - count]
             all_index[row, count : count + len(copies)] = copies
             all_distance[row, count : count + len(copies)] = gap
             count += len(copies)

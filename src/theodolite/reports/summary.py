@@ -7,7 +7,7 @@ import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 from theodolite.core.numbers import interval_text, number_text, short_number
@@ -55,6 +55,17 @@ TABLES_IN_BODY = ("survey", "compare", "probe", "advise", "calibrate", "gate")
 MOST_REPAIRS = 6
 # Rows of a plain list; a result of more is better saved or framed.
 MOST_ROWS = 60
+# What the first screen of a survey shows at most: causes, numbers in a table, layers, example rows and characters of a name.
+MOST_CAUSES, MOST_NUMBERS, MOST_LAYERS, MOST_EXAMPLES, NAME = 3, 12, 8, 3, 28
+# What metrics of a module are about.
+FAMILIES = {
+    "isoscore": "IsoScore",
+    "partition": "Partition function I(W)",
+    "spectral": "Variance by direction",
+    "cosine": "Cosines and lengths",
+    "sphere": "Coverage of the sphere",
+    "neighbours": "Nearest neighbours",
+}
 # Secondary effects of a verdict that are listed; the report has all of them.
 MOST_EFFECTS = 3
 # Metrics and layers of a comparison that a terminal shows, and metrics that it shows layer by layer.
@@ -161,52 +172,72 @@ def _survey(result: Result) -> Iterator[Block]:
         findings = by_model.get(model, []) if len(models) > 1 else result.findings
         if len(models) > 1:
             yield Paragraph(clean(model, FACT), "bold")
-        layered = any(row.layer is not None for row in rows)
-        yield from _pivoted(rows, "layer", "metric") if layered else _metrics(rows)
-        yield from _reasons(rows)
-        if layered and findings:
-            yield Paragraph(f"layer {findings[0].layer}, the last:")
+        layers = {row.layer for row in rows}
         yield from _findings(findings)
+        # The table belongs on the first screen if it is short, or if there is nothing else to say.
+        is_long = bool(findings) and (len(layers) > MOST_LAYERS if layers != {None} else len(rows) > MOST_NUMBERS)
+        numbers = _metrics(rows) if layers == {None} else _pivoted(rows, "layer", "metric")
+        yield from (replace(block, detail=is_long) for block in chain(numbers, _reasons(rows)))
 
 
 def _metrics(rows: Sequence[Row]) -> Iterator[Block]:
-    """One line per metric, family by family, with its range and direction."""
-    if not rows:
-        return
-    entries = [METRICS.get(row.metric) for row in rows]
-    families = groupby(entries, key=lambda entry: entry.function.__module__ if entry is not None else "")
-    sizes = [len(list(family)) for _, family in families]
-    columns = [Column("metric", [row.metric for row in rows]), Column("value", [row.value for row in rows])]
-    if any(row.low is not None for row in rows):
-        columns.append(Column("95% interval", [interval_text(row.low, row.high) for row in rows], optional=True))
+    """One table per family of metrics under its heading, each metric with its range and direction."""
     sides = {"higher is isotropic": "high", "lower is isotropic": "low"}
-    about = {
-        "isotropic": [sides.get(entry.direction, "") if entry else "" for entry in entries],
-        # Up to the first comma after a bracket: what follows is a remark.
-        "range": [re.split(r"(?<=\]), ", entry.range)[0] if entry else "" for entry in entries],
-        "meaning": [entry.summary if entry else "" for entry in entries],
-    }
-    columns += [Column(name, texts, optional=True) for name, texts in about.items()]
-    yield Table("", tuple(columns), breaks=tuple(sum(sizes[:i]) for i in range(1, len(sizes))))
+    families = groupby(rows, key=lambda row: METRICS[row.metric].function.__module__ if row.metric in METRICS else "")
+    for home, group in families:
+        family = list(group)
+        entries = [METRICS.get(row.metric) for row in family]
+        heading = FAMILIES.get(home.rpartition(".")[2], "Others")
+        columns = [Column(heading, [label_of(row.metric) for row in family]), Column("value", [row.value for row in family])]
+        if any(row.low is not None for row in family):
+            columns.append(Column("95% interval", [interval_text(row.low, row.high) for row in family], optional=True))
+        about = {
+            "isotropic": [sides.get(entry.direction, "") if entry else "" for entry in entries],
+            # Up to the first comma after a bracket: what follows is a remark.
+            "range": [re.split(r"(?<=\]), ", entry.range)[0] if entry else "" for entry in entries],
+        }
+        columns += [Column(name, texts, optional=True) for name, texts in about.items()]
+        yield Table("", tuple(columns))
 
 
 def _findings(findings: Sequence[Finding]) -> Iterator[Block]:
-    """Findings, worst first; what is fine in one closing line."""
-    for finding in sorted((finding for finding in findings if finding.severity), key=lambda finding: -finding.severity):
-        sign, style = SEVERITY_LOOKS[finding.verdict]
-        yield Paragraph(f": {finding_numbers(finding)}", COLOURS[style], lead=f"{sign} {finding.topic}")
-        yield Paragraph(finding.meaning, indent=2)
-        if finding.action:
-            yield Paragraph(f"→ {finding.action}", indent=2)
-        if finding.command:
-            yield Paragraph(finding.command, indent=4, is_code=True)
-        if finding.rows:
-            yield Paragraph(f"rows {', '.join(map(str, finding.rows))}", indent=2)
-        if finding.source:
-            yield Paragraph(f"range: {finding.source}", "dim", indent=2)
+    """What is unusual, by cause and worst first; what is fine in one closing line."""
+    unusual = sorted((finding for finding in findings if finding.severity), key=lambda finding: -finding.severity)
+    causes = grouped(unusual, lambda finding: finding.topic if finding.cause in ("", "unexplained") else finding.cause)
+    for number, (cause, group) in enumerate(causes.items()):
+        lead, others = group[0], group[1:]
+        sign, style = SEVERITY_LOOKS[lead.verdict]
+        detail = number >= MOST_CAUSES
+        yield Paragraph(f": {finding_numbers(lead)}", COLOURS[style], lead=f"{sign} {cause}", detail=detail)
+        yield Paragraph(_sentences(lead.meaning, lead.action), indent=2, detail=detail)
+        if lead.command:
+            yield Paragraph(lead.command, indent=4, is_code=True, detail=detail)
+        examples = next((finding for finding in group if finding.rows), None)
+        if examples is not None:
+            names = [f"{clean(name, NAME)!r}" for name in examples.names] or list(map(str, examples.rows))
+            of = "" if examples is lead else f" ({examples.topic})"
+            yield Paragraph(f"rows{of}: {', '.join(names[:MOST_EXAMPLES])}", indent=2, detail=detail)
+        if others:
+            names = [f"{finding.topic} {number_text(finding.value)}" for finding in others]
+            yield Paragraph(f"also unusual for this reason: {', '.join(names)}", indent=2, detail=detail)
+        for finding in group:
+            lines = (
+                []
+                if finding is lead
+                else [f"{finding.topic}: {finding_numbers(finding)}", _sentences(finding.meaning, finding.action)]
+            )
+            yield Paragraph(" – ".join([*lines, f"range: {finding.source}"]), "dim", indent=2, detail=True)
+    if len(causes) > MOST_CAUSES:
+        yield Paragraph(f"and {len(causes) - MOST_CAUSES} more: {', '.join(list(causes)[MOST_CAUSES:])}")
     fine = [finding.topic for finding in findings if not finding.severity]
     if fine:
-        yield Paragraph(", ".join(fine), "green", lead="✓ OK: ")
+        yield Paragraph("", "green", lead=f"✓ {len(fine)} {'other ' if unusual else ''}checks OK")
+        yield Paragraph(", ".join(fine), "dim", indent=2, detail=True)
+
+
+def _sentences(*parts: str) -> str:
+    """The parts as sentences of one paragraph."""
+    return " ".join(f"{part[:1].upper()}{part[1:].rstrip('.')}." for part in parts if part)
 
 
 def _compare(result: Result) -> Iterator[Block]:

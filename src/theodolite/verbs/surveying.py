@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from theodolite.core.engines import chosen_engine, in_parallel
-from theodolite.core.result import Finding, LateTables, Result
-from theodolite.core.spelling import TypedInput, command_line, option, switched_off
+from theodolite.core.result import Answer, Command, LateTables, Result
+from theodolite.core.spelling import command, command_line, option, switched_off
 from theodolite.verbs.inputs import (
+    FILE_OPTIONS,
     EncoderInput,
+    Input,
     Reading,
     ReadingOptions,
     VectorsInput,
     encoder_facts,
+    input_name,
     open_input,
     reads_input,
     short_name,
-    typed_input,
 )
 from theodolite.verbs.progress import Progress, progress_bars
 
@@ -31,6 +35,11 @@ if TYPE_CHECKING:
 
 # Rows that metrics comparing rows with rows look at.
 SAMPLE = 10_000
+# The columns of a table that name its rows, the first that is there.
+ID_COLUMNS = ("id", "_id", "doc_id", "document_id", "key", "name", "word", "title", "text", "sentence")
+NOT_JUDGED: dict[str, Any] = {
+    "answer": Answer(verdict="not judged", sentence="The numbers were not judged, because findings are switched off.")
+}
 
 
 @reads_input()
@@ -94,6 +103,7 @@ def survey(
     >>> round(result.value("iso_score"), 1)
     1.0
     """
+    from theodolite.metrics.cloud import Cloud
     from theodolite.metrics.registry import LAYER_METRICS, check_metrics, default_metrics
 
     options = Reading(**reading)
@@ -101,122 +111,107 @@ def survey(
     opened = open_input(source, options)
     if not store:
         _require_streamable(opened, bootstrap)
-    hints = typed_input(source, opened) if findings else None
     with chosen_engine(workers, engine), progress_bars(progress) as bars:
         if isinstance(opened, VectorsInput):
             cloud = opened.cloud(bars, sample=sample, seed=seed, cache=cache)
-            return survey_cloud(cloud, opened.name, names or default_metrics(), bootstrap=bootstrap, hints=hints, progress=bars)
+            return _survey_vectors(source, opened, cloud, names or default_metrics(), bootstrap, findings, bars)
         if isinstance(opened, EncoderInput) and not store:
             return _streamed(opened, names or LAYER_METRICS, sample=sample, seed=seed, progress=bars)
-        space, texts = (opened.space(bars), opened.texts.texts) if isinstance(opened, EncoderInput) else (opened, None)
-        title = opened.name if isinstance(opened, EncoderInput) else _space_name(source, space)
-        return survey_space(
-            space,
-            title,
-            names or LAYER_METRICS,
-            layers=options.layers,
-            texts=texts,
-            sample=sample,
-            seed=seed,
-            bootstrap=bootstrap,
-            hints=hints,
-            progress=bars,
-        )
+        clouds = partial(Cloud, sample=sample, seed=seed)
+        return _survey_space(source, opened, names or LAYER_METRICS, options.layers, clouds, bootstrap, findings, bars)
 
 
-def survey_cloud(
-    cloud: Cloud,
-    name: str,
-    metrics: Sequence[str],
-    *,
-    bootstrap: int,
-    hints: TypedInput | None,
-    progress: Progress,
+def _survey_vectors(
+    source: Any, opened: VectorsInput, cloud: Cloud, metrics: Sequence[str], bootstrap: int, findings: bool, progress: Progress
 ) -> Result:
-    """The survey of vectors without layers, with findings if it is known how their commands name the vectors."""
+    """The survey of vectors without layers."""
     from theodolite.metrics.evaluation import deviation_records, measure
 
-    label = short_name(name)
+    label = short_name(opened.name)
     about = {"model": label}
     steps = progress.steps("half-samples") if bootstrap else None
     measured = measure(cloud, metrics, bootstrap=bootstrap, about=about, progress=steps)
     rows = [row for row, _ in measured]
+    judged = NOT_JUDGED
+    if findings:
+        columns = opened.other_columns
+        names = partial(_row_names, opened, columns, cloud.n)
+        judged = _judged(cloud, rows, _next_step(source, opened, columns), names, model=label)
     return Result(
         verb="survey",
         title=label,
         rows=tuple(rows),
-        findings=_judge(cloud, rows, label, hints) if hints else (),
         pictures=cloud_picture(cloud, about),
         records=similarities(similarity_lines(cloud, metrics, about), deviation_records(measured)),
         conditions=sample_conditions(cloud),
         notes=(*cloud.source.notes, *_cache_note(cloud)),
-        provenance=provenance(cloud_facts(cloud, name)),
+        provenance=provenance(cloud_facts(cloud, opened.name)),
+        **judged,
     )
 
 
-def survey_space(
-    space: Space,
-    title: str,
+def _survey_space(
+    source: Any,
+    opened: EncoderInput | Space,
     metrics: Sequence[str],
-    *,
     layers: str | int | Sequence[int],
-    texts: Any,
-    sample: int,
-    seed: int,
+    clouds: Callable[[Any], Cloud],
     bootstrap: int,
-    hints: TypedInput | None,
+    findings: bool,
     progress: Progress,
 ) -> Result:
-    """The survey of every chosen layer of a space, with findings if it is known how their commands name the space."""
-    from theodolite.metrics.cloud import Cloud
+    """The survey of every chosen layer of a space; `clouds` makes the cloud of a layer's vectors."""
     from theodolite.metrics.evaluation import deviation_records, measure, metric_rows
     from theodolite.metrics.registry import default_metrics
-    from theodolite.spaces.space import choose_layers
+    from theodolite.spaces.space import choose_layers, picture_columns
 
+    encoder = opened if isinstance(opened, EncoderInput) else None
+    space = opened.space(progress) if isinstance(opened, EncoderInput) else opened
+    texts, title = (None, _space_name(source, space)) if encoder is None else (encoder.texts.texts, encoder.name)
     chosen = choose_layers(layers, space.layers)
     groups = text_groups(space) if bootstrap else None
     pairs: list[tuple[Row, Any]] = []
-    advance = progress.steps("measuring layers")
 
     def measured(task: tuple[Callable[[], Any], dict[str, Any]]) -> list[tuple[Row, Any]]:
         vectors, about = task
-        return measure(Cloud(vectors(), sample=sample, seed=seed), metrics, bootstrap=bootstrap, groups=groups, about=about)
+        return measure(clouds(vectors()), metrics, bootstrap=bootstrap, groups=groups, about=about)
 
     tasks = [(space.opener(layer), space.about(layer)) for layer in chosen]
-    for part in in_parallel(measured, tasks, prefer="processes", progress=advance):
-        pairs += part
+    for layer_rows in in_parallel(measured, tasks, prefer="processes", progress=progress.steps("measuring layers")):
+        pairs += layer_rows
     rows = [row for row, _ in pairs]
-    last = Cloud(space[chosen[-1]], sample=sample, seed=seed)
-    judged: tuple[Finding, ...] = ()
-    if hints:
-        positions = space.rows["position"] if space.unit == "tokens" and "position" in space.rows else None
-        rows_of_last = metric_rows(last, default_metrics())
-        if hints.path and not hints.before and chosen[-1] != space.layers[-1]:
-            hints = replace(hints, options={"layers": str(chosen[-1])})
-        judged = _judge(last, rows_of_last, space.origin.model or title, hints, layer=chosen[-1], positions=positions)
+    last = clouds(space[chosen[-1]])
+    judged = NOT_JUDGED
+    if findings:
+
+        def names() -> Sequence[Any] | None:
+            pictured = picture_columns(space, texts)
+            ids = space.rows["id"] if "id" in space.rows else pictured.get("token")
+            return pictured.get("text") if ids is None else ids
+
+        judged = _judged(
+            last,
+            metric_rows(last, default_metrics()),
+            _next_step(source, opened, tuple(space.rows), None if chosen[-1] == space.layers[-1] else chosen[-1]),
+            names,
+            model=space.origin.model or title,
+            layer=chosen[-1],
+            positions=space.rows["position"] if space.unit == "tokens" and "position" in space.rows else None,
+        )
+    lines = similarity_lines(
+        last, default_metrics() if findings else metrics, space.about(chosen[-1]), given=given_pairs(space, chosen[-1])
+    )
+    facts = cloud_facts(last, title) | {"unit": space.origin.pooling, "layers": list(chosen)} | texts_digest(space)
     return Result(
         verb="survey",
         title=title,
         rows=tuple(rows),
-        findings=judged,
-        pictures=space_picture(space, chosen[-1], texts, seed=seed),
-        records=similarities(
-            similarity_lines(
-                last,
-                default_metrics() if hints else metrics,
-                space.about(chosen[-1]),
-                given=given_pairs(space, chosen[-1]),
-            ),
-            deviation_records(pairs),
-        ),
+        pictures=space_picture(space, chosen[-1], texts, seed=last.seed),
+        records=similarities(lines, deviation_records(pairs)),
         conditions=sample_conditions(last),
-        notes=(*space_notes(space), *_cache_note(last)),
-        provenance=provenance(
-            cloud_facts(last, title)
-            | {"unit": space.origin.pooling, "layers": list(chosen)}
-            | texts_digest(space)
-            | encoder_facts(space.origin)
-        ),
+        notes=space_notes(space),
+        provenance=provenance(facts | encoder_facts(space.origin)),
+        **judged,
     )
 
 
@@ -242,8 +237,8 @@ def _streamed(opened: EncoderInput, metrics: Sequence[str], *, sample: int, seed
     return Result(
         verb="survey",
         title=opened.name,
+        answer=Answer(verdict="not judged", sentence="The numbers were not judged, because the vectors were not kept."),
         rows=tuple(rows),
-        conditions=("no findings: the vectors were not kept",),
         notes=(counts_line(reading.counts.to_dict()),),
         provenance=provenance(facts),
     )
@@ -258,22 +253,81 @@ def _require_streamable(opened: Any, bootstrap: int) -> None:
         )
 
 
-def _judge(
+def _judged(
     cloud: Cloud,
     rows: Sequence[Row],
-    model: str,
-    hints: TypedInput,
+    step: Command,
+    names: Callable[[], Sequence[Any] | None],
     *,
+    model: str,
     layer: int | None = None,
     positions: Sequence[int] | None = None,
-) -> tuple[Finding, ...]:
-    """The findings, worst first; of tokens, whose positions are known, also on what carries most of their norm."""
-    from theodolite.advice.diagnosis import findings
+) -> dict[str, Any]:
+    """The findings and the answer of a survey; of tokens, whose positions are known, also on what carries most of their norm.
+
+    `names` returns the ids or texts of all rows, and is called if an example has to be named.
+    """
+    from theodolite.advice.diagnosis import diagnose
     from theodolite.advice.sinks import sink_findings
 
-    sinks = [] if positions is None else sink_findings(cloud, positions, hints)
-    worst_first = sorted([*sinks, *findings(cloud, rows, hints)], key=lambda finding: -finding.severity)
-    return tuple(replace(finding, model=model, layer=layer) for finding in worst_first)
+    findings, answer = diagnose(cloud, rows, [] if positions is None else sink_findings(cloud, positions))
+    known = names() if any(finding.rows for finding in findings) else None
+    named = {row: str(known[row]) for finding in findings for row in finding.rows} if known is not None else {}
+    return {
+        "answer": replace(answer, next=(step,)),
+        "findings": tuple(
+            replace(finding, model=model, layer=layer, names=tuple(named[row] for row in finding.rows if named))
+            for finding in findings
+        ),
+    }
+
+
+def _next_step(source: Any, opened: Input, columns: Sequence[str], layer: int | None = None) -> Command:
+    """The command, or in Python the call, that measures on the user's own data whether a repair helps.
+
+    It has a placeholder only if neither the input nor its task brings labels or scored pairs, of which the columns tell.
+    """
+    why = "measure whether a repair helps on your own data"
+    chosen = {} if layer is None else {"layers": str(layer)}
+    has_signal = "label" in columns or {"side", "score"} <= set(columns)
+    if isinstance(opened, EncoderInput):
+        reading = replace(opened.reading, layers="all", unit=None if opened.reading.unit == "tokens" else opened.reading.unit)
+        of_texts = ("texts", "task", "split", "data", "own", "kind", "column", "score_range", "encoding", "delimiter", "header")
+        names = [each.name for each in fields(reading) if has_signal or each.name not in of_texts]
+        placeholder = {} if has_signal else {"retrieval": "FOLDER"}
+        why += "" if has_signal else "; FOLDER is your queries and judged documents in BEIR format"
+        if isinstance(opened.model, (str, os.PathLike)) and isinstance(reading.texts or "", (str, os.PathLike)):
+            typed = {**reading.typed([name for name in names if name != "tokenizer"]), **chosen, **placeholder}
+            return Command(words=command("repair advise", model=input_name(opened.model), **typed), why=why)
+        values = {name: getattr(reading, name) for name in names if getattr(reading, name) != getattr(Reading(), name)}
+        return Command(words=_call("model", values | chosen | placeholder), why=why)
+    typed = opened.reading.typed(FILE_OPTIONS) if isinstance(opened, VectorsInput) else {}
+    is_vectors = isinstance(opened, VectorsInput)
+    if is_vectors and "label" in columns:
+        chosen["labels"] = "label"
+    elif not has_signal:
+        chosen["labels"] = "LABELS"
+        spelled, dash = ("LABELS", "--") if isinstance(source, (str, os.PathLike)) else ("labels", "")
+        why += f"; {spelled} has one label per row"
+        why += f", or use {dash}pairs and {dash}scores, or {dash}queries and {dash}judgements" if is_vectors else ""
+    if not isinstance(source, (str, os.PathLike)):
+        return Command(words=_call("X" if is_vectors else "space", chosen), why=why)
+    return Command(words=command("repair advise", os.fspath(source), **typed, **chosen), why=why)
+
+
+def _call(name: str, options: Mapping[str, Any]) -> str:
+    """A call of `advise`; a placeholder is the name of a variable."""
+    values = [f"{key}={value.lower() if value in ('LABELS', 'FOLDER') else repr(value)}" for key, value in options.items()]
+    return f"th.advise({', '.join([name, *values])})"
+
+
+def _row_names(opened: VectorsInput, columns: Sequence[str], n: int) -> Sequence[str] | None:
+    """The id or text of every row, if the frame or table has a column of them that is complete."""
+    column = next((name for name in ID_COLUMNS if name in columns), None)
+    try:
+        return None if column is None else opened.labels(column, n=n)
+    except ValueError:  # a gap or a list in it: row numbers will do
+        return None
 
 
 def _space_name(source: Any, space: Space) -> str:
