@@ -181,13 +181,13 @@ def test_joined_surveys_have_the_worst_verdict_and_name_every_input(tmp_path: Pa
     [("demo", "text", {"OK"}, None), ("minilm-mlm", "mean", {"watch"}, "mean"), ("granite-30m", "cls", {"watch"}, "mean")],
 )
 def test_real_encoders_on_texts_that_set_no_bound(model: str, unit: str, verdicts: set[str], cause: str | None) -> None:
-    """Questions of TREC: bounds and rules were made on other texts. Mean cosines up to 0.88 did no harm, so none is bad."""
+    """Sentences of CoLA: bounds and rules were made on other texts. Mean cosines up to 0.88 did no harm, so none is bad."""
     folders = {name: os.environ.get(name) for name in ("THEODOLITE_MODELS", "THEODOLITE_DATA")}
     if not all(folders.values()):
         pytest.skip("THEODOLITE_MODELS and THEODOLITE_DATA name folders with encoders and texts")
     pytest.importorskip("torch", reason="the extra `models` is not installed")
-    lines = Path(str(folders["THEODOLITE_DATA"]), "trec", "train_5500.label").read_text(encoding="latin-1").splitlines()
-    texts = list(dict.fromkeys(line.partition(" ")[2] for line in lines))[:1500]
+    lines = Path(str(folders["THEODOLITE_DATA"]), "cola", "in_domain_train.tsv").read_text(encoding="utf-8").splitlines()
+    texts = list(dict.fromkeys(line.split("\t")[3] for line in lines))[:1500]
     source = model if model == "demo" else Path(str(folders["THEODOLITE_MODELS"]), model)
     result = th.survey(source, texts=texts, unit=unit, layers="last")
     assert result.answer is not None and result.answer.verdict in verdicts, result.answer
@@ -195,4 +195,4 @@ def test_real_encoders_on_texts_that_set_no_bound(model: str, unit: str, verdict
     if cause:
         assert next(finding for finding in result.findings if finding.topic == "cone").cause == cause
         assert result.answer.sentence.startswith("The rows share a large mean")
-    assert result.answer.next[0].words.startswith("th.advise(model, retrieval=folder")
+    assert result.answer.next[0].words == f"th.advise(model, unit={unit!r}, retrieval=folder)"
