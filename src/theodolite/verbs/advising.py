@@ -226,9 +226,9 @@ def _sentence(advice: Advice) -> str:
             f"comes closest, {best.gain:+.3f} and at most {limit:+.3f}."
         )
     items = advice.items_to_settle
-    settle = f"about {items:,} {advice.noun} would settle it"
-    if items is None:
-        settle = f"it would take more than {MOST_ITEMS * advice.n:,} {advice.noun} to settle it"
+    settle = f"it would take more than {MOST_ITEMS * advice.n:,} {advice.noun} to settle it"
+    if items is not None:
+        settle = f"about {items:,} {advice.noun} would settle it"
     if gain.low is not None and gain.gain + gain.low > 0:  # more than half of the way to the lower limit: one standard error
         return f"{advice.choice} probably raises {change}; {settle}."
     return (
