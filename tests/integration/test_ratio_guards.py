@@ -65,9 +65,9 @@ def test_freed_memory_is_returned_while_texts_are_encoded(monkeypatch: pytest.Mo
 
     trimmed: list[int] = []
     monkeypatch.setattr(batches, "_malloc_trim", lambda: trimmed.append)
-    reading = object.__new__(batches.Reading)
+    reading = object.__new__(batches.TokenReading)
     object.__setattr__(reading, "batches", [np.arange(2)] * (3 * batches.TRIM_EVERY + 1))
-    monkeypatch.setattr(batches.Reading, "encode", lambda _, batch: (batch, {}))
+    monkeypatch.setattr(batches.TokenReading, "encode", lambda _, batch: (batch, {}))
     assert len(list(reading.blocks())) == 3 * batches.TRIM_EVERY + 1
     assert trimmed == [0, 0, 0]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import math
 import os
@@ -438,6 +439,21 @@ class Study:
         options |= {"origin": _declared(request)}
         arguments = [f"{name}={value!r}" for name, value in options.items() if value not in (None, [], {}, False)]
         return f"theodolite.study({self.spec.reference!r}).run({', '.join([repr([m.id for m in request.models]), *arguments])})"
+
+
+def _shown(method: Any) -> None:
+    """Show the options of a run in the signature of a method that takes them."""
+    own = inspect.signature(method)
+    parameters = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    parameters += [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False if kind == "bool" else None, annotation=kind)
+        for name, kind in ((name, kind.__forward_arg__) for name, kind in RunOptions.__annotations__.items())
+    ]
+    method.__signature__ = own.replace(parameters=parameters)
+
+
+for _method in (Study.run, Study.plan):
+    _shown(_method)
 
 
 def _declared(request: Request) -> str | None:
