@@ -17,6 +17,7 @@ DOCS = Path(__file__).parents[1]
 MARKER = re.compile(r"<!-- generated: ([a-z-]+) -->")
 # How a metric's `needs` reads for somebody who wants to know what it costs.
 COST = {
+    "sums": "one pass over the rows",
     "moments": "one pass over the rows",
     "second pass": "two passes over the rows",
     "sample": "rows against rows, on a seeded sample of 10,000 unless you ask for more",

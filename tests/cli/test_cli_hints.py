@@ -64,8 +64,9 @@ def test_the_command_of_advice_repairs_both_sides(run: Run) -> None:
     for name, rows in (("a.npy", latent + cone * rng.uniform(0.5, 1.5, (150, 1))), ("b.npy", other + cone)):
         np.save(name, rows.astype(np.float32))
     np.savetxt("s.txt", scores)
-    hints = commands(run("repair", "advise", "a.npy", "--pairs", "b.npy", "--scores", "s.txt").stdout)
-    assert [hint.split()[2] for hint in hints] == ["fit", "apply", "apply"]
+    shown = commands(run("repair", "advise", "a.npy", "--pairs", "b.npy", "--scores", "s.txt").stdout)
+    hints = [hint for line in shown for hint in line.split(" && ")]
+    assert [hint.split()[2] for hint in hints] == ["fit", "apply", "apply", "quantize", "quantize"]
     for hint in hints:
         paste(run, hint)
     assert np.load("repaired-1.npy").shape[0] == np.load("repaired-2.npy").shape[0] == 150
