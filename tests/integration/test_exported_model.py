@@ -51,7 +51,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory, tiny: Any) -> list[tuple[
     vectors, asked = (model.encode(each, show_progress_bar=False) for each in (texts, TEXTS))
     cases = []
     # After Normalize: of what `encode` returns. The folder is its authors', or the newest release has saved it.
-    for name, source in (("zero-mean", "demo"), ("power-whiten", "demo"), ("power-whiten", model)):
+    for name, source in (("zero-mean", "demo"), ("global", "demo"), ("global", model)):
         repair = th.repair.fit(name, vectors)
         assert repair.fitted_on_.normalized
         th.repair.export(repair, source, to=folder / str(len(cases)), texts=texts)
