@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,14 @@ def test_a_folder_that_is_not_a_classifier_is_an_error(tiny_bert: str) -> None:
         TunedClassifier.from_pretrained(tiny_bert)
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         TunedClassifier.from_pretrained("./nowhere")
+
+
+def test_a_head_that_names_a_pooler_without_weights_is_an_error(plain_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(plain_run / "model", tmp_path / "model")
+    about = json.loads((tmp_path / "model" / "head.json").read_text())
+    (tmp_path / "model" / "head.json").write_text(json.dumps({**about, "pooler": True}))
+    with pytest.raises(ValueError, match=r"it names a pooler, and there is no pooler\.safetensors"):
+        TunedClassifier.from_pretrained(tmp_path / "model")
 
 
 def test_reading_texts_leaves_the_classifier_as_it_was(plain_run: Path) -> None:

@@ -323,6 +323,8 @@ class TunedClassifier:
                 raise ValueError(f"it lacks {min(missing)!r}")
             if not isinstance(about.get("max_length"), (int, type(None))):
                 raise ValueError(f"max_length is {about['max_length']!r}")
+            if about.get("pooler") and not (place / POOLER_WEIGHTS).is_file():
+                raise ValueError(f"it names a pooler, and there is no {POOLER_WEIGHTS}")
             if len(about["labels"]) not in (0, outputs):
                 raise ValueError(f"it has {len(about['labels'])} labels for {outputs} outputs")
         length = max_length if max_length is not None else about.get("max_length")
