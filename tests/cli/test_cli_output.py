@@ -202,7 +202,7 @@ def test_cache_verbs(tmp_path: Path, cache_folder: Path) -> None:
     assert run(app, ["cache", "where"]).stdout.strip() == str(cache_folder)
     assert run(app, ["cache", "size"]).stdout == "0 B\n"
     assert not cache_folder.exists()
-    np.save(tmp_path / "v.npy", np.random.default_rng(0).normal(size=(500, 4)))
+    np.save(tmp_path / "v.npy", np.random.default_rng(0).normal(size=(20_000, 32)))  # of less than 4 MB nothing is kept
     run(app, ["survey", str(tmp_path / "v.npy"), "--metrics", "iso_score", "--no-findings"])
     assert run(app, ["cache", "size"]).stdout != "0 B\n"
     assert "freed" in run(app, ["cache", "clean"]).stdout

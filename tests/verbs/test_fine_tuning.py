@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 import theodolite as th
-from theodolite.tuning.settings import TUNE_DEFAULTS
+from theodolite.tuning.tune_options import TUNE_DEFAULTS
 
 
 def test_a_misspelt_option_is_answered_with_the_one_that_was_meant() -> None:

@@ -138,7 +138,7 @@ def reading_options(*names: str, without: Sequence[str] = ()) -> Callable[[Calla
 
 def tune_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give the command `tune` the options that `TuneOptions` declares; those without a description are of `READING`."""
-    from theodolite.tuning.settings import TUNE_DEFAULTS, TUNE_OPTIONS
+    from theodolite.tuning.tune_options import TUNE_DEFAULTS, TUNE_OPTIONS
 
     options = {}
     for name, (kind, typed) in TUNE_OPTIONS.items():

@@ -12,7 +12,8 @@ from theodolite.core.spelling import option, refuse_trust
 from theodolite.tasks.declarations import find_task
 from theodolite.tasks.task import Kind, Task
 from theodolite.tuning.runs import MARKER, read_settings
-from theodolite.tuning.settings import LayerSettings, Method, TuneSettings
+from theodolite.tuning.settings import LayerSettings, TuneSettings
+from theodolite.tuning.tune_options import Method
 
 # What another method may change in the settings of a run.
 OF_METHOD = ("method", "strength", "published", "layer")

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from theodolite.core.result import Result
 from theodolite.core.spelling import command, option, suggestion
-from theodolite.tuning.settings import TUNE_DEFAULTS, TUNE_OPTIONS, LayerSettings, TuneOptions, TuneSettings
+from theodolite.tuning.settings import LayerSettings, TuneSettings
+from theodolite.tuning.tune_options import TUNE_DEFAULTS, TUNE_OPTIONS, TuneOptions
 from theodolite.verbs.inputs import Reading, typed_option
 from theodolite.verbs.progress import Progress, progress_bars
 
