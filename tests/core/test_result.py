@@ -13,7 +13,7 @@ import pyarrow
 import pytest
 
 from theodolite.core.pictures import draw_picture
-from theodolite.core.result import Effect, Finding, Judged, Result, Verdict, table_of
+from theodolite.core.result import Answer, Effect, Finding, Judged, Result, Verdict, table_of
 from theodolite.core.rows import Row, read_rows, write_rows
 
 X = np.random.default_rng(0).standard_normal((30, 5))
@@ -341,3 +341,10 @@ def test_a_table_has_one_column_per_key() -> None:
 def test_rows_written_by_hand_are_loaded(tmp_path: Path) -> None:
     write_rows(ROWS[:1], tmp_path / "mine.json")
     assert Result.load(tmp_path / "mine.json").rows == ROWS[:1]
+
+
+def test_a_verdict_that_the_verb_does_not_have_is_refused() -> None:
+    with pytest.raises(ValueError, match="'fine' is not a verdict of survey; it must be one of OK, watch, bad"):
+        Result(verb="survey", answer=Answer(verdict="fine", sentence="All is fine."))
+    with pytest.raises(ValueError, match="an answer has 4 reasons; three are the most"):
+        Answer(verdict="OK", sentence="All is OK.", reasons=tuple("abcd"))

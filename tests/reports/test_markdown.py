@@ -47,8 +47,9 @@ def test_a_result_without_printed_numbers_has_no_such_table() -> None:
 
 
 def test_findings_are_listed_worst_first() -> None:
-    text = markdown_of(Result(verb="survey", findings=(finding_of("good"), finding_of("watch"), finding_of("bad"))))
-    assert text.index("**✗ isotropy** : IsoScore 0.01") < text.index("**! isotropy**")
+    findings = (finding_of("good"), finding_of("watch", cause="mean"), finding_of("bad", cause="one direction"))
+    text = markdown_of(Result(verb="survey", findings=findings))
+    assert text.index("**✗ one direction** : IsoScore 0.01") < text.index("**! mean**")
 
 
 def test_a_string_of_the_data_is_not_markup() -> None:

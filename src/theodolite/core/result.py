@@ -106,7 +106,8 @@ class Answer:
     next: tuple[Command, ...] = ()
 
     def __post_init__(self) -> None:
-        assert len(self.reasons) <= 3, self.reasons
+        if len(self.reasons) > 3:
+            raise ValueError(f"an answer has {len(self.reasons)} reasons; three are the most")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,8 +365,7 @@ class Result(Sequence[Row]):
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        words = VERDICTS.get(self.verb)
-        assert self.answer is None or words is None or self.answer.verdict in words, self.answer
+        _require_verdict(self.verb, self.answer)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -641,6 +641,12 @@ class LateTables(Mapping[str, "pyarrow.Table"]):
         return len(self._records)
 
 
+def _require_verdict(verb: str, answer: Answer | None) -> None:
+    words = VERDICTS.get(verb)
+    if answer is not None and words is not None and answer.verdict not in words:
+        raise ValueError(f"{answer.verdict!r} is not a verdict of {verb}; it must be one of {', '.join(words)}")
+
+
 def _drawing() -> Any:
     # The one upward import, late and by name: a result draws itself, as a pandas frame does, but the drawing is in `reports`.
     return import_module("theodolite.reports.drawing")
@@ -689,6 +695,7 @@ def _about(folder: Path) -> _About:
         raise ValueError(f"{folder / ABOUT} has format {about.get('format')!r}; this version reads format {FORMAT}")
     try:
         described: _About = as_declared(_About, about)
+        _require_verdict(described.verb, described.answer)
     except ValueError as error:
         raise ValueError(f"{folder / ABOUT} does not describe a result ({error}); {AGAIN}") from None
     return described
