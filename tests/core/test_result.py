@@ -344,7 +344,7 @@ def test_rows_written_by_hand_are_loaded(tmp_path: Path) -> None:
 
 
 def test_a_verdict_that_the_verb_does_not_have_is_refused() -> None:
-    with pytest.raises(ValueError, match="'fine' is not a verdict of survey; it must be one of OK, watch, bad"):
+    with pytest.raises(ValueError, match="'fine' is not a verdict of survey; it must be one of not judged, OK, watch, bad"):
         Result(verb="survey", answer=Answer(verdict="fine", sentence="All is fine."))
     with pytest.raises(ValueError, match="an answer has 4 reasons; three are the most"):
         Answer(verdict="OK", sentence="All is OK.", reasons=tuple("abcd"))
