@@ -17,6 +17,7 @@ from theodolite.verbs.inputs import (
     Reading,
     ReadingOptions,
     VectorsInput,
+    encoder_facts,
     encoding_options,
     open_input,
     reads_input,
@@ -153,6 +154,7 @@ class _Labelled:
     about: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
     words: NDArray[Any] | None = None
+    encoder: Mapping[str, Any] = field(default_factory=dict)  # how the texts were encoded, if that is known
 
     def subset(self, rows: NDArray[Any]) -> _Labelled:
         """The same with only some of the rows."""
@@ -277,7 +279,8 @@ def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None
     column = next((name for name in ("word", "token") if name in space.rows), None)
     words = None if column is None else np.asarray(space.rows[column])
     note = counts_line(space.origin.counts)
-    return _Labelled(layers, lambda layer: space[-1 if layer is None else layer], y, about, note, words)
+    encoder = encoder_facts(space.origin)
+    return _Labelled(layers, lambda layer: space[-1 if layer is None else layer], y, about, note, words, encoder)
 
 
 def _encode(opened: EncoderInput, *, hold_out: float | None, seed: int, progress: Progress) -> ProbeData:
@@ -436,7 +439,7 @@ def _result(
     data: ProbeData, layers: Sequence[ProbedLayer], notes: Sequence[str], settings: ProbeSettings, again: _Again
 ) -> Result:
     rows = tuple(row for layer in layers for row in layer.rows)
-    facts = {"name": data.title, "n": len(data.train.y), "d": rows[0].d if rows else None}
+    facts = {"name": data.title, "n": len(data.train.y), "d": rows[0].d if rows else None, **data.train.encoder}
     held = {} if data.test is None else {"held_out": len(data.test.y)}
     search = {"search": settings.search} if settings.classifier == "mlp" else {}
     scores = [
