@@ -9,7 +9,7 @@ import string
 import numpy as np
 import pytest
 
-from theodolite.advice.diagnosis import RULES, Facts, FindingRule, diagnose, findings
+from theodolite.advice.diagnosis import FEWEST_ROWS, RULES, Facts, FindingRule, diagnose, findings
 from theodolite.core.result import Answer, Finding
 from theodolite.metrics import METRICS, Cloud, mean_cosine, metric_rows
 
@@ -289,3 +289,11 @@ def test_topics_cover_what_comparable_audits_report() -> None:
         "cosine or inner product", "distance contrast", "outliers", "islands",
         "density", "stability", "intrinsic dimension", "conditioning",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [1, 6, FEWEST_ROWS - 1])
+def test_a_handful_of_rows_is_not_judged(n: int) -> None:
+    cloud = Cloud(np.random.default_rng(0).standard_normal((n, 384)) + 1)
+    found, answer = diagnose(cloud, metric_rows(cloud))
+    assert found == [] and answer.verdict == "not judged"
+    assert answer.sentence.startswith("1 row is too few" if n == 1 else f"{n} rows are too few")

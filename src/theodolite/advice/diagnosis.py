@@ -31,6 +31,7 @@ EXAMPLES = 5  # rows that a finding names at most
 # How far a number must be beyond its bound, as a share of the bound, or of its distance to 1 if that is smaller; a share of rows
 # also by two standard errors. Healthy clouds rarely get there by chance (benchmarks/healthy_clouds.py).
 DEAD_BAND = 0.1
+FEWEST_ROWS = 30  # of fewer, chance alone makes numbers unusual
 CAUSE_ROWS = 1_000  # rows on which causes are looked for
 # What a cause must come to before numbers are put down to it, half of what is unusual: the mean cosine, the share of the variance
 # of each direction, the variation of the lengths.
@@ -185,6 +186,10 @@ def findings(cloud: Cloud, rows: Sequence[Row]) -> list[Finding]:
 
 def diagnose(cloud: Cloud, rows: Sequence[Row], others: Sequence[Finding] = ()) -> tuple[list[Finding], Answer]:
     """The findings, worst first, with those that were made `others`wise, and the verdict on all of them in one sentence."""
+    if cloud.n < FEWEST_ROWS:
+        rows_are = "1 row is" if cloud.n == 1 else f"{cloud.n} rows are"
+        few = f"{rows_are} too few to judge a space by: survey at least {FEWEST_ROWS}, better 1,000."
+        return [], Answer(verdict="not judged", sentence=few)
     # A metric without a value has no finding: its row says why.
     facts = Facts(cloud, {row.metric: row.value for row in rows if math.isfinite(row.value)})
     judged = {rule.topic: _judge(rule, facts) for rule in RULES if rule.metric in facts}
