@@ -110,7 +110,9 @@ def test_an_unknown_model_is_one_line(refused: Callable[..., str]) -> None:
 def test_every_layer_is_fitted_on_one_split_and_scored_on_the_other(tiny: Tiny, run: Run) -> None:
     own = ["--own", "train=tags.conll", "--own", "test=more.conll", "--kind", "tagging"]
     said = run("probe", "-m", str(tiny("bert")), *own, "-o", "rows.jsonl").stdout
-    assert "24 × 16, 6 held out" in said and "In layer 3, the nearest hull labels" in " ".join(said.split())
+    assert "24 × 16, words, at most 64 tokens, 8 texts, 6 held out" in said and "In layer 3, the nearest hull labels" in " ".join(
+        said.split()
+    )
     assert max(len(line) for line in said.splitlines() if "tiny-bert" not in line and ":" not in line) <= 80
     rows = read_rows("rows.jsonl")
     assert {row.layer for row in rows} == {0, 1, 2, 3}
