@@ -1,7 +1,7 @@
 """What every verb concludes on data whose truth is known: writes known_truth.json and the table of docs/verdicts.md.
 
 `python benchmarks/known_truth.py` needs the folders that THEODOLITE_DATA and THEODOLITE_MODELS name: it encodes CISI with
-granite-30m and all-MiniLM-L6-v2. Neither CISI nor granite-30m nor the seeds used here served to make the rules. `--quick` repeats
+granite-30m and all-MiniLM-L6-v2. The seeds did not serve to make the rules; the encoders did, on other texts. `--quick` repeats
 every case a few times and writes nothing.
 """
 
