@@ -6,6 +6,7 @@ A page has a comment such as `<!-- generated: commands -->` at the place where t
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import tomllib
 from collections.abc import Callable, Iterator
@@ -44,28 +45,62 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
     return [f"| {' | '.join(line)} |" for line in escaped] + [""] if rows else []
 
 
-def commands() -> list[str]:
-    """Every command: what it does, examples, arguments and options."""
+def command_pages() -> dict[str, list[str]]:
+    """One page for each verb, by its name: its commands with what they do, examples, arguments, and options by section."""
     import typer.main
 
     from theodolite.cli.app import app
 
-    lines = []
-    for name, command in _walk(typer.main.get_command(app), "theodolite"):
-        text, _, examples = inspect.cleandoc(command.help or "").replace("\b", "").partition("Example")
-        lines += [f"## {name}", "", text.strip(), ""]
-        if examples:
-            lines += ["```text", inspect.cleandoc(examples.partition(":\n")[2]), "```", ""]
-        arguments = [each for each in command.params if each.param_type_name == "argument"]
-        options = [each for each in command.params if each.param_type_name == "option" and not each.hidden]
-        lines += table(
-            ("argument", "what it is"), [(f"`{_metavar(each)}`", getattr(each, "help", "") or "") for each in arguments]
-        )
-        lines += table(
-            ("option", "what it does", "default"),
-            [(_spelling(each), each.help or "", _default(each)) for each in options],
-        )
+    top: Any = typer.main.get_command(app)
+    pages = {}
+    for verb, command in top.commands.items():
+        children = list(_walk(command, f"theodolite {verb}")) or [(f"theodolite {verb}", command)]
+        lines = [f"# {verb}", ""]
+        for name, child in children:
+            lines += ([f"## {name}", ""] if len(children) > 1 else []) + _command(child)
+        pages[verb] = lines
+    return pages
+
+
+def commands() -> list[str]:
+    """A table of the verbs and what each does, and the contents of their pages."""
+    import typer.main
+
+    from theodolite.cli.app import app
+
+    top: Any = typer.main.get_command(app)
+    rows = [
+        (f"[`theodolite {verb}`](commands/{verb}.md)", inspect.cleandoc(command.help or "").partition("\n")[0])
+        for verb, command in top.commands.items()
+    ]
+    contents = ["```{toctree}", ":hidden:", "", *(f"commands/{verb}" for verb in top.commands), "```"]
+    return [*table(("command", "what it does"), rows), *contents]
+
+
+def _command(command: Any) -> list[str]:
+    from theodolite.cli.options import OWN_SECTION, SECTIONS, section_of
+
+    text, _, examples = inspect.cleandoc(command.help or "").replace("\b", "").partition("Example")
+    lines = [text.strip(), ""]
+    if examples:
+        lines += ["```text", inspect.cleandoc(examples.partition(":\n")[2]), "```", ""]
+    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    options = [each for each in command.params if each.param_type_name == "option" and not each.hidden]
+    lines += table(("argument", "what it is"), [(f"`{_metavar(each)}`", getattr(each, "help", "") or "") for each in arguments])
+    for section in (OWN_SECTION, *SECTIONS):
+        rows = [
+            (_spelling(each), each.help or "", _type(each), _default(each))
+            for each in options
+            if section_of(str(each.name)) == section
+        ]
+        lines += [f"**{section}**", ""] * bool(rows) + table(("option", "what it does", "type", "default"), rows)
     return lines
+
+
+def _type(option: Any) -> str:
+    names = {bool: "switch", int: "whole number", float: "number"}
+    name = names.get(option.type_descriptor.annotation, "text")
+    return name + (f" ≥ {option.min:g}" if option.min is not None else "") + (", repeatable" if option.multiple else "")
 
 
 def _walk(command: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -83,7 +118,7 @@ def _metavar(parameter: Any) -> str:
 def _spelling(option: Any) -> str:
     on = ", ".join(option.opts)
     off = f" / {', '.join(option.secondary_opts)}" if option.secondary_opts else ""
-    value = "" if option.is_flag else f" {option.metavar or option.type.name.upper()}"
+    value = "" if option.is_flag else f" {option.metavar or _type(option).upper()}"
     return f"`{on}{off}{value}`"
 
 
@@ -95,9 +130,13 @@ def _default(option: Any) -> str:
 
 def metrics() -> list[str]:
     """Every metric of the registry: definition, range, direction, cost, source and when it misleads."""
+    from latex2mathml.converter import convert
+
+    from theodolite.advice.diagnosis import RULES
     from theodolite.metrics import METRICS
 
-    misleads, lines = notes("metrics"), []
+    misleads, formulas, lines = notes("metrics"), notes("formulas"), []
+    rules = {rule.metric: rule for rule in RULES}
     for name, metric in METRICS.items():
         about = [
             ("range", metric.range),
@@ -106,10 +145,38 @@ def metrics() -> list[str]:
             ("source", metric.paper or "—"),
             ("survey measures it by default", "yes" if metric.default else "no"),
         ]
-        lines += [f"## {name}", "", prose(metric.function), "", *(f"- **{key}**: {value}" for key, value in about), ""]
+        lines += [f"## {name}", "", prose(metric.function), ""]
+        if name in formulas:
+            lines += [f'<div class="formula">{convert(formulas[name], display="block")}</div>', ""]
+        if name in rules:
+            rule = rules[name]
+            share = " as a share of what the rows can fill" if rule.judged else ""
+            lines += [range_picture(rule), "", f"**Healthy: {rule.healthy}**{share}. For scale: {rule.source}.", ""]
+        lines += [*(f"- **{key}**: {value}" for key, value in about), ""]
         if name in misleads:
             lines += [f"**When it misleads.** {misleads[name]}", ""]
     return lines
+
+
+def range_picture(rule: Any) -> str:
+    """A strip with the bounds of a metric between OK, watch and bad, the bad side on the right or left as its values have it."""
+    has_bad = math.isfinite(rule.bad)
+    words = [("OK", "#2f9e6e"), ("watch", "#d99a1c"), *([("bad", "#cf4a3c")] if has_bad else [])]
+    bounds = [f"{rule.watch:g}", *([f"{rule.bad:g}"] if has_bad else [])]
+    if rule.bad < rule.watch:
+        words, bounds = words[::-1], bounds[::-1]
+    width, parts = 110, []
+    for number, (word, colour) in enumerate(words):
+        x = number * width
+        parts.append(f'<rect x="{x}" y="4" width="{width - 2}" height="14" rx="3" fill="{colour}" fill-opacity="0.75"/>')
+        parts.append(f'<text x="{x + width / 2}" y="15" text-anchor="middle" font-size="11" fill="#fff">{word}</text>')
+    parts += [
+        f'<text x="{(number + 1) * width - 1}" y="32" text-anchor="middle" font-size="11" fill="currentColor">{bound}</text>'
+        for number, bound in enumerate(bounds)
+    ]
+    label = f"{rule.metric}: {', '.join(word for word, _ in words)}, separated by {' and '.join(bounds)}"
+    size = f'width="{len(words) * width}" height="38"'
+    return f'<svg {size} role="img" aria-label="{label}">{"".join(parts)}</svg>'
 
 
 def repairs() -> list[str]:
@@ -147,6 +214,18 @@ def fill(app: Any, name: str, source: list[str]) -> None:
     source[0] = MARKER.sub(lambda match: "\n".join(GENERATED[match[1]]()), source[0])
 
 
+def write_command_pages(app: Any) -> None:
+    """Write the pages of the verbs, so that a new one needs no file of its own."""
+    folder = DOCS / "reference" / "commands"
+    folder.mkdir(exist_ok=True)
+    pages = command_pages()
+    for path in folder.glob("*.md"):
+        if path.stem not in pages:
+            path.unlink()
+    for verb, lines in pages.items():
+        (folder / f"{verb}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def escape(app: Any, what: str, name: str, documented: Any, options: Any, lines: list[str]) -> None:
     """Keep reStructuredText from reading `kernel_` as a link and |x| as a substitution, where a docstring means just that."""
     is_example = False
@@ -165,6 +244,7 @@ def is_left_out(app: Any, what: str, name: str, member: Any, skip: bool, options
 
 def setup(app: Any) -> dict[str, bool]:
     """Register with Sphinx."""
+    app.connect("builder-inited", write_command_pages)
     app.connect("source-read", fill)
     app.connect("autodoc-process-docstring", escape)
     app.connect("autodoc-skip-member", is_left_out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -41,6 +42,15 @@ def test_every_help_has_an_example_and_fits_80_columns(verb: list[str]) -> None:
     if verb not in ([], ["repair"], ["cache"]):
         assert f"theodolite {' '.join(verb)}" in result.stdout.split("Example")[1]
     assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_help_lists_options_by_what_they_are_about() -> None:
+    sections = re.split(r"^(\w+):$", CliRunner().invoke(app, ["repair", "advise", "--help"]).stdout, flags=re.MULTILINE)[1:]
+    by_name = dict(zip(sections[::2], sections[1::2], strict=True))
+    assert list(by_name) == ["Arguments", "Options", "Signal", "Input", "Encoder", "Output"]
+    homes = {"--worth": "Options", "--labels": "Signal", "--columns": "Input", "--model": "Encoder", "--json": "Output"}
+    for option, home in homes.items():
+        assert [name for name, text in by_name.items() if re.search(rf"^  (-\w, )?{option}\b", text, re.MULTILINE)] == [home]
 
 
 @pytest.mark.parametrize("verb", [[], ["survey"], ["repair", "fit"]], ids=" ".join)

@@ -14,7 +14,7 @@ import typer.main
 
 import theodolite
 from theodolite.cli.app import app
-from theodolite.cli.options import PRINTING
+from theodolite.cli.options import PRINTING, SECTIONS
 from theodolite.studies import Study
 
 ROOT = Path(__file__).parents[2]
@@ -182,3 +182,10 @@ def test_a_shown_command_has_the_options_it_shows(place: str, line: str) -> None
 def test_the_collection_is_not_empty() -> None:
     assert len(list(command_lines())) > 60
     assert not known_somewhere("--no-such-option")
+
+
+def test_the_sections_of_help_name_options_that_exist() -> None:
+    used = {parameter.name for command in COMMANDS.values() for parameter in command.params} | {"help"}
+    listed = [name for names in SECTIONS.values() for name in names]
+    assert len(set(listed)) == len(listed)
+    assert set(listed) <= used

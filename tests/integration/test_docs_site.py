@@ -20,6 +20,7 @@ from urllib.parse import unquote
 import pytest
 import typer.main
 
+from theodolite.advice.diagnosis import RULES
 from theodolite.cli.app import app
 from theodolite.metrics import METRICS
 from theodolite.repairs import REPAIRS
@@ -94,18 +95,30 @@ def test_the_reference_has_every_metric_repair_and_command(reference: ModuleType
 
     assert headings(reference.metrics()) == list(METRICS)
     assert headings(reference.repairs()) == list(REPAIRS)
-    commands = "\n".join(headings(reference.commands()))
-    for name in typer.main.get_command(app).commands:  # type: ignore[attr-defined]
-        assert f"theodolite {name}" in commands
-    assert "theodolite repair fit" in commands
-    assert "`--bootstrap N`" in "\n".join(reference.commands())
+    pages = reference.command_pages()
+    assert list(pages) == list(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    assert "## theodolite repair fit" in pages["repair"]
+    assert "| `--bootstrap N` |" in "\n".join(pages["survey"])
+    assert "| whole number ≥ 2 |" in next(line for line in pages["survey"] if "`--sample N`" in line)
+
+
+def test_a_metric_shows_its_formula_and_its_healthy_range(reference: ModuleType) -> None:
+    pytest.importorskip("latex2mathml", reason="make setup installs it")
+    text = "\n".join(reference.metrics())
+    for name in reference.notes("formulas"):
+        assert name in METRICS
+    assert text.count("<math ") == len(reference.notes("formulas"))
+    card = text.split("## mean_cosine\n")[1].split("\n## ")[0]
+    bounds = [float(number) for number in re.findall(r'font-size="11" fill="currentColor">([^<]+)<', card)]
+    rule = next(rule for rule in RULES if rule.metric == "mean_cosine")
+    assert bounds == [rule.watch, rule.bad]
 
 
 def test_the_notes_name_metrics_and_repairs() -> None:
     notes = tomllib.loads((DOCS / "reference" / "misleads.toml").read_text(encoding="utf-8"))
     assert set(notes["metrics"]) <= set(METRICS)
     assert set(notes["repairs"]) == set(REPAIRS)
-    assert all(note.endswith(".") for kind in notes.values() for note in kind.values())
+    assert all(note.endswith(".") for kind in ("metrics", "repairs") for note in notes[kind].values())
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from types import NoneType
 from typing import Annotated, Any, get_args
 
 import typer
+from typer.core import TyperCommand
 
 UNITS = "text, tokens, cls, mean, max, last, words, pairs"
 
@@ -117,6 +118,46 @@ Everything = Annotated[bool, typer.Option("--all", help="Print every number, not
 
 # Options that say what happens to a result; no verb takes them.
 PRINTING = ("as_json", "output", "report", "text", "everything")
+
+# The sections of a command's help. An option in none of them is the verb's own, and is listed first.
+SECTIONS = {
+    "Signal": (
+        *("labels", "test", "test_labels", "hold_out", "drop_unseen", "pairs", "scores", "queries", "judgements", "retrieval"),
+        *("query_prompt", "document_prompt", "metric", "match", "canonical"),
+    ),
+    "Input": (
+        *("key", "columns", "delimiter", "header", "decimal", "texts", "task", "tasks", "split", "data", "own", "kind"),
+        *("column", "score_range", "encoding"),
+    ),
+    "Encoder": (
+        *("model", "models", "unit", "layers", "specials", "batch_size", "device", "dtype", "max_length", "revision"),
+        *("trust_remote_code", "allow_unknown", "prompt"),
+    ),
+    "Output": (*PRINTING, "to", "figures", "overwrite", "strict", "dry_run", "help"),
+}
+OWN_SECTION = "Options"
+
+
+def section_of(name: str) -> str:
+    """The section of a command's help that lists an option."""
+    return next((section for section, names in SECTIONS.items() if name in names), OWN_SECTION)
+
+
+class SectionedCommand(TyperCommand):
+    """A command whose help lists its options by what they are about."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write one list for each section that has an option."""
+        lists: dict[str, list[tuple[str, str]]] = {section: [] for section in ("Arguments", OWN_SECTION, *SECTIONS)}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                is_argument = parameter.param_type_name == "argument"
+                lists["Arguments" if is_argument else section_of(str(parameter.name))].append(record)
+        for section, records in lists.items():
+            if records:
+                with formatter.section(section):
+                    formatter.write_dl(records)
 
 
 def reading_options(*names: str, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
