@@ -242,7 +242,7 @@ def _searched(first: _Side, judged: JudgedQueries, second: _Side | None = None) 
         for query, row in enumerate(similarities, start=start):
             if second is not None:
                 fetched = largest(row, FETCHED)
-                row = np.full_like(row, -np.inf)  # noqa: PLW2901  # what was not fetched cannot be found
+                row = np.full_like(row, -np.inf)  # what was not fetched cannot be found
                 row[fetched] = second.documents[fetched] @ second.queries[query]
             scores[query] = judged.score(row, query)
     return scores

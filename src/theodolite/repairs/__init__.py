@@ -11,8 +11,8 @@ from theodolite.repairs.weighted import WeightedRemoval
 # fmt: off
 __all__ = [
     "REPAIRS", "Bridge", "ClusterRemoveDirections", "ClusterZeroMean", "DropRogueDimensions", "KeepDirections",
-    "PowerWhiten", "RemoveDirections", "Repair", "Rotate", "Standardize", "StoredRepairError", "Truncate", "UnitLength", "WeightedRemoval",
-    "Whiten", "ZeroMean", "fold_affine", "load_repair", "make_repair", "repair_named", "repair_settings", "save_repair",
-    "scaled_count",
+    "PowerWhiten", "RemoveDirections", "Repair", "Rotate", "Standardize", "StoredRepairError", "Truncate", "UnitLength",
+    "WeightedRemoval", "Whiten", "ZeroMean", "fold_affine", "load_repair", "make_repair", "repair_named", "repair_settings",
+    "save_repair", "scaled_count",
 ]
 # fmt: on

@@ -1,4 +1,4 @@
-"""The bridge between two models: vectors of one are mapped into the space of the other, with the same texts in both to learn from."""
+"""The bridge between two models: vectors of one, mapped into the space of the other, learned from the same texts in both."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, Repair):  # type: ignore[misc]
     kernel_: Doubles
     offset_: Doubles
 
-    def __init__(self, map: str = "procrustes") -> None:  # noqa: A002  # the word for it
+    def __init__(self, map: str = "procrustes") -> None:
         self.map = map
 
     def fit_to(self, A: Vectors, B: Vectors) -> Self:
@@ -99,7 +99,7 @@ class _CrossMoments:
 
 
 def _procrustes(both: _CrossMoments) -> Doubles:
-    """The rotation and scale of least squares; directions in which either side does not vary are dropped, not turned at random."""
+    """The rotation and scale of least squares; directions in which a side does not vary are dropped, not turned at random."""
     U, values, V = np.linalg.svd(both.products, full_matrices=False)
     rank = int((values > values[0] * max(both.products.shape) * np.finfo(np.float64).eps).sum())
     U, V = U[:, :rank], V[:rank]

@@ -61,8 +61,8 @@ def migrate(  # type: ignore[misc]  # `layers` is a reading option with a defaul
     Parameters
     ----------
     old, new
-        The two models. Each is an encoder (id, folder, `demo`, or loaded), which reads the texts of `retrieval`, or its vectors of
-        the documents: an array, a frame, a file, or a `Space`. Rows are matched by a column `id`, or by their order if neither
+        The two models. Each is an encoder (id, folder, `demo`, or loaded), which reads the texts of `retrieval`, or its vectors
+        of the documents: an array, a frame, a file, or a `Space`. Rows are matched by a column `id`, or by their order if neither
         side has one.
     retrieval
         A BEIR folder (`corpus.jsonl`, `queries.jsonl`, `qrels/*.tsv`); `split` names the judgements.
@@ -127,11 +127,11 @@ def migrate(  # type: ignore[misc]  # `layers` is a reading option with a defaul
         if isinstance(first, JudgedQueries) and isinstance(second, JudgedQueries):
             measured = tier_scores(first, second, seed=seed, progress=bars.steps("trying maps"))
             found = decide(measured, margin=margin, folds=folds, seed=seed)
-    files = (old, new, retrieval)
+    is_typed = isinstance(old, (str, os.PathLike)) and isinstance(new, (str, os.PathLike))
     return Result(
         verb="migrate",
         title=f"{sides[0].name} to {sides[1].name}",
-        answer=_unjudged(kept) if found is None else _answer(found, kept, sides, files),
+        answer=_unjudged(kept) if found is None else _answer(found, kept, sides, is_typed),
         rows=tuple(_rows(found, kept, sides, seed)),
         records=_thresholds(kept),
         conditions=() if found is None else tuple(_conditions(found, folds)),
@@ -168,12 +168,12 @@ def _rows(found: Migration | None, kept: KeptStructure, sides: tuple[SignalInput
     yield Row(metric="ndcg@10", value=value, reason=reason, **shared, state=SHOWN, setting=NAIVE)
 
 
-def _answer(found: Migration, kept: KeptStructure, sides: tuple[SignalInput, SignalInput], files: tuple[Any, ...]) -> Answer:
+def _answer(found: Migration, kept: KeptStructure, sides: tuple[SignalInput, SignalInput], is_typed: bool) -> Answer:
     reasons = [_rest(found), *_translated(kept)]
     if found.naive is not None:
-        reasons.append(f"New queries on the old index as it is would score {found.naive:.3f}: never do that.")
+        reasons.append(f"New queries on the old index as it is score {found.naive:.3f}: this is shown, never recommended.")
     return Answer(
-        verdict=found.verdict, sentence=_sentence(found), reasons=tuple(reasons), next=_commands(found, sides, files)
+        verdict=found.verdict, sentence=_sentence(found), reasons=tuple(reasons), next=_commands(found, sides, is_typed)
     )
 
 
@@ -190,37 +190,32 @@ def _sentence(found: Migration) -> str:
             f"{new.value:.3f}), so there is nothing to compare them by."
         )
     if tier == KEEP:
-        return f"re-indexing gains less than {found.margin:g} ({change}), so keep the old model."
-    if tier == BRIDGE:
-        return (
-            f"re-indexing gains {gain}, and {_described(found.tier(BRIDGE))} loses {_loss(found.tier(BRIDGE))} of it, which is "
-            f"less than {found.margin:g}."
-        )
-    if tier == TWO_STAGE:
-        return (
-            f"re-indexing gains {gain}, and letting the new model rank the {FETCHED} documents that "
-            f"{_described(found.tier(TWO_STAGE))} fetches loses {_loss(found.tier(TWO_STAGE))} of it, less than {found.margin:g}."
-        )
+        return f"keep the old model, since re-indexing gains less than {found.margin:g} ({change})."
     if tier == REINDEX:
-        return f"embed all {found.documents:,} documents again: {change}, and nothing cheaper is shown to lose less than {found.margin:g}."
+        return (
+            f"embed all {found.documents:,} documents again, since nothing cheaper is shown to lose less than {found.margin:g} "
+            f"({change})."
+        )
+    if tier in (BRIDGE, TWO_STAGE):
+        chosen = found.tier(tier)
+        index = _index(chosen)
+        what = f"search {index} with the new queries"
+        if tier == TWO_STAGE:
+            what = f"let {index} fetch {FETCHED} documents and the new model rank them"
+        loss = f"{max(chosen.loss, 0.0):.3f}, at most {chosen.most:.3f},"
+        return f"{what}, which loses {loss} of what re-indexing gains ({change})."
     settle = f"about {found.queries + found.more:,} queries would settle it" if found.more is not None else ""
     settle = settle or f"it would take more than {MOST_QUERIES * found.queries:,} queries to settle it"
     return f"re-indexing may gain nothing, and may gain {found.margin:g} or more ({change}); {settle}."
 
 
-def _described(tier: Tier) -> str:
+def _index(tier: Tier) -> str:
+    """The old index, as it is or under a map."""
     variant = tier.variant
     if not variant.map:
         return "the old index"
-    return f"the old index under a {_map_name(variant.map)} map of {variant.documents:,} re-embedded documents"
-
-
-def _map_name(name: str) -> str:
-    return name.capitalize() if name == "procrustes" else name
-
-
-def _loss(tier: Tier) -> str:
-    return f"{max(tier.loss, 0.0):.3f}, at most {tier.most:.3f},"
+    name = "Procrustes" if variant.map == "procrustes" else variant.map
+    return f"the old index, mapped with a {name} map of {variant.documents:,} re-embedded documents,"
 
 
 def _rest(found: Migration) -> str:
@@ -240,32 +235,31 @@ def _rest(found: Migration) -> str:
 def _translated(kept: KeptStructure) -> Iterator[str]:
     row = next((row for row in kept.thresholds if row[0] == TRANSLATED), next(iter(kept.thresholds), None))
     if row is not None:
-        yield (
-            f"An old cosine cutoff of {row[1]:.3f} becomes {row[2]:.3f} in the new space: {row[0]:.1%} of document pairs lie above."
-        )
+        yield f"An old cosine cutoff of {row[1]:.3f} becomes {row[2]:.3f}: {row[0]:.1%} of document pairs lie above either."
 
 
-def _commands(found: Migration, sides: tuple[SignalInput, SignalInput], files: tuple[Any, ...]) -> tuple[Command, ...]:
+def _commands(found: Migration, sides: tuple[SignalInput, SignalInput], is_typed: bool) -> tuple[Command, ...]:
     """What carries the recommendation out."""
-    from theodolite.advice.migration import BRIDGE, REINDEX, TWO_STAGE
+    from theodolite.advice.migration import NOT_SHOWN, REINDEX
 
-    tier = next((each for each in found.tiers if each.name == found.verdict), None)
-    if tier is None:
+    if found.verdict == NOT_SHOWN:
         return ()
-    is_typed = all(isinstance(each, (str, os.PathLike)) for each in files[:2])
-    if tier.variant.map:
-        why = "fit the map on documents that both models embedded, and apply it to the old index"
-        if not is_typed:
-            return (Command(words=f"th.repair.fit('bridge', A, target=B, settings={{'map': {tier.variant.map!r}}})", why=why),)
-        paths = [side.typed.path if not side.typed.before else name for side, name in zip(sides, ("old", "new"), strict=True)]
-        before = [side.typed.before.replace("--to my-space", f"--to {name}") for side, name in zip(sides, ("old", "new"), strict=True)]
-        options = {name: value for side in sides for name, value in side.typed.options.items()}
-        fit = command("repair fit bridge", paths[0], target=paths[1], to="my-bridge", set=f"map={tier.variant.map}", **options)
-        apply = command("repair apply", "my-bridge", paths[0], to="bridged.parquet", **options)
-        return (Command(words=" && ".join([*filter(None, before), fit, apply]), why=why),)
-    if tier.name == REINDEX and sides[1].typed.before:
-        return (Command(words=sides[1].typed.before.replace("--to my-space", "--to new-index"), why="embed the documents again"),)
-    return ()
+    chosen = found.tier(found.verdict).variant
+    # What an encoder read is written to a folder first.
+    typed = [(side.typed, name) for side, name in zip(sides, ("old", "new"), strict=True)]
+    before = [each.before.replace("--to my-space", f"--to {name}") for each, name in typed]
+    if chosen.tier == REINDEX and before[1]:
+        return (Command(words=before[1], why="embed the documents again"),)
+    if not chosen.map:
+        return ()
+    why = "fit the map on documents that both models embedded, and apply it to the old index"
+    if not is_typed:
+        return (Command(words=f"th.repair.fit('bridge', OLD, target=NEW, settings={{'map': {chosen.map!r}}})", why=why),)
+    old, new = (name if each.before else each.path for each, name in typed)
+    options = {name: value for each, _ in typed if not each.before for name, value in each.options.items()}
+    fit = command("repair fit bridge", old, target=new, to="my-bridge", set=f"map={chosen.map}", **options)
+    apply = command("repair apply", "my-bridge", old, to="bridged.parquet", **options)
+    return (Command(words=" && ".join([*filter(None, before), fit, apply]), why=why),)
 
 
 def _conditions(found: Migration, folds: int) -> Iterator[str]:
@@ -278,17 +272,18 @@ def _conditions(found: Migration, folds: int) -> Iterator[str]:
 
 def _unjudged(kept: KeptStructure) -> Answer:
     """Neighbours kept, and the refusal to recommend anything by them."""
-    interval = "" if kept.low is None or kept.high is None else f" [{kept.low:.0%}, {kept.high:.0%}]"
+    share = f"{kept.neighbours:.0%}" + (
+        "" if kept.low is None or kept.low == kept.high else f" [{kept.low:.0%}, {kept.high:.0%}]"
+    )
     ways = [
         f"texts with judgements ({option('retrieval', 'FOLDER')})",
         f"vectors ({option('queries_old', 'FILE')}, {option('queries_new', 'FILE')}, {option('judgements', 'FILE')})",
     ]
     return Answer(
         verdict="not shown",
-        sentence=f"without judged queries there is no recommendation; the two models share {kept.neighbours:.0%} of nearest neighbours.",
+        sentence=f"without judged queries there is no recommendation; the two models share {share} of nearest neighbours.",
         reasons=(
-            f"Neighbours kept{interval} do not tell which model finds better documents: of two maps, the one that keeps more may "
-            "score lower on judged queries.",
+            "Neighbours kept do not tell which model finds better documents: a map that keeps more of them can score lower.",
             f"Give judged queries: {', or '.join(ways)}.",
             *_translated(kept),
         ),

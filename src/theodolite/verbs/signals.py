@@ -334,8 +334,8 @@ def _without_encoder(role: Mapping[str, Any]) -> dict[str, Any]:
 class ChangeSignals:
     """What a change of model is measured by, each pair for the old and the new side; all None if there is nothing.
 
-    `queries` are vectors, for sides that are vectors; `retrieval` is a BEIR folder, whose texts encoders read and whose ids vectors
-    must have; without it `judgements` is a table of query, document and grade.
+    `queries` are vectors, for sides that are vectors; `retrieval` is a BEIR folder, whose texts encoders read and whose ids
+    vectors must have; without it `judgements` is a table of query, document and grade.
     """
 
     queries: tuple[Any, Any] = (None, None)
@@ -382,11 +382,10 @@ class ChangeSignals:
         if not is_encoder and self.unit[number] is not None:
             raise ValueError(f"{option(f'unit_{word}', 'UNIT')} is for an encoder, and {word.upper()} is vectors; leave it out")
         prompts = {"query_prompt": self.query_prompt[number], "document_prompt": self.document_prompt[number]}
-        if given := next((name for name, prompt in prompts.items() if prompt is not None), None):
-            if not is_encoder or self.retrieval is None:
-                raise ValueError(
-                    f"{option(f'{given}_{word}', 'TEXT')} is for an encoder that reads queries; give {option('retrieval', 'FOLDER')}"
-                )
+        given = next((name for name, prompt in prompts.items() if prompt is not None), None)
+        if given is not None and (not is_encoder or self.retrieval is None):
+            name = option(f"{given}_{word}", "TEXT")
+            raise ValueError(f"{name} is for an encoder that reads queries; give {option('retrieval', 'FOLDER')}")
         return Signals(retrieval=self.retrieval, **prompts) if is_encoder else Signals()
 
 
@@ -436,7 +435,9 @@ def open_change(
         opened = [open_signal(source, Signals(), each, progress) for source, each in zip(sources, readings, strict=True)]
         if len(opened[0].vectors) != len(opened[1].vectors):
             counts = " and ".join(f"{len(side.vectors):,}" for side in opened)
-            raise ValueError(f"the two sides have {counts} rows; row i of both must be the same text, so give the same texts to both")
+            raise ValueError(
+                f"the two sides have {counts} rows; row i of both must be the same text, so give both the same texts"
+            )
         sides = dict(enumerate(opened))
     notes = (*sides[1].notes, f"encoded {announced}") if announced else sides[1].notes
     return sides[0], replace(sides[1], notes=notes)
@@ -455,11 +456,13 @@ class _StoredSide:
     def of(cls, source: Any, queries: Any, reading: Reading) -> _StoredSide:
         opened = open_input(source, _with_layers(source, reading))
         assert not isinstance(opened, EncoderInput)
-        named = input_name(source) if isinstance(opened, VectorsInput) else os.fspath(source) if isinstance(source, str) else "space"
         X, layer = _vectors(opened, reading)
-        about = {"model": short_name(named)} if isinstance(opened, VectorsInput) else opened.about(layer)
-        notes = opened.notes if isinstance(opened, VectorsInput) else ()
-        data = SignalInput(short_name(named), X, None, typed_input(source, opened), about, notes)
+        name = short_name(input_name(source))
+        data = SignalInput(name, X, None, typed_input(source, opened), {"model": name})
+        if isinstance(opened, VectorsInput):
+            data = replace(data, notes=opened.notes)
+        else:
+            data = replace(data, about=opened.about(layer), facts=encoder_facts(opened.origin))
         ids = _ids(opened, len(X))
         if queries is None:
             return cls(data, ids)
@@ -484,6 +487,14 @@ class _StoredSide:
 
         assert self.queries is not None
         return replace(self.data, signal=JudgedQueries(self.data.vectors, self.queries, judgements))
+
+
+def common_rows(source: Any, target: Any, reading: Reading) -> tuple[Floats, Floats]:
+    """The rows of the target, and those of the source with the same ids, or all of both if neither has ids."""
+    whole, part = (_StoredSide.of(each, None, reading) for each in (source, target))
+    names = (short_name(whole.data.name), short_name(part.data.name))
+    rows = _matching_rows(part.ids, whole.ids, "rows", names[1], names[0], may_have_more=True)
+    return whole.data.vectors[rows], part.data.vectors
 
 
 def _matching_rows(
