@@ -550,7 +550,7 @@ def _migrate(result: Result) -> Iterator[Block]:
             Column("per query", costs["documents_per_query"]),
         ),
     )
-    yield Paragraph("loss: against re-index; the tiers' limits err in 5% together; embed first, per query: documents", "dim")
+    yield Paragraph("loss: against re-index; embed first, per query: documents; limits hold together at 95%", "dim")
     shown = next((row for row in result.rows if row.state == "shown"), None)
     if shown is not None and shown.reason:
         yield Paragraph(f"– {shown.setting}: {shown.reason}", "dim")

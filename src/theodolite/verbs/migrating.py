@@ -172,9 +172,8 @@ def _answer(found: Migration, kept: KeptStructure, sides: tuple[SignalInput, Sig
     reasons = [_rest(found), *_translated(kept)]
     if found.naive is not None:
         reasons.append(f"New queries on the old index as it is score {found.naive:.3f}: this is shown, never recommended.")
-    return Answer(
-        verdict=found.verdict, sentence=_sentence(found), reasons=tuple(reasons), next=_commands(found, sides, is_typed)
-    )
+    steps = _commands(found, sides, is_typed)
+    return Answer(verdict=found.verdict, sentence=_sentence(found), reasons=tuple(reasons), next=steps)
 
 
 def _sentence(found: Migration) -> str:
@@ -264,17 +263,14 @@ def _commands(found: Migration, sides: tuple[SignalInput, SignalInput], is_typed
 
 def _conditions(found: Migration, folds: int) -> Iterator[str]:
     """What the numbers stand on."""
-    yield (
-        f"{found.queries:,} judged queries, {found.documents:,} documents; map and documents for it chosen on {folds - 1} of "
-        f"{folds} folds; intervals are over queries"
-    )
+    yield f"{found.queries:,} queries, {found.documents:,} documents; maps chosen in {folds} folds; intervals are over queries"
 
 
 def _unjudged(kept: KeptStructure) -> Answer:
     """Neighbours kept, and the refusal to recommend anything by them."""
-    share = f"{kept.neighbours:.0%}" + (
-        "" if kept.low is None or kept.low == kept.high else f" [{kept.low:.0%}, {kept.high:.0%}]"
-    )
+    share = f"{kept.neighbours:.0%}"
+    if kept.low is not None and kept.low < (kept.high or 0.0):
+        share += f" [{kept.low:.0%}, {kept.high:.0%}]"
     ways = [
         f"texts with judgements ({option('retrieval', 'FOLDER')})",
         f"vectors ({option('queries_old', 'FILE')}, {option('queries_new', 'FILE')}, {option('judgements', 'FILE')})",

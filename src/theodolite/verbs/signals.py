@@ -322,8 +322,7 @@ class _CollectionReader:
                 extract_space(role["encoder"], **_without_encoder(role) | {"texts": texts, "progress": None})
         speed = len(some) / (time.perf_counter() - start)
         counts = " and ".join(f"{len(role['texts']):,} {name}" for name, role in missing)
-        what = f"{counts} with {encoder_name(self.source)}"
-        return f"{what} in about {duration_text(total / speed)} ({speed:.0f} texts per second, measured on {len(some)})"
+        return f"{counts} with {encoder_name(self.source)}: {duration_text(total / speed)} at {speed:.0f} texts per second"
 
 
 def _without_encoder(role: Mapping[str, Any]) -> dict[str, Any]:
@@ -416,7 +415,7 @@ def open_change(
             readers[number] = _CollectionReader.of(source, collection, signals[number], readings[number], progress)
     announced = "; ".join(filter(None, (reader.time_to_encode() for reader in readers.values())))
     if announced:
-        progress.announce(f"encoding {announced}")
+        progress.announce(f"to be encoded: {announced} (measured on {TIMED} texts)")
     sides: dict[int, SignalInput] = {number: reader.encoded() for number, reader in readers.items()}
     if collection is not None:
         ids = {"documents": collection.document_ids, "queries": collection.query_ids}
@@ -439,7 +438,7 @@ def open_change(
                 f"the two sides have {counts} rows; row i of both must be the same text, so give both the same texts"
             )
         sides = dict(enumerate(opened))
-    notes = (*sides[1].notes, f"encoded {announced}") if announced else sides[1].notes
+    notes = (*sides[1].notes, f"encoded: {announced}, as expected from {TIMED} texts") if announced else sides[1].notes
     return sides[0], replace(sides[1], notes=notes)
 
 
