@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from theodolite.verbs.extracting import extract
     from theodolite.verbs.fine_tuning import tune
     from theodolite.verbs.gating import gate
+    from theodolite.verbs.migrating import migrate
     from theodolite.verbs.probing import probe
     from theodolite.verbs.surveying import survey
 
@@ -49,6 +50,7 @@ _HOME = {
     "findings": "advice.diagnosis",
     "gate": "verbs.gating",
     "load_repair": "repairs",
+    "migrate": "verbs.migrating",
     "probe": "verbs.probing",
     "read": "spaces",
     "report": "reports.drawing",
@@ -92,6 +94,7 @@ __all__ = [
     "findings",
     "gate",
     "load_repair",
+    "migrate",
     "probe",
     "read",
     "repair",

@@ -86,7 +86,7 @@ def test_ndcg_recall_and_mrr_are_what_they_say() -> None:
 def test_chance_is_the_mean_over_random_orders(metric: str, missing: bool) -> None:
     signal, _, _ = judged(metric, missing=missing)
     generator = np.random.default_rng(0)
-    scores = [signal._score(generator.standard_normal(30), judged_) for judged_ in signal._relevant for _ in range(200)]
+    scores = [signal.score(generator.standard_normal(30), query) for query in range(len(signal)) for _ in range(200)]
     assert signal.chance == pytest.approx(np.mean(scores), abs=4 * np.std(scores) / np.sqrt(len(scores)))
 
 

@@ -193,7 +193,7 @@ class JudgedQueries(Signal):
         for start in range(0, len(test), step):
             similarities = queries[start : start + step] @ documents.T
             for query, row in enumerate(similarities, start=start):
-                scores[query] = self._score(row, self._relevant[test[query]])
+                scores[query] = self.score(row, int(test[query]))
         return scores
 
     def _chance(self, judged: Indices) -> float:
@@ -212,8 +212,9 @@ class JudgedQueries(Signal):
         ideal = np.sort(grades)[::-1][:k]
         return float(grades[is_present].sum() / n * discounts[:n].sum() / (ideal @ discounts[: len(ideal)]))
 
-    def _score(self, similarities: Floats, judged: Indices) -> float:
+    def score(self, similarities: Floats, query: int) -> float:
         """The metric of one query; of documents that are equally similar the first counts as nearer."""
+        judged = self._relevant[query]
         documents, grades = self.judgements.document[judged], self.judgements.grade[judged]
         present = documents[documents != NOWHERE]
         if self.metric == "mrr":
@@ -223,7 +224,7 @@ class JudgedQueries(Signal):
             ahead = np.count_nonzero(similarities > similarities[best])
             return 1.0 / (1 + ahead + np.count_nonzero(similarities[:best] == similarities[best]))
         k = int(self.metric.rpartition("@")[2])
-        top = _largest(similarities, k)
+        top = largest(similarities, k)
         if self.metric.startswith("recall"):
             return float(np.isin(present, top).sum() / len(documents))
         gain = dict(zip(documents.tolist(), grades.tolist(), strict=True))
@@ -274,7 +275,7 @@ def _linear_label(reference: Floats, codes: Indices, asked: Floats) -> Indices:
     return np.asarray(kinds[((asked - mean) @ weights + shares).argmax(axis=1)], dtype=np.intp)
 
 
-def _largest(values: Floats, k: int) -> Indices:
+def largest(values: Floats, k: int) -> Indices:
     """Positions of the k largest values, the largest first; of equal ones the first position."""
     if k >= len(values):
         return np.argsort(-values, kind="stable")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from theodolite.cli import cache, calibrate, compare, demo, extract, gate, probe, repair, report, study, survey, tune
+from theodolite.cli import cache, calibrate, compare, demo, extract, gate, migrate, probe, repair, report, study, survey, tune
 from theodolite.cli.options import SectionedCommand
 
 HELP = """Survey embedding spaces: measure how a space is shaped, see what fine-tuning did to it, and repair it.
@@ -19,6 +19,7 @@ Examples:
   theodolite repair advise vectors.npy --labels topics.txt
   theodolite repair fit global vectors.npy --to my-repair
   theodolite calibrate -m ./my-encoder
+  theodolite migrate old-model new-model --retrieval ./my-collection
   theodolite tune bert-base-uncased --task stsb --to tuned
   theodolite compare bert-base-uncased tuned/model --task stsb
   theodolite study run rp21 -m bert-base-uncased
@@ -41,6 +42,7 @@ app.command("tune")(tune.tune_command)
 app.add_typer(repair.app, name="repair")
 app.command("calibrate")(calibrate.calibrate_command)
 app.command("gate")(gate.gate_command)
+app.command("migrate")(migrate.migrate_command)
 app.add_typer(study.app, name="study")
 app.command("report")(report.report_command)
 app.add_typer(cache.app, name="cache")

@@ -60,6 +60,10 @@ def fit_command(
     scores: Annotated[
         str | None, typer.Option(help="For weighted: one score per pair, one per line or .npy.", metavar="FILE")
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="For bridge: vectors of the model to map to, matched by id, or row by row with PATH.", metavar="FILE"),
+    ] = None,
     seed: opt.Seed = 0,
     layers: Layers = "last",
     workers: opt.Workers = None,
@@ -74,6 +78,7 @@ def fit_command(
       theodolite repair fit global vectors.npy --to my-repair --directions 12
       theodolite repair fit cluster-based vectors.npy --to my-repair --clusters 27
       theodolite repair fit weighted a.npy --pairs b.npy --scores s.txt --to r
+      theodolite repair fit bridge old.parquet --target new.parquet --to my-bridge
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.verbs import repairing
 

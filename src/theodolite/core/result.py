@@ -61,6 +61,7 @@ VERDICTS: Mapping[str, tuple[str, ...]] = {
     ),
     "probe": ("separable", "separable by dimension alone", "not separable"),
     "advise": ("apply", "leave it alone", "not shown"),
+    "migrate": ("keep", "bridge", "two-stage", "re-index", "not shown"),
     "repair": ("written", "self-test passed", "self-test failed"),
     "calibrate": ("separates", "does not separate", "cutoff only"),
     "gate": ("pass", "breach"),

@@ -17,6 +17,7 @@ from theodolite.core.files import Marker, atomic_folder, parse_json, recover_fol
 from theodolite.core.rows import installed_version
 from theodolite.core.spelling import suggestion
 from theodolite.repairs.base import FittingPath, Repair, learned, repair_settings
+from theodolite.repairs.bridge import Bridge
 from theodolite.repairs.clusterwise import ClusterRemoveDirections, ClusterZeroMean
 from theodolite.repairs.directions import DropRogueDimensions, KeepDirections, RemoveDirections, Truncate
 from theodolite.repairs.scaling import PowerWhiten, Rotate, Standardize, UnitLength, Whiten, ZeroMean
@@ -42,6 +43,7 @@ REPAIRS: dict[str, type[Repair]] = {
     "truncate": Truncate,
     "drop-rogue": DropRogueDimensions,
     "weighted": WeightedRemoval,
+    "bridge": Bridge,
 }
 
 

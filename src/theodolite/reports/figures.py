@@ -75,6 +75,7 @@ def displays_of(result: Result) -> list[Display]:
         *(PROBED.displays(result) if result.verb == "probe" else ()),
         *similarity_displays(result),
         *(display for spec in CALIBRATION for display in spec.displays(result) if result.verb == "calibrate"),
+        *(display for spec in MIGRATION for display in spec.displays(result) if result.verb == "migrate"),
         *cloud_displays(result.pictures),
         *(display for figure in FIGURES for display in figure.displays(result)),
         *path_displays(result),
@@ -324,6 +325,33 @@ CALIBRATION: tuple[FigureSpec, ...] = (
     ),
 )
 # What a page of `advise` opens with.
+# What a page of `migrate` opens with.
+MIGRATION: tuple[FigureSpec, ...] = (
+    DotSpec(
+        name="tiers",
+        heading="What each way to change the model scores",
+        note="nDCG@10 of the same queries, with 95% intervals. The intervals of two tiers may overlap although one is shown to "
+        "score higher: the answer compares them query by query.",
+        metrics=("ndcg@10",),
+        split=(),
+        select=lambda rows: [replace(row, state="") for row in rows if row.state in ("tier", "shown") and not row.reason],
+        category="setting",
+        category_title="",
+        row_height=40,
+    ),
+    LineSpec(
+        name="bridge-curve",
+        heading="The bridge, by the number of re-embedded documents",
+        note="nDCG@10 of new queries on old documents, mapped by a map that was fitted on that many documents. Bars are 95% "
+        "intervals over queries.",
+        metrics=("ndcg@10",),
+        split=(),
+        select=lambda rows: [replace(row, state="") for row in rows if row.state == "curve"],
+        x=XAxis(title="documents embedded again", place=lambda row: float(row.label), hover="documents ", column="documents"),
+        line=lambda row: row.setting,
+        axes={},
+    ),
+)
 GAINS = DotSpec(
     name="gains",
     heading="What each change gains",

@@ -52,6 +52,7 @@ CARRYING: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "tune": (("figures-training",),),
     "probe": (("figures-probe-by-layer", "figures-label-distances"), ("figures-label-distances",)),
     "advise": (("figures-gains",),),
+    "migrate": (("figures-tiers", "figures-bridge-curve"),),
     "calibrate": (("figures-match-probability", "figures-similarities"), ("figures-similarities", "figures-cutoffs")),
 }
 

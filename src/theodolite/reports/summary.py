@@ -50,7 +50,7 @@ UNCHANGED = "leave it alone"
 # Results whose title and notes say it all.
 TITLE_AND_NOTES = ("repair", "dry run")
 # Results whose tables are all in their body; a page has tables of others by what tells their rows apart.
-TABLES_IN_BODY = ("survey", "compare", "probe", "advise", "calibrate", "gate")
+TABLES_IN_BODY = ("survey", "compare", "probe", "advise", "calibrate", "gate", "migrate")
 # Repairs that `advise` lists: the best, and the vectors as they are.
 MOST_REPAIRS = 6
 # Rows of a plain list; a result of more is better saved or framed.
@@ -86,7 +86,7 @@ def blocks_of(result: Result, *, everything: bool = False) -> list[Block]:
 def body_blocks(result: Result) -> list[Block]:
     """What follows the opening, details included."""
     content = {"survey": _survey, "compare": _compare, "probe": _probe, "tune": _tune, "study": _study, "repairs": _repairs}
-    content |= {"advise": _advise, "calibrate": _calibrate, "gate": _gate}
+    content |= {"advise": _advise, "calibrate": _calibrate, "gate": _gate, "migrate": _migrate}
     return [] if result.verb in TITLE_AND_NOTES else list(content.get(result.verb, _any)(result))
 
 
@@ -526,6 +526,51 @@ def _calibrate(result: Result) -> Iterator[Block]:
         columns = [Column(title, [f"{point[name]:.3f}" for point in shown]) for name, title in names.items()]
         columns.append(Column("95% interval", [f"[{point['low']:.3f}, {point['high']:.3f}]" for point in shown]))
         yield Table("", tuple(columns))
+
+
+def _migrate(result: Result) -> Iterator[Block]:
+    """One line per tier: its score, what it loses, and what it costs; the curve and translated cutoffs on request."""
+    tiers = grouped((row for row in result.rows if row.state == "tier"), lambda row: row.setting)
+    if not tiers:
+        return
+    lines = [{row.metric: row for row in rows} for rows in tiers.values()]
+    scores = [line["ndcg@10"] for line in lines]
+    losses = [(line["ndcg@10_loss"].value, line["ndcg@10_largest_loss"].value) for line in lines]
+    costs = {name: [f"{line[name].value:,.0f}" for line in lines] for name in ("documents_to_embed", "documents_per_query")}
+    is_reference = [name == "re-index" for name in tiers]
+    yield Table(
+        "",
+        (
+            Column("tier", list(tiers)),
+            Column("nDCG@10", [f"{row.value:.3f}" for row in scores]),
+            Column("95% interval", [_short_interval(row) for row in scores]),
+            Column("loss", ["" if last else f"{loss:.3f}" for (loss, _), last in zip(losses, is_reference, strict=True)]),
+            Column("at most", ["" if last else f"{most:.3f}" for (_, most), last in zip(losses, is_reference, strict=True)]),
+            Column("embed first", costs["documents_to_embed"]),
+            Column("per query", costs["documents_per_query"]),
+        ),
+    )
+    yield Paragraph("loss: against re-index; embed first, per query: documents; limits hold together at 95%", "dim")
+    shown = next((row for row in result.rows if row.state == "shown"), None)
+    if shown is not None and shown.reason:
+        yield Paragraph(f"– {shown.setting}: {shown.reason}", "dim")
+    curve = grouped((row for row in result.rows if row.state == "curve"), lambda row: row.label)
+    maps = list(dict.fromkeys(row.setting for rows in curve.values() for row in rows))
+    columns = [Column("bridge: documents re-embedded", [f"{int(label):,}" for label in curve])]
+    for name in maps:
+        points = [next(row for row in rows if row.setting == name) for rows in curve.values()]
+        columns.append(Column(name, [f"{row.value:.3f} {_short_interval(row)}" for row in points]))
+    yield Table("", tuple(columns), detail=True)
+    if "thresholds" in result.records:
+        cutoffs = result.records["thresholds"].to_pylist()
+        heads = {"share": "share of document pairs above", "old": "old cosine", "new": "new cosine"}
+        texts = {"share": "{:.1%}", "old": "{:.3f}", "new": "{:.3f}"}
+        columns = [Column(title, [texts[name].format(row[name]) for row in cutoffs]) for name, title in heads.items()]
+        yield Table("", tuple(columns), detail=True)
+
+
+def _short_interval(row: Row) -> str:
+    return "" if row.low is None or row.high is None else f"[{row.low:.3f}, {row.high:.3f}]"
 
 
 def _gate(result: Result) -> Iterator[Block]:

@@ -47,6 +47,7 @@ UNDECIDED = ("?", "open")
 VERDICT_LOOKS = {
     **dict.fromkeys(("OK", "identical", "same up to precision", "same up to length", "no shift found"), ("✓", "holds")),
     **dict.fromkeys(("separable", "apply", "leave it alone", "separates", "pass", "learned"), ("✓", "holds")),
+    **dict.fromkeys(("keep", "bridge", "two-stage", "re-index"), ("✓", "holds")),
     **dict.fromkeys(("watch", "separable by dimension alone", "cutoff only"), ("!", "open")),
     **dict.fromkeys(("not judged", "not shown"), UNDECIDED),
     **dict.fromkeys(("bad", "not separable", "does not separate", "breach", "not learned", "collapsed"), ("✗", "fails")),

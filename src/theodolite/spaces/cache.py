@@ -113,6 +113,17 @@ class VectorCache:
         return where() / "vectors" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.npz"
 
 
+class StoredVectors(VectorCache):
+    """The same for vectors that must be there already: what is not is a KeyError, before anything is encoded."""
+
+    def load(self, key: str) -> dict[int, Floats]:
+        """The vectors of each layer that were stored under a key."""
+        vectors = super().load(key)
+        if vectors is None:
+            raise KeyError(key)
+        return vectors
+
+
 @dataclass(frozen=True)
 class FileState:
     """What the files of an input held when they were looked at."""

@@ -65,6 +65,8 @@ class Collection:
         Which of the documents are relevant to which of the queries.
     notes
         Sentences on what was left out.
+    document_ids, query_ids
+        What the collection calls each of them; empty if it has no names for them.
     """
 
     name: str
@@ -72,6 +74,8 @@ class Collection:
     queries: tuple[str, ...]
     judgements: Judgements
     notes: tuple[str, ...] = ()
+    document_ids: tuple[str, ...] = ()
+    query_ids: tuple[str, ...] = ()
 
 
 def read_beir(folder: AnyPath, split: str | None = None) -> Collection:
@@ -125,6 +129,8 @@ def read_beir(folder: AnyPath, split: str | None = None) -> Collection:
             np.array(list(grades.values()), dtype=np.float64),
         ),
         notes=tuple(notes),
+        document_ids=tuple(with_text),
+        query_ids=tuple(judged),
     )
 
 

@@ -18,7 +18,6 @@ from theodolite.core.spelling import command, option
 from theodolite.core.states import AFTER, BEFORE, DIFFERENCE
 from theodolite.verbs.inputs import (
     APPLICABLE,
-    DESCRIPTIONS,
     EncoderInput,
     Input,
     Reading,
@@ -28,6 +27,7 @@ from theodolite.verbs.inputs import (
     encoder_name,
     input_kind,
     open_input,
+    readings_for,
     reads_input,
     short_name,
 )
@@ -126,7 +126,7 @@ def compare(
     if all(input_kind(source, options) == "encoder" for source in (before, after)) and options.has_texts():
         options = replace(options, unit=options.unit_for(before, after))  # one unit for both
     names = check_metrics(metrics) if metrics is not None else None
-    readings = _options_for(before, after, options)
+    readings = readings_for([input_kind(each, options) for each in (before, after)], options)
     inputs = [open_input(source, reading) for source, reading in zip((before, after), readings, strict=True)]
     _require_same_kind(inputs, options)
     titles = [_title(opened, source) for opened, source in zip(inputs, (before, after), strict=True)]
@@ -568,16 +568,6 @@ def _drawn(sides: Sequence[_Side], layer: int | None, metrics: Sequence[str]) ->
         pictures += side.picture(layer, state, frame)
         lines += side.similarities(layer, state, looked_at)
     return tuple(pictures), similarities(lines)
-
-
-def _options_for(before: Any, after: Any, reading: Reading) -> list[Reading]:
-    """The options for each input: of two different kinds, each takes those that apply to it."""
-    kinds = [input_kind(each, reading) for each in (before, after)]
-    if kinds[0] == kinds[1]:
-        return [reading, reading]
-    either = {*APPLICABLE[kinds[0]], *APPLICABLE[kinds[1]]}
-    reading.refuse(" or ".join(DESCRIPTIONS[kind] for kind in kinds), but=tuple(either))
-    return [reading.only(APPLICABLE[kind]) for kind in kinds]
 
 
 def _common_layers(first: _Side, second: _Side) -> tuple[int | None, ...]:

@@ -518,6 +518,13 @@ def input_kind(source: Any, reading: Reading) -> Kind:
     return "encoder" if not path.exists() and reading.has_texts() else "file"
 
 
+def readings_for(kinds: Sequence[Kind], reading: Reading, *, also: Sequence[str] = ()) -> list[Reading]:
+    """The options for each of two inputs: of different kinds, each takes those that apply to it; `also` applies to both."""
+    either = {*APPLICABLE[kinds[0]], *APPLICABLE[kinds[1]], *also}
+    reading.refuse(" or ".join(DESCRIPTIONS[kind] for kind in dict.fromkeys(kinds)), but=tuple(either))
+    return [reading.only((*APPLICABLE[kind], *also)) for kind in kinds]
+
+
 def is_sentence_source(model: Any, revision: str | None = None) -> bool:
     """Whether a model has its own vector for a whole text: a sentence-transformers folder, id or object, or static vectors."""
     from theodolite.models.location import is_sentence_location

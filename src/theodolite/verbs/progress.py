@@ -28,6 +28,17 @@ class Progress:
     def __init__(self, display: Any = None) -> None:
         self._display = display
 
+    def announce(self, text: str) -> None:
+        """Print a line that stays, if there is a display.
+
+        Parameters
+        ----------
+        text
+            What is about to be done.
+        """
+        if self._display is not None:
+            sys.stderr.write(f"{visible(text)}\n")
+
     def rows(self, label: str, total: int | None) -> Callable[[int], None]:
         """A function that takes the number of rows just read; the bar starts over when a further pass begins.
 

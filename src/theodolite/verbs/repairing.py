@@ -19,6 +19,7 @@ from theodolite.core.spelling import command, option
 from theodolite.core.states import AFTER, BEFORE
 from theodolite.verbs.inputs import Reading, VectorsInput, input_name, open_input, unchanged_files
 from theodolite.verbs.progress import Progress, progress_bars
+from theodolite.verbs.signals import common_rows
 from theodolite.verbs.surveying import provenance
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def fit(
     settings: dict[str, Any] | None = None,
     pairs: Any = None,
     scores: Any = None,
+    target: Any = None,
     seed: int = 0,
     key: str | None = None,
     columns: Sequence[str] | None = None,
@@ -84,6 +86,9 @@ def fit(
         Any other settings of the repair.
     pairs, scores
         For `weighted`: the other side of scored pairs, row by row with `source`, and one score per pair (array or file).
+    target
+        For `bridge`: vectors of the other model, whose space `source` is mapped into. Rows are matched by a column `id`, and
+        `source` may have more of them than `target`; without ids, row i of both is the same text.
     seed
         Seed of k-means, if the repair uses it.
     key, columns, delimiter, header, decimal
@@ -113,6 +118,8 @@ def fit(
         raise ValueError(
             f"{option('pairs', 'FILE')} and {option('scores', 'FILE')} go together, and only with the repair 'weighted'"
         )
+    if (target is not None) != hasattr(repair, "fit_to"):
+        raise ValueError(f"the repair 'bridge', and no other, needs vectors of the model to map to: {option('target', 'FILE')}")
     if to is not None:
         require_free_folder(to, overwrite=overwrite, marker=MARKER)
     reading = Reading(key=key, columns=columns, delimiter=delimiter, header=header, decimal=decimal)
@@ -122,6 +129,8 @@ def fit(
         if pairs is not None:
             values = read_scores(scores) if isinstance(scores, (str, os.PathLike)) else scores
             repair.fit_pairs(watched, array(_vectors(pairs, reading, layers)), values)
+        elif target is not None:
+            repair.fit_to(*common_rows(source, target, replace(reading, layers=layers)))
         else:
             repair.fit(watched)
     _warn_of_few_rows(name, repair, vectors.n)

@@ -1,0 +1,65 @@
+"""`theodolite migrate`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from theodolite.cli import options as opt
+from theodolite.cli.output import Output, guarded
+
+Queries = Annotated[str | None, typer.Option(help="For stored vectors: that model's vectors of the queries.", metavar="FILE")]
+Unit = Annotated[str | None, typer.Option(help="What gets a vector in this encoder alone, such as cls.", metavar="UNIT")]
+
+
+@guarded
+@opt.reading_options(without=("revision",))
+def migrate_command(
+    context: typer.Context,
+    old: Annotated[str, typer.Argument(metavar="OLD", help="The model in use: an encoder, or its vectors of the documents.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The model to change to: an encoder, or its vectors.")],
+    retrieval: Annotated[
+        str | None, typer.Option(help="BEIR folder: corpus.jsonl, queries.jsonl, qrels/*.tsv.", metavar="FOLDER")
+    ] = None,
+    queries_old: Queries = None,
+    queries_new: Queries = None,
+    judgements: Annotated[
+        str | None,
+        typer.Option(help="For stored vectors: table of query, document and grade, by id or row number.", metavar="FILE"),
+    ] = None,
+    unit_old: Unit = None,
+    unit_new: Unit = None,
+    query_prompt_old: opt.QueryPrompt = None,
+    query_prompt_new: opt.QueryPrompt = None,
+    document_prompt_old: opt.DocumentPrompt = None,
+    document_prompt_new: opt.DocumentPrompt = None,
+    margin: Annotated[float, typer.Option(help="Loss of nDCG@10 that is small enough to accept.", metavar="LOSS")] = 0.02,
+    folds: Annotated[int, typer.Option(help="Number of folds of queries, at least 2.", metavar="N")] = 5,
+    seed: opt.Seed = 0,
+    layers: Annotated[str, typer.Option(help="Which layer: last, or a number.", metavar="LAYER")] = "last",
+    as_json: opt.AsJson = False,
+    output: opt.Output = None,
+    report: opt.Report = None,
+    text: opt.Text = True,
+    everything: opt.Everything = False,
+    **_reading: Any,
+) -> None:
+    """Say what a change of the embedding model requires: keep, bridge, two-stage or re-index.
+
+    Four ways are scored on the same judged queries: keep the old index; map its documents into the new space (bridge); let the
+    old index fetch 50 documents for the new model to rank (two-stage); embed every document again (re-index). The answer is the
+    cheapest that is shown to lose less than --margin. What will be encoded, and how long that takes, is said first.
+
+    \b
+    Examples:
+      theodolite migrate all-MiniLM-L6-v2 ./new-model --retrieval ./my-collection
+      theodolite migrate index.parquet ./new-model --queries-old queries.parquet --retrieval ./my-collection
+      theodolite migrate old.npy new.npy --queries-old qo.npy --queries-new qn.npy --judgements qrels.tsv
+    """  # noqa: D301  # \b keeps the lines of the example apart
+    from theodolite.verbs.migrating import migrate
+
+    target = Output(as_json, output, report, text, everything)
+    result = migrate(old, new, **opt.typed_options(context, "old", "new", *opt.PRINTING))
+    target.show(result)
+    target.finish(result)

@@ -1,0 +1,305 @@
+"""The verb `migrate`: what a change of the embedding model requires, measured on judged queries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Unpack
+
+from theodolite.core.result import Answer, Command, Result
+from theodolite.core.spelling import command, option
+from theodolite.verbs.inputs import Reading, ReadingOptions, reads_input
+from theodolite.verbs.progress import Progress, progress_bars
+from theodolite.verbs.signals import ChangeSignals, open_change
+from theodolite.verbs.surveying import provenance
+
+if TYPE_CHECKING:
+    from theodolite.advice.migration import Migration, Tier
+    from theodolite.core.rows import Row
+    from theodolite.probes import KeptStructure
+    from theodolite.verbs.signals import SignalInput
+
+TIER, CURVE, SHOWN = "tier", "curve", "shown"
+"""The states of rows: the tiers, the bridge over the number of re-embedded documents, and what is never recommended."""
+NAIVE = "new queries, old index"
+TRANSLATED = 0.01  # the share of random pairs above the cutoff that the answer translates
+
+File = str | os.PathLike[str]
+
+
+@reads_input("revision")  # two encoders have two
+def migrate(  # type: ignore[misc]  # `layers` is a reading option with a default of its own
+    old: Any,
+    new: Any,
+    /,
+    *,
+    retrieval: File | None = None,
+    queries_old: Any = None,
+    queries_new: Any = None,
+    judgements: Any = None,
+    unit_old: str | None = None,
+    unit_new: str | None = None,
+    query_prompt_old: str | None = None,
+    query_prompt_new: str | None = None,
+    document_prompt_old: str | None = None,
+    document_prompt_new: str | None = None,
+    margin: float = 0.02,
+    folds: int = 5,
+    seed: int = 0,
+    layers: str | int = "last",
+    progress: bool | Progress | None = None,
+    **reading: Unpack[ReadingOptions],
+) -> Result:
+    """Say what a change of the embedding model requires: keep the old index, bridge it, search in two stages, or re-index.
+
+    All four are scored on the same judged queries (nDCG@10). *Keep* if re-indexing gains less than the margin; otherwise the
+    cheapest that is shown to lose less than the margin against re-indexing: *bridge* (old documents, mapped into the new space
+    by a map fitted on some documents that both models embedded), *two-stage* (the old index fetches 50 documents, the new model
+    ranks them), or *re-index*. *Not shown* if the gain may be nothing and may be worth it, with the number of queries that would
+    settle it. Without judged queries, only the nearest neighbours that both models share are reported.
+
+    Parameters
+    ----------
+    old, new
+        The two models. Each is an encoder (id, folder, `demo`, or loaded), which reads the texts of `retrieval`, or its vectors
+        of the documents: an array, a frame, a file, or a `Space`. Rows are matched by a column `id`, or by their order if neither
+        side has one.
+    retrieval
+        A BEIR folder (`corpus.jsonl`, `queries.jsonl`, `qrels/*.tsv`); `split` names the judgements.
+    queries_old, queries_new
+        For sides that are vectors: that model's vectors of the queries.
+    judgements
+        For two sides that are vectors, without a folder: a table of query, document and grade, by ids or row numbers from 0.
+    unit_old, unit_new
+        What gets a vector in one of two encoders, such as `cls`; `unit` is for both.
+    query_prompt_old, query_prompt_new, document_prompt_old, document_prompt_new
+        What an encoder puts before queries and documents; the model's own prompts of these names by default.
+    margin
+        The loss of nDCG@10 that is small enough to accept, and the least gain that is worth a change.
+    folds
+        Number of folds of queries: which map, and how many documents to embed again for it, is chosen on the others.
+    seed
+        Seed of the folds, and of the documents that maps are fitted on.
+    layers
+        Which layer of a space or encoder; the last by default.
+    progress
+        Whether to show progress bars, and beforehand what will be encoded and how long that takes; by default in a terminal and
+        in a notebook.
+    **reading
+        How the inputs are read: the fields of `theodolite.verbs.inputs.Reading`.
+
+    Returns
+    -------
+    Result
+        The answer; for each tier its score with a 95% interval, its loss against re-indexing, and the documents to embed before
+        the switch and per query; the score of the bridge over the number of re-embedded documents. `provenance["migration"]` has
+        the map and the number of documents of each tier, `records["thresholds"]` old cutoffs translated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> random = np.random.default_rng(0)
+    >>> X = random.standard_normal((200, 8))
+    >>> migrate(X, X @ np.linalg.qr(random.standard_normal((8, 8)))[0]).answer.sentence
+    'without judged queries there is no recommendation; the two models share 100% of nearest neighbours.'
+    """
+    from theodolite.advice.migration import decide, tier_scores
+    from theodolite.advice.scorers import JudgedQueries
+    from theodolite.probes import kept_structure
+
+    if not 0 < margin < 1:
+        raise ValueError(f"{option('margin', str(margin))} must be above 0 and below 1: it is a difference of nDCG@10")
+    if folds < 2:
+        raise ValueError(f"{option('folds', str(folds))} must be at least 2: one to score on, one to choose on")
+    named = ChangeSignals(
+        queries=(queries_old, queries_new),
+        judgements=judgements,
+        retrieval=retrieval,
+        unit=(unit_old, unit_new),
+        query_prompt=(query_prompt_old, query_prompt_new),
+        document_prompt=(document_prompt_old, document_prompt_new),
+    )
+    with progress_bars(progress) as bars:
+        sides = open_change((old, new), named, Reading(**{**reading, "layers": layers}), bars)
+        kept = kept_structure(sides[0].vectors, sides[1].vectors, seed=seed)
+        first, second = (side.signal for side in sides)
+        found = None
+        if isinstance(first, JudgedQueries) and isinstance(second, JudgedQueries):
+            measured = tier_scores(first, second, seed=seed, progress=bars.steps("trying maps"))
+            found = decide(measured, margin=margin, folds=folds, seed=seed)
+    is_typed = isinstance(old, (str, os.PathLike)) and isinstance(new, (str, os.PathLike))
+    return Result(
+        verb="migrate",
+        title=f"{sides[0].name} to {sides[1].name}",
+        answer=_unjudged(kept) if found is None else _answer(found, kept, sides, is_typed),
+        rows=tuple(_rows(found, kept, sides, seed)),
+        records=_thresholds(kept),
+        conditions=() if found is None else tuple(_conditions(found, folds)),
+        notes=tuple(dict.fromkeys(note for side in sides for note in side.notes if note)),
+        provenance=provenance(
+            *({**side.facts, "name": side.name, "n": len(side.vectors), "d": side.vectors.shape[1]} for side in sides),
+            migration=None if found is None else _plain(found),
+        ),
+    )
+
+
+def _rows(found: Migration | None, kept: KeptStructure, sides: tuple[SignalInput, SignalInput], seed: int) -> Iterator[Row]:
+    from theodolite.core.rows import Row, current_versions
+
+    about: dict[str, Any] = {"model": sides[1].about.get("model", ""), "task": sides[1].about.get("task", "")}
+    shared = about | {"seed": seed, "versions": current_versions()}
+    yield Row(metric="neighbours_kept", value=kept.neighbours, low=kept.low, high=kept.high, n=kept.asking, **shared)
+    if found is None:
+        return
+    shared["n"] = found.queries
+    for tier in found.tiers:
+        where = shared | {"state": TIER, "setting": tier.name}
+        yield Row(metric="ndcg@10", value=tier.value, low=tier.low, high=tier.high, **where)
+        yield Row(metric="ndcg@10_loss", value=tier.loss, **where)
+        yield Row(metric="ndcg@10_largest_loss", value=tier.most, **where)
+        yield Row(metric="documents_to_embed", value=float(tier.documents), **where)
+        yield Row(metric="documents_per_query", value=float(tier.per_query), **where)
+    yield Row(metric="ndcg@10_gain", value=found.gain, low=found.gain_low, high=found.gain_high, **shared, setting="re-index")
+    for point in found.curve:
+        where = shared | {"state": CURVE, "setting": point.map, "label": str(point.documents)}
+        yield Row(metric="ndcg@10", value=point.value, low=point.low, high=point.high, **where)
+    reason = "" if found.naive is not None else "the two models have different numbers of dimensions"
+    value = float("nan") if found.naive is None else found.naive
+    yield Row(metric="ndcg@10", value=value, reason=reason, **shared, state=SHOWN, setting=NAIVE)
+
+
+def _answer(found: Migration, kept: KeptStructure, sides: tuple[SignalInput, SignalInput], is_typed: bool) -> Answer:
+    reasons = [_rest(found), *_translated(kept)]
+    if found.naive is not None:
+        reasons.append(f"New queries on the old index as it is score {found.naive:.3f}: this is shown, never recommended.")
+    steps = _commands(found, sides, is_typed)
+    return Answer(verdict=found.verdict, sentence=_sentence(found), reasons=tuple(reasons), next=steps)
+
+
+def _sentence(found: Migration) -> str:
+    """The conclusion, with its numbers."""
+    from theodolite.advice.migration import BRIDGE, FETCHED, KEEP, MOST_QUERIES, REINDEX, TWO_STAGE
+
+    old, new, tier = found.tier(KEEP), found.tier(REINDEX), found.verdict
+    gain = f"{found.gain:+.3f} [{found.gain_low:+.3f}, {found.gain_high:+.3f}]"
+    change = f"nDCG@10 {old.value:.3f} → {new.value:.3f}, {gain} on {found.queries:,} queries"
+    if not found.is_above_chance:
+        return (
+            f"neither model scores above chance ({found.chance:.3f}) on {found.queries:,} queries ({old.value:.3f} and "
+            f"{new.value:.3f}), so there is nothing to compare them by."
+        )
+    if tier == KEEP:
+        return f"keep the old model, since re-indexing gains less than {found.margin:g} ({change})."
+    if tier == REINDEX:
+        return (
+            f"embed all {found.documents:,} documents again, since nothing cheaper is shown to lose less than {found.margin:g} "
+            f"({change})."
+        )
+    if tier in (BRIDGE, TWO_STAGE):
+        chosen = found.tier(tier)
+        index = _index(chosen)
+        what = f"search {index} with the new queries"
+        if tier == TWO_STAGE:
+            what = f"let {index} fetch {FETCHED} documents and the new model rank them"
+        loss = f"{max(chosen.loss, 0.0):.3f}, at most {chosen.most:.3f},"
+        return f"{what}, which loses {loss} of what re-indexing gains ({change})."
+    settle = f"about {found.queries + found.more:,} queries would settle it" if found.more is not None else ""
+    settle = settle or f"it would take more than {MOST_QUERIES * found.queries:,} queries to settle it"
+    return f"re-indexing may gain nothing, and may gain {found.margin:g} or more ({change}); {settle}."
+
+
+def _index(tier: Tier) -> str:
+    """The old index, as it is or under a map."""
+    variant = tier.variant
+    if not variant.map:
+        return "the old index"
+    name = "Procrustes" if variant.map == "procrustes" else variant.map
+    return f"the old index, mapped with a {name} map of {variant.documents:,} re-embedded documents,"
+
+
+def _rest(found: Migration) -> str:
+    """What the other ways would lose against re-indexing."""
+    from theodolite.advice.migration import BRIDGE, TWO_STAGE
+
+    words = []
+    for name in (BRIDGE, TWO_STAGE):
+        tier = found.tier(name)
+        verb = f"loses {tier.loss:.3f}" if tier.loss >= 0 else f"gains {-tier.loss:.3f}"
+        cost = f"{tier.documents:,} documents to embed" if tier.documents else "no documents to embed"
+        cost += f", {tier.per_query} per query" if tier.per_query else ""
+        words.append(f"{name} {verb} (at most {tier.most:.3f} lost; {cost})")
+    return f"Against re-indexing, {' and '.join(words)}."
+
+
+def _translated(kept: KeptStructure) -> Iterator[str]:
+    row = next((row for row in kept.thresholds if row[0] == TRANSLATED), next(iter(kept.thresholds), None))
+    if row is not None:
+        yield f"An old cosine cutoff of {row[1]:.3f} becomes {row[2]:.3f}: {row[0]:.1%} of document pairs lie above either."
+
+
+def _commands(found: Migration, sides: tuple[SignalInput, SignalInput], is_typed: bool) -> tuple[Command, ...]:
+    """What carries the recommendation out."""
+    from theodolite.advice.migration import NOT_SHOWN, REINDEX
+
+    if found.verdict == NOT_SHOWN:
+        return ()
+    chosen = found.tier(found.verdict).variant
+    # What an encoder read is written to a folder first.
+    typed = [(side.typed, name) for side, name in zip(sides, ("old", "new"), strict=True)]
+    before = [each.before.replace("--to my-space", f"--to {name}") for each, name in typed]
+    if chosen.tier == REINDEX and before[1]:
+        return (Command(words=before[1], why="embed the documents again"),)
+    if not chosen.map:
+        return ()
+    why = "fit the map on documents that both models embedded, and apply it to the old index"
+    if not is_typed:
+        return (Command(words=f"th.repair.fit('bridge', OLD, target=NEW, settings={{'map': {chosen.map!r}}})", why=why),)
+    old, new = (name if each.before else each.path for each, name in typed)
+    options = {name: value for each, _ in typed if not each.before for name, value in each.options.items()}
+    fit = command("repair fit bridge", old, target=new, to="my-bridge", set=f"map={chosen.map}", **options)
+    apply = command("repair apply", "my-bridge", old, to="bridged.parquet", **options)
+    return (Command(words=" && ".join([*filter(None, before), fit, apply]), why=why),)
+
+
+def _conditions(found: Migration, folds: int) -> Iterator[str]:
+    """What the numbers stand on."""
+    yield f"{found.queries:,} queries, {found.documents:,} documents; maps chosen in {folds} folds; intervals are over queries"
+
+
+def _unjudged(kept: KeptStructure) -> Answer:
+    """Neighbours kept, and the refusal to recommend anything by them."""
+    share = f"{kept.neighbours:.0%}"
+    if kept.low is not None and kept.low < (kept.high or 0.0):
+        share += f" [{kept.low:.0%}, {kept.high:.0%}]"
+    ways = [
+        f"texts with judgements ({option('retrieval', 'FOLDER')})",
+        f"vectors ({option('queries_old', 'FILE')}, {option('queries_new', 'FILE')}, {option('judgements', 'FILE')})",
+    ]
+    return Answer(
+        verdict="not shown",
+        sentence=f"without judged queries there is no recommendation; the two models share {share} of nearest neighbours.",
+        reasons=(
+            "Neighbours kept do not tell which model finds better documents: a map that keeps more of them can score lower.",
+            f"Give judged queries: {', or '.join(ways)}.",
+            *_translated(kept),
+        ),
+    )
+
+
+def _thresholds(kept: KeptStructure) -> dict[str, Any]:
+    import pyarrow
+
+    rows = [{"share": share, "old": a, "new": b} for share, a, b in kept.thresholds]
+    return {"thresholds": pyarrow.Table.from_pylist(rows)} if rows else {}
+
+
+def _plain(found: Migration) -> dict[str, Any]:
+    """The decision as fields."""
+    return {
+        "verdict": found.verdict,
+        "margin": found.margin,
+        "more_queries": found.more,
+        "tiers": {
+            tier.name: {"map": tier.variant.map, "documents": tier.documents, "per_query": tier.per_query} for tier in found.tiers
+        },
+    }

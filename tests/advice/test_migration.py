@@ -1,0 +1,232 @@
+"""What a change of model requires: tiers equal to plain loops, planted truths found, and errors as rare as declared."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.linalg import orthogonal_procrustes
+
+from theodolite.advice.migration import (
+    BRIDGE,
+    FETCHED,
+    KEEP,
+    MARGIN,
+    NOT_SHOWN,
+    REINDEX,
+    TIERS,
+    TWO_STAGE,
+    Migration,
+    TierScores,
+    Variant,
+    decide,
+    numbers_of_documents,
+    tier_scores,
+)
+from theodolite.advice.scorers import JudgedQueries
+from theodolite.core.vectors import Floats
+from theodolite.tasks.retrieval import Judgements
+
+N, Q, D, RELEVANT = 400, 200, 24, 5
+
+
+def sides(old: tuple[Floats, Floats], new: tuple[Floats, Floats], judgements: Judgements) -> tuple[JudgedQueries, JudgedQueries]:
+    return JudgedQueries(*old, judgements), JudgedQueries(*new, judgements)
+
+
+def meaning(seed: int) -> tuple[Floats, Floats, Judgements, Any]:
+    """What documents and queries mean, and the documents closest in meaning to each query, which are the relevant ones."""
+    random = np.random.default_rng(seed)
+    documents, queries = random.standard_normal((N, D)), random.standard_normal((Q, D))
+    cosines = (queries / np.linalg.norm(queries, axis=1)[:, None]) @ (documents / np.linalg.norm(documents, axis=1)[:, None]).T
+    best = np.argsort(-cosines, axis=1)[:, :RELEVANT]
+    judgements = Judgements(np.repeat(np.arange(Q), RELEVANT), best.ravel(), np.ones(Q * RELEVANT))
+    return documents, queries, judgements, random
+
+
+def planted(kind: str, seed: int) -> tuple[JudgedQueries, JudgedQueries]:
+    """An old and a new model whose relation is known."""
+    documents, queries, judgements, random = meaning(seed)
+    good = documents, queries
+    if kind == "rotated":
+        turn = np.linalg.qr(random.standard_normal((D, D)))[0]
+        return sides(good, (documents @ turn, queries @ turn), judgements)
+    if kind == "linear":  # the old model stretches what the new one has in proportion, plus a little noise of its own
+        stretch = np.diag(np.geomspace(1, 30, D)) @ np.linalg.qr(random.standard_normal((D, D)))[0]
+        noise = 0.002 * random.standard_normal((N, D))
+        return sides((documents @ stretch + noise, queries @ stretch), good, judgements)
+    if kind == "noisy":  # what the old model adds to each document no map can take away, but the right ones are near the top
+        return sides((documents + 0.3 * random.standard_normal((N, D)), queries), good, judgements)
+    waves = 3 * random.standard_normal((D, 48))
+    return sides((np.cos(documents @ waves), np.cos(queries @ waves)), good, judgements)
+
+
+def plain_ndcg(similarities: Floats, relevant: set[int]) -> float:
+    order = sorted(range(len(similarities)), key=lambda row: (-similarities[row], row))[:10]
+    gain = sum(1 / math.log2(place + 2) for place, row in enumerate(order) if row in relevant)
+    return gain / sum(1 / math.log2(place + 2) for place in range(min(10, len(relevant))))
+
+
+def cosines(queries: Floats, documents: Floats) -> Floats:
+    lengths = np.linalg.norm(queries, axis=1)[:, None] * np.linalg.norm(documents, axis=1)
+    return np.asarray(queries @ documents.T / lengths)
+
+
+def test_every_tier_has_the_scores_of_plain_loops() -> None:
+    old, new = planted("noisy", 0)
+    measured = tier_scores(old, new, seed=4)
+    relevant = [set(old.judgements.document[old.judgements.query == query].tolist()) for query in range(Q)]
+    before, after = cosines(old.queries, old.rows), cosines(new.queries, new.rows)
+    sample = np.random.default_rng(4).permutation(N)[:100]
+    A, B = old.rows[sample], new.rows[sample]
+    turn, total = orthogonal_procrustes(A - A.mean(axis=0), B - B.mean(axis=0))
+    mapped = (old.rows - A.mean(axis=0)) @ turn * total / np.square(A - A.mean(axis=0)).sum() + B.mean(axis=0)
+    bridged = cosines(new.queries, mapped)
+    naive = cosines(new.queries, old.rows)
+
+    def in_two_stages(first: Floats) -> list[float]:
+        scores = []
+        for query in range(Q):
+            fetched = set(np.argsort(-first[query], kind="stable")[:FETCHED].tolist())
+            ranked = np.array([after[query, row] if row in fetched else -2.0 for row in range(N)])
+            scores.append(plain_ndcg(ranked, relevant[query]))
+        return scores
+
+    expected = {
+        Variant(KEEP): [plain_ndcg(before[query], relevant[query]) for query in range(Q)],
+        Variant(REINDEX): [plain_ndcg(after[query], relevant[query]) for query in range(Q)],
+        Variant(BRIDGE, "procrustes", 100): [plain_ndcg(bridged[query], relevant[query]) for query in range(Q)],
+        Variant(TWO_STAGE): in_two_stages(before),
+        Variant(TWO_STAGE, "procrustes", 100): in_two_stages(bridged),
+    }
+    for variant, scores in expected.items():
+        assert measured.scores[variant] == pytest.approx(scores), variant
+    assert measured.naive == pytest.approx([plain_ndcg(naive[query], relevant[query]) for query in range(Q)])
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("kind", "verdict"), [("rotated", KEEP), ("linear", BRIDGE), ("noisy", TWO_STAGE), ("unrelated", REINDEX)]
+)
+def test_a_planted_truth_is_found(kind: str, verdict: str, seed: int) -> None:
+    found = decide(tier_scores(*planted(kind, seed), seed=seed), seed=seed)
+    assert found.verdict == verdict, (found.gain, [(tier.name, tier.loss, tier.most) for tier in found.tiers])
+
+
+def test_the_other_way_round_a_worse_model_is_not_changed_to() -> None:
+    old, new = planted("unrelated", 0)
+    assert decide(tier_scores(new, old)).verdict == KEEP
+
+
+def test_costs_are_what_has_to_be_embedded() -> None:
+    found = decide(tier_scores(*planted("linear", 0)))
+    assert [tier.name for tier in found.tiers] == list(TIERS)
+    assert found.tier(KEEP).documents == 0
+    assert found.tier(REINDEX).documents == N
+    assert found.tier(BRIDGE).documents in numbers_of_documents(N)
+    assert [tier.per_query for tier in found.tiers] == [0, 0, FETCHED, 0]
+    assert found.tier(BRIDGE).variant.map == "ridge"  # a rotation cannot undo a stretch
+
+
+def test_maps_are_tried_on_half_of_the_documents_at_most() -> None:
+    assert numbers_of_documents(1400) == [50, 100, 200, 500, 700]
+    assert numbers_of_documents(60) == [30]
+    assert numbers_of_documents(10**6)[-1] == 20_000
+
+
+def test_different_dimensions_have_no_naive_swap_and_models_that_find_nothing_no_verdict() -> None:
+    old, new = planted("rotated", 0)
+    narrow = JudgedQueries(old.rows[:, :7], old.queries[:, :7], old.judgements)
+    assert tier_scores(narrow, new).naive is None
+    random = np.random.default_rng(0)
+    lost = JudgedQueries(random.standard_normal((N, D)), random.standard_normal((Q, D)), old.judgements)
+    again = JudgedQueries(random.standard_normal((N, D)), random.standard_normal((Q, D)), old.judgements)
+    found = decide(tier_scores(lost, again))
+    assert not found.is_above_chance
+    assert found.verdict == NOT_SHOWN
+
+
+def test_a_difference_of_zero_on_few_queries_is_no_certainty() -> None:
+    measured = tier_scores(*planted("rotated", 0))
+    equal = replace(measured, scores={**measured.scores, Variant(REINDEX): measured.scores[Variant(KEEP)]})
+    assert decide(equal, np.arange(200)).verdict == KEEP
+    few = decide(equal, np.arange(100))
+    assert few.verdict == NOT_SHOWN
+    assert few.more == 51
+    assert decide(equal, np.arange(151)).verdict == KEEP
+
+
+def drawn(random: np.random.Generator, n: int, gain: float, bridge: float, two_stage: float) -> TierScores:
+    """Scores of n queries with these gains and losses on average; the variants of a tier differ by chance alone."""
+    best = random.beta(1.2, 1.8, n)
+
+    def away(mean: float, spread: float) -> Any:
+        changed = random.random(n) < 0.6  # many queries do not change at all
+        return best - mean - changed * random.standard_normal(n) * spread
+
+    scores = {Variant(KEEP): away(gain, 0.25), Variant(REINDEX): best}
+    scores |= {Variant(BRIDGE, map, count): away(bridge, 0.12) for map in ("procrustes", "ridge") for count in (50, 100, 200)}
+    scores |= {Variant(TWO_STAGE, map, count): away(two_stage, 0.08) for map, count in (("", 0), ("ridge", 100))}
+    return TierScores(scores, None, 1000, 0.01)
+
+
+def share(verdicts: tuple[str, ...], runs: int, n: int, **truth: float) -> float:
+    found = [decide(drawn(np.random.default_rng(seed), n, **truth)).verdict for seed in range(runs)]
+    return sum(verdict in verdicts for verdict in found) / runs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [50, 200])
+def test_wrong_recommendations_are_as_rare_as_declared(n: int) -> None:
+    runs = 1000
+    noise = 3 * math.sqrt(0.05 * 0.95 / runs)
+    # A gain of exactly the margin is not "less than the margin", and one of nothing is not worth any change.
+    assert share((KEEP,), runs, n, gain=MARGIN, bridge=0.0, two_stage=0.0) <= 0.025 + noise
+    assert share((BRIDGE, TWO_STAGE, REINDEX), runs, n, gain=0.0, bridge=0.0, two_stage=0.0) <= 0.025 + noise
+    # A loss of exactly the margin is not "less than the margin", whichever of the variants looks best.
+    assert share((BRIDGE, TWO_STAGE), runs, n, gain=0.2, bridge=MARGIN, two_stage=MARGIN) <= 0.025 + noise
+
+
+@pytest.mark.slow
+def test_with_enough_queries_the_cheapest_good_tier_is_found() -> None:
+    assert share((BRIDGE,), 200, 800, gain=0.2, bridge=0.0, two_stage=0.0) >= 0.9
+    assert share((TWO_STAGE,), 200, 800, gain=0.2, bridge=0.1, two_stage=0.0) >= 0.9
+    assert share((REINDEX,), 200, 800, gain=0.2, bridge=0.1, two_stage=0.1) >= 0.9
+    assert share((KEEP,), 200, 2000, gain=-0.02, bridge=0.0, two_stage=0.0) >= 0.9
+
+
+def test_the_number_of_queries_that_would_settle_it_settles_it() -> None:
+    """With as many queries more as named, at the same mean and spread, it is no longer not shown."""
+    checked = 0
+    for seed in range(60):
+        measured = drawn(np.random.default_rng(seed), 100, gain=0.03, bridge=0.0, two_stage=0.0)
+        found = decide(measured)
+        if found.verdict != NOT_SHOWN or found.more is None:
+            continue
+        checked += 1
+        gains = measured.scores[Variant(REINDEX)] - measured.scores[Variant(KEEP)]
+        standard = (gains - gains.mean()) / gains.std(ddof=1)
+        total = len(gains) + found.more
+        more = np.resize(standard, total)
+        more = (more - more.mean()) / more.std(ddof=1) * gains.std(ddof=1) + gains.mean()
+        low, high = gains_limits(more)
+        assert low > 0 or high < MARGIN
+    assert checked >= 10
+
+
+def gains_limits(gains: Any) -> tuple[float, float]:
+    from scipy.stats import t
+
+    half = t.ppf(0.975, len(gains) - 1) * gains.std(ddof=1) / math.sqrt(len(gains))
+    return gains.mean() - half, gains.mean() + half
+
+
+def test_a_migration_is_decided_by_its_fields_alone() -> None:
+    found = decide(drawn(np.random.default_rng(0), 400, gain=0.2, bridge=0.1, two_stage=0.1))
+    assert isinstance(found, Migration)
+    assert found.verdict == REINDEX
+    assert replace(found, gain_high=0.019).verdict == KEEP
+    assert replace(found, gain_low=-0.001).verdict == NOT_SHOWN
