@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from theodolite.verbs.gating import gate
     from theodolite.verbs.probing import probe
     from theodolite.verbs.surveying import survey
+    from theodolite.verbs.verifying import verify
 
 _HOME = {
     "METRICS": "metrics",
@@ -55,6 +56,7 @@ _HOME = {
     "study": "studies",
     "survey": "verbs.surveying",
     "tune": "verbs.fine_tuning",
+    "verify": "verbs.verifying",
 }
 _MODULES = {
     name: name
@@ -99,6 +101,7 @@ __all__ = [
     "study",
     "survey",
     "tune",
+    "verify",
 ]
 
 
