@@ -22,9 +22,9 @@ from theodolite.tasks.retrieval import read_beir
 
 Array = NDArray[Any]
 OUTPUT = Path(__file__).with_suffix(".json")
-TEXTS = 1_400  # of each data set
+TEXTS = 1_000  # of each data set
 LENGTH = 64  # tokens of a text
-SETS = ("cranfield", "cisi", "stsb", "trec", "rte", "mrpc")
+SETS = ("cranfield", "cisi", "stsb", "trec-6", "rte", "mrpc")
 # All have 384 dimensions. The masked language model was trained from the weights of the first one, so the two are related.
 ENCODERS = {"all-MiniLM": ("demo", "text"), "masked MiniLM": ("minilm-mlm", "mean"), "granite": ("granite-30m", "cls")}
 
@@ -42,7 +42,7 @@ def encoded(data: Path, models: Path, cache: Path) -> Mapping[tuple[str, str], A
     spaces = {}
     for encoder, (model, unit) in ENCODERS.items():
         for name in SETS:
-            path = cache / f"{model}-{name}.npy"
+            path = cache / f"{model}-{name}-{TEXTS}.npy"
             if not path.exists():
                 source = model if model == "demo" else models / model
                 space = th.extract(source, texts_of(name, data), unit=unit, layers="last", max_length=LENGTH)

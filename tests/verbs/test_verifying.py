@@ -61,7 +61,6 @@ def stored_cases(encode: Callable[..., Array], unit_of: str, others: Mapping[str
         "bfloat16": ((X.view(np.uint32) & 0xFFFF0000).view(np.float32), "same up to precision"),
         "int8": ((np.round(X / step) * step).astype(np.float32), "same up to precision"),
         "int8 codes": (np.round(X / step).astype(np.int8), "same up to precision"),
-        "binary": (np.sign(X), "same up to precision"),
         "scaled rows": (X * random.uniform(0.5, 2, (n, 1)).astype(np.float32), "same up to length"),
         "another revision": (others["another revision"], "nearly the same"),
         "first dimensions": (X[:, : d // 2], "first dimensions"),
@@ -110,7 +109,7 @@ def cases(encoder: Encoder, texts: list[str], tiny: Tiny) -> dict[str, tuple[Arr
 
 
 NAMES = [
-    "itself", "float16", "bfloat16", "int8", "int8 codes", "binary", "scaled rows", "another revision", "first dimensions",
+    "itself", "float16", "bfloat16", "int8", "int8 codes", "scaled rows", "another revision", "first dimensions",
     "turned", "turned and shifted", "cls pooling", "last pooling", "max pooling", "cls pooling, normalised", "cls pooling, float16",
     "query prompt", "passage prompt", "shorter limit", "unusual limit", "shuffled", "one row late", "partly re-embedded",
     "another model", "noise",
@@ -219,7 +218,7 @@ X100 = np.random.default_rng(0).standard_normal((100, 12)).astype(np.float32)
         (X100 + 0.01, "nearly the same"),
         (X100[:, :6], "first dimensions"),
         (X100 @ np.linalg.qr(X100[:12])[0], "turned"),
-        (X100 @ np.linspace(0.1, 3, 144, dtype=np.float32).reshape(12, 12) ** 2, "different"),
+        (np.sign(X100), "same up to precision"),
         (X100 @ X100[:12], "linear map"),
         (np.vstack([X100[:80], -X100[:20]]), "partly re-embedded"),
         (X100[::-1], "another setting"),

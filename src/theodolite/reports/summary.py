@@ -65,6 +65,7 @@ FAMILIES = {
     "cosine": "Cosines and lengths",
     "sphere": "Coverage of the sphere",
     "neighbours": "Nearest neighbours",
+    "populations": "Populations",
 }
 # Secondary effects of a verdict that are listed; the report has all of them.
 MOST_EFFECTS = 3

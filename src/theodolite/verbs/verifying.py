@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from theodolite.metrics.cloud import Cloud
     from theodolite.models.reencoding import EncodingSetting, Reencoder
     from theodolite.probes.corresponding_rows import Correspondence
-    from theodolite.probes.populations import Populations
+    from theodolite.metrics.populations import Populations
 
 ROWS, ROWS_OF_A_MIXTURE, ROWS_OF_FILES = 64, 150, 10_000  # rows that are looked at
 SCREENED = 8  # short texts that every setting is first tried on
@@ -141,7 +141,7 @@ class _Stored:
     @classmethod
     def of(cls, source: Any, options: Reading, bars: Progress, seed: int) -> _Stored:
         from theodolite.metrics.cloud import Cloud
-        from theodolite.probes.populations import LOOKED_AT
+        from theodolite.metrics.populations import LOOKED_AT
 
         of_vectors = replace(options.only(FILE_OPTIONS), columns=options.columns)
         kind = input_kind(source, of_vectors)
@@ -211,6 +211,7 @@ class _Trial:
     """How some stored rows are related to the rows that a setting gives, or to those of another file."""
 
     relation: Correspondence
+    d: int  # dimensions of the vectors that were expected
     setting: EncodingSetting | None = None
     moved: Indices | None = None  # where the rows were found, if not where they belong
 
@@ -236,7 +237,7 @@ def _files(stored: _Stored, other: _Stored, source: Any, original: Any, rows: in
     looked_at = sample_rows(len(left), rows, seed=seed)
     left, right = left[looked_at], right[looked_at]
     expected = other.take(right)
-    trial = _Trial(correspondence(expected, stored.take(left), seed=seed))
+    trial = _Trial(correspondence(expected, stored.take(left), seed=seed), expected.shape[1])
     if trial.relation.verdict == "different":
         trial = _elsewhere(stored, expected, left, seed) or trial
     facts = [cloud_facts(side.cloud, side.name) for side in (stored, other)]
@@ -253,7 +254,7 @@ def _model(
 ) -> Result:
     """The answer for a model."""
     from theodolite.models.reencoding import EncodingSetting, Reencoder
-    from theodolite.probes.populations import two_populations
+    from theodolite.metrics.populations import two_populations
 
     texts, ids = _texts(stored, options, model)
     left, right, basis = _paired(stored, ids, len(texts), "texts")
@@ -267,11 +268,13 @@ def _model(
     passed = {name: passed[name] for name in ("batch_size", "allow_unknown", "progress")}
     pipeline = encoder.pipeline if unit == "text" else None
     own_prompt = "" if pipeline is None else pipeline.prompt
-    declared = EncodingSetting(unit=unit, prompt=own_prompt if prompt is None else prompt, max_length=encoder.max_length)
+    # An encoder in memory keeps its own limit when it is loaded.
+    limit = encoder.max_length if options.max_length is None else options.max_length
+    declared = EncodingSetting(unit=unit, prompt=own_prompt if prompt is None else prompt, max_length=limit)
     reader = Reencoder(encoder, [texts[row] for row in right[looked_at]], layer=options.layers, options=passed)
     trials = _trials(stored, left[looked_at], reader, declared, seed)
     best = min(trials, key=lambda trial: trial.rank)
-    if best.relation.verdict == "partly re-embedded" and rows is None and len(looked_at) < ROWS_OF_A_MIXTURE < len(left):
+    if best.relation.verdict == "partly re-embedded" and rows is None and len(looked_at) < min(ROWS_OF_A_MIXTURE, len(left)):
         # Some rows are not the model's: more of them are named.
         assert best.setting is not None
         looked_at = sample_rows(len(left), ROWS_OF_A_MIXTURE, seed=seed)
@@ -312,7 +315,8 @@ def _looked_at(left: Indices, groups: Populations | None, rows: int | None, seed
 def _tried(stored: _Stored, rows: Indices, reader: Reencoder, setting: EncodingSetting, seed: int) -> _Trial:
     from theodolite.probes import correspondence
 
-    return _Trial(correspondence(reader.vectors(setting), stored.take(rows), seed=seed), setting)
+    expected = reader.vectors(setting)
+    return _Trial(correspondence(expected, stored.take(rows), seed=seed), expected.shape[1], setting)
 
 
 def _trials(stored: _Stored, rows: Indices, reader: Reencoder, declared: EncodingSetting, seed: int) -> list[_Trial]:
@@ -320,8 +324,8 @@ def _trials(stored: _Stored, rows: Indices, reader: Reencoder, declared: Encodin
     from theodolite.probes import correspondence
 
     expected, vectors = reader.vectors(declared), stored.take(rows)
-    trials = [_Trial(correspondence(expected, vectors, seed=seed), declared)]
-    if not trials[0].is_exact and (moved := _elsewhere(stored, expected, rows, seed)):
+    trials = [_Trial(correspondence(expected, vectors, seed=seed), expected.shape[1], declared)]
+    if not trials[0].is_exact and (moved := _elsewhere(stored, expected, rows, seed, exactly=True)):
         return [*trials, replace(moved, setting=declared)]
     candidates = _screened(vectors, reader, declared) if not trials[0].is_exact else []
     for setting in [declared, *candidates[:TRIALS]]:
@@ -335,7 +339,7 @@ def _trials(stored: _Stored, rows: Indices, reader: Reencoder, declared: Encodin
     if min(trials, key=lambda trial: trial.rank).relation.verdict == "different":
         pooled = reader.poolings(declared.prompt, declared.max_length, np.arange(len(rows)))
         for unit, expected in pooled.items():
-            if unit != declared.unit and (moved := _elsewhere(stored, expected, rows, seed)):
+            if (moved := _elsewhere(stored, expected, rows, seed)):
                 trials.append(replace(moved, setting=replace(declared, unit=unit)))
                 break
     return trials
@@ -397,15 +401,15 @@ def _other_limit(vectors: Floats, reader: Reencoder, trial: _Trial) -> int | Non
     return max(scores, key=scores.__getitem__) if scores else None
 
 
-def _elsewhere(stored: _Stored, expected: Floats, rows: Indices, seed: int) -> _Trial | None:
+def _elsewhere(stored: _Stored, expected: Floats, rows: Indices, seed: int, *, exactly: bool = False) -> _Trial | None:
     """The relation of rows to the stored ones that they are nearest to, if those are other rows and the relation is certain."""
     from theodolite.probes import correspondence
 
     nearest = stored.nearest(expected)
-    if len(rows) < 2 or (nearest != rows).mean() < 0.5:
+    if (nearest != rows).mean() < 0.5 or len(np.unique(nearest)) < 0.9 * len(rows):  # rows of another model crowd on a few
         return None
-    trial = _Trial(correspondence(expected, stored.take(nearest), seed=seed), moved=nearest)
-    return trial if trial.rank[0] <= 1 and trial.relation.verdict != "turned" else None
+    trial = _Trial(correspondence(expected, stored.take(nearest), seed=seed), expected.shape[1], moved=nearest)
+    return trial if trial.rank[0] <= (0 if exactly else 1) and trial.relation.verdict != "turned" else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -524,10 +528,10 @@ class _Report:
                 f"{of[1]} of the larger one are not reproduced."
             )
         if relation.verdict == "different" and self.declared is not None:
-            d, made = self.stored.cloud.d, relation.numbers.get("expected_d")
+            d, made = self.stored.cloud.d, self.best.d
             yield f"{len(self.trials)} settings were tried on all {len(self.rows)} rows, after a screen of pooling, prompt and length limit."
-            if made is not None and made != d:
-                yield f"The vectors have {d} dimensions, the model's {made:.0f}."
+            if made != d:
+                yield f"The vectors have {d} dimensions, the model's {made}."
         if relation.verdict == "different" and relation.detail:
             yield f"{relation.detail[:1].upper()}{relation.detail[1:]}."
 

@@ -15,11 +15,12 @@ import numpy as np
 from theodolite.core.kmeans import k_means, nearest_centroids
 from theodolite.core.moments import Doubles
 from theodolite.core.sampling import sample_rows
-from theodolite.core.vectors import Floats, Indices
-from theodolite.metrics.cloud import Cloud, Undefined
+from theodolite.core.vectors import Floats, Indices, Vectors
+from theodolite.metrics.cloud import Cloud
 from theodolite.metrics.nearest_rows import K, nearest_neighbours, neighbours_of
+from theodolite.metrics.registry import NEITHER, metric
 
-LOOKED_AT = 3_000  # rows that the groups are looked for among
+LOOKED_AT, FEWEST_LOOKED_AT = 3_000, 100  # rows that the groups are looked for among
 FEWEST, LEAST_SHARE = 20, 0.01  # rows of the smaller group, and their share
 CROSSING = 0.25  # neighbours across the cut, as a share of what chance gives
 WIDE = 0.5  # spread of a group, as a share of that of all rows: copies of a few texts are narrower
@@ -42,6 +43,23 @@ class Populations:
     alignment: float
 
 
+@metric("[0, 0.5]", NEITHER, needs="sample", resample=False)
+def second_population(X: Vectors | Cloud) -> float:
+    """Share of rows that look like a second population, as of another encoder, in [0, 0.5]; 0 if all look like one.
+
+    Two groups of rows are two populations if neighbours across them are at most a quarter of what chance gives, both are wide, and
+    their covariances are not aligned. The smaller one has at least 20 rows and 1% of them. Of more than 3,000 rows, a sample is
+    looked at; fewer than 100 count as one population.
+
+    Parameters
+    ----------
+    X
+        Vectors or a cloud.
+    """
+    found = two_populations(Cloud.of(X))
+    return 0.0 if found is None else len(found.minority) / (len(found.minority) + len(found.majority))
+
+
 def two_populations(cloud: Cloud) -> Populations | None:
     """The two populations that the sampled rows of a cloud look like; None if they look like one."""
     return cloud.cached("two populations", lambda: _found(cloud))
@@ -59,14 +77,11 @@ def is_cut(cut: Populations) -> bool:
 
 def cut_scores(cloud: Cloud) -> Iterator[Populations]:
     """The best cut along every direction that is tried, with its numbers; those that cross too often have no further numbers."""
-    try:
-        units, rows, index = _unit_sample(cloud)
-    except Undefined:  # fewer than two rows that are not zero
+    if cloud.units.m < FEWEST_LOOKED_AT:
         return
+    units, rows, index = _unit_sample(cloud)
     m = len(units)
     least = max(FEWEST, math.ceil(LEAST_SHARE * m))
-    if m < 3 * least:
-        return
     seen = set()
     for values in _directions(units, index, seed=cloud.seed):
         order = np.argsort(values, kind="stable")
@@ -96,7 +111,7 @@ def _unit_sample(cloud: Cloud) -> tuple[Floats, Indices, Indices]:
 def _directions(units: Floats, index: Indices, *, seed: int) -> Iterator[Doubles]:
     """Numbers along which the rows are cut: the two sides of 2-means, eigenvectors of the neighbour graph, principal directions."""
     from scipy.sparse import csr_array
-    from scipy.sparse.linalg import eigsh
+    from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
     m = len(units)
     centroids = k_means(units, 2, seed=seed).centroids
@@ -107,7 +122,10 @@ def _directions(units: Floats, index: Indices, *, seed: int) -> Iterator[Doubles
     scale = 1 / np.sqrt(graph.sum(axis=1))
     normalised = graph.multiply(scale[:, None]).multiply(scale[None, :]).tocsr()
     start = np.random.default_rng(seed).standard_normal(m)
-    vectors = eigsh(normalised, k=min(GRAPH_DIRECTIONS + 1, m - 2), which="LA", v0=start, tol=1e-3)[1]
+    try:
+        vectors = eigsh(normalised, k=GRAPH_DIRECTIONS + 1, which="LA", v0=start, tol=1e-3)[1]
+    except ArpackNoConvergence as error:  # those that it has found serve
+        vectors = error.eigenvectors
     yield from (vectors * scale[:, None]).T
     scatter = units.T @ units
     yield from (units @ np.linalg.eigh(scatter)[1][:, ::-1][:, :PRINCIPAL_DIRECTIONS]).T.astype(np.float64)
@@ -120,7 +138,8 @@ def _best_cut(order: Indices, index: Indices, least: int) -> tuple[int, float]:
     place[order] = np.arange(m)
     ends = np.sort(np.stack([np.repeat(place, k), place[index.ravel()]]), axis=0)
     # A pair at places p < q is cut by every group of p + 1 to q rows.
-    crossing = np.cumsum(np.bincount(ends[0] + 1, minlength=m + 2) - np.bincount(ends[1] + 1, minlength=m + 2))[least : m - least + 1]
+    counts = [np.bincount(places + 1, minlength=m + 2) for places in ends]
+    crossing = np.cumsum(counts[0] - counts[1])[least : m - least + 1]
     sizes = np.arange(least, m - least + 1)
     ratios = crossing / (k * m) / (2 * sizes * (m - sizes) / (m * (m - 1)))
     best = int(np.argmin(ratios))
