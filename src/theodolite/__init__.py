@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from theodolite.verbs.migrating import migrate
     from theodolite.verbs.probing import probe
     from theodolite.verbs.surveying import survey
+    from theodolite.verbs.verifying import verify
 
 _HOME = {
     "METRICS": "metrics",
@@ -57,6 +58,7 @@ _HOME = {
     "study": "studies",
     "survey": "verbs.surveying",
     "tune": "verbs.fine_tuning",
+    "verify": "verbs.verifying",
 }
 _MODULES = {
     name: name
@@ -102,6 +104,7 @@ __all__ = [
     "study",
     "survey",
     "tune",
+    "verify",
 ]
 
 

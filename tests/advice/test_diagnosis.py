@@ -70,7 +70,7 @@ def direction(d: int = 64) -> np.ndarray:
 def test_a_healthy_cloud_is_ok() -> None:
     answer, causes = diagnosed(healthy())
     assert (answer.verdict, causes) == ("OK", {})
-    assert answer.sentence == "All 20 checks are within their usual ranges."
+    assert answer.sentence == "All 21 checks are within their usual ranges."
 
 
 def test_a_planted_mean_is_the_one_cause() -> None:

@@ -33,6 +33,10 @@ def of_compare() -> Result:
     return th.compare("x.npy", "y.npy")
 
 
+def of_verify() -> Result:
+    return th.verify("x.npy", "y.npy")
+
+
 def of_probe() -> Result:
     return th.probe("x.npy", labels="labels.txt")
 
@@ -59,6 +63,7 @@ def of_study() -> Result:
 VERBS: dict[str, Callable[[], Result]] = {
     "survey": of_survey,
     "compare": of_compare,
+    "verify": of_verify,
     "probe": of_probe,
     "advise": of_advise,
     "calibrate": of_calibrate,

@@ -41,6 +41,7 @@ GENERAL = {"--help", "-h", "--version", "--debug", "--install-completion", "--sh
 VERBS: dict[str, Callable[..., Any]] = {
     "survey": theodolite.survey,
     "compare": theodolite.compare,
+    "verify": theodolite.verify,
     "probe": theodolite.probe,
     "extract": theodolite.extract,
     "tune": theodolite.tune,
@@ -57,6 +58,7 @@ VERBS: dict[str, Callable[..., Any]] = {
 ONLY_ON_THE_COMMAND_LINE = {
     "survey": {"paths", "model", "list_metrics", "strict"},
     "compare": {"before", "after", "strict"},
+    "verify": {"path"},
     "probe": {"path", "model", "embeddings"},
     "extract": {"model"},
     "tune": {"model"},

@@ -15,7 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from theodolite.core.kmeans import nearest_centroids
 from theodolite.core.moments import row_norms
 from theodolite.core.result import Answer, Finding, Severity
 from theodolite.core.rows import Row
@@ -25,6 +27,7 @@ from theodolite.metrics.cloud import Cloud, Undefined
 from theodolite.metrics.cosine import dimension_contributions, mean_cosine
 from theodolite.metrics.nearest_rows import neighbours_of
 from theodolite.metrics.neighbours import NEAR, island_components, outlying_rows
+from theodolite.metrics.populations import two_populations
 from theodolite.metrics.registry import METRICS
 
 EXAMPLES = 5  # rows that a finding names at most
@@ -40,7 +43,7 @@ ROGUE = 5.0  # times the mean square of an average dimension from which one is l
 FAR = 0.1  # distance by cosine from the mean beyond which two rows are not copies, however narrow the cone
 ALIGNED = 0.9  # share of one coordinate in a direction from which the two are called the same
 DIRECTIONS = ("one direction", "two directions", "three directions")
-UNEXPLAINED = "unexplained"
+UNEXPLAINED, POPULATIONS = "unexplained", "two populations"
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,13 @@ RULES: tuple[FindingRule, ...] = (
                  "{exact_duplicates:.1%} repeat an earlier row exactly",
          action="copies fill search results, and leak from training into test rows; if their texts differ, the encoder does not "
                 "distinguish them"),
+    # Never bad: vectors alone do not show that the groups come from two models.
+    FindingRule(POPULATIONS, "second_population", watch=0.0, bad=1.0, examples="second_rows",
+         source="0 in every space of one encoder in benchmarks/mixture_error_rates.json",
+         meaning="{second_population:.1%} of rows share hardly any neighbours with the others and vary in unrelated directions, as "
+                 "the vectors of another model do",
+         action="compare the rows named here with the others: a search in one group does not rank the other; if two models or "
+                "settings made the file, theodolite verify names the rows that are not the model's"),
     FindingRule("lengths", "norm_variation", watch=0.1, bad=0.5,
          source="0 for normalised vectors; mean-pooled sentences of all-MiniLM-L6-v2 show 0.21, tokens 0.40",
          meaning="the rows' lengths vary by {norm_variation:.0%} around {mean_norm:.3g}",
@@ -228,6 +238,7 @@ def _sentence(lead: Finding, facts: Facts) -> str:
             )
         return f"{DIRECTIONS[count - 1].capitalize()} {'explains' if count == 1 else 'explain'} {share}"
     sentence = {
+        POPULATIONS: "The rows look like two populations: {second_population:.1%} of them share hardly any neighbours with the others",
         "duplicates": "{near_duplicates:.1%} of rows have another row at cosine 0.99 or more",
         "mean": "The rows share a large mean: two random rows have a cosine of {mean_cosine:.2f} on average",
         "lengths": "The lengths of the rows vary by {norm_variation:.0%} around {mean_norm:.3g}",
@@ -243,11 +254,12 @@ def _causes(cloud: Cloud, flagged: Mapping[FindingRule, float]) -> dict[str, str
         return {}
     X = cloud.sample[_cause_rows(cloud, flagged)].astype(np.result_type(cloud.source.dtype, np.float32), copy=False)
     # On fewer rows some numbers are smaller for that alone, so it is the change that is carried over to all rows.
+    is_second = _in_second_population(cloud, X) if any(rule.topic == POPULATIONS for rule in flagged) else None
     before = Facts(
         Cloud(X, sample=max(2, len(X))), {rule.judged or rule.metric: flagged[rule] for rule in flagged if len(X) == cloud.n}
     )
-    cleared: dict[str, str] = {}
-    for cause, changed in _remedies(X):
+    cleared = {} if is_second is None else {POPULATIONS: POPULATIONS}
+    for cause, changed in _remedies(X, is_second):
         left = [rule for rule in flagged if rule.topic not in cleared]
         if not left:
             break
@@ -279,10 +291,26 @@ def _cause_rows(cloud: Cloud, flagged: Mapping[FindingRule, float]) -> Indices:
     return rows
 
 
-def _remedies(X: Floats) -> Iterator[tuple[str, Floats]]:
+def _in_second_population(cloud: Cloud, X: Floats) -> NDArray[np.bool_]:
+    """Which of some rows are nearer to the smaller population of a cloud than to the larger one, by their directions."""
+    groups = two_populations(cloud)
+    assert groups is not None
+    sides = [_unit_rows(cloud.sample[np.isin(cloud.sample_index, rows)]) for rows in (groups.minority, groups.majority)]
+    centroids = np.stack([side.mean(axis=0, dtype=np.float64) for side in sides])
+    return np.asarray(nearest_centroids(_unit_rows(X), centroids) == 0)
+
+
+def _unit_rows(X: Floats) -> Floats:
+    norms = row_norms(X)[:, None]
+    return np.asarray(X / np.where(norms > 0, norms, 1), dtype=X.dtype)
+
+
+def _remedies(X: Floats, is_second: NDArray[np.bool_] | None = None) -> Iterator[tuple[str, Floats]]:
     """Each cause in its fixed order, with the rows as they are without it; what is not there to be removed is no cause."""
     if len(X) < 3:
         return
+    if is_second is not None:
+        yield POPULATIONS, X[~is_second]
     yield "zero vectors", X[X.any(axis=1)]
     cloud, mean = Cloud(X, sample=len(X)), X.mean(axis=0, dtype=np.float64)
     centred = (X - mean).astype(X.dtype)
@@ -299,8 +327,7 @@ def _remedies(X: Floats) -> Iterator[tuple[str, Floats]]:
     squares = np.square(X, dtype=np.float64).mean(axis=0)
     yield "rogue dimensions", X[:, squares <= ROGUE * squares.mean()]
     if METRICS["norm_variation"].value(cloud)[0] > LEAST["lengths"]:
-        norms = row_norms(X)[:, None]
-        yield "lengths", (X / np.where(norms > 0, norms, 1)).astype(X.dtype)
+        yield "lengths", _unit_rows(X)
 
 
 def _without_copies(X: Floats, centred: Floats) -> Indices:
@@ -419,6 +446,12 @@ class Facts(dict[str, Any]):
     def cut_off(self) -> Indices:
         """Rows on islands of the neighbour graph."""
         return np.array([row for island in island_components(self.cloud) for row in island], dtype=np.intp)
+
+    @property
+    def second_rows(self) -> Indices:
+        """Rows of the smaller of two populations."""
+        groups = two_populations(self.cloud)
+        return np.array([], dtype=np.intp) if groups is None else groups.minority
 
     @property
     def zeros(self) -> Indices:

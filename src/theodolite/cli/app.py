@@ -6,7 +6,22 @@ from typing import Annotated
 
 import typer
 
-from theodolite.cli import cache, calibrate, compare, demo, extract, gate, migrate, probe, repair, report, study, survey, tune
+from theodolite.cli import (
+    cache,
+    calibrate,
+    compare,
+    demo,
+    extract,
+    gate,
+    migrate,
+    probe,
+    repair,
+    report,
+    study,
+    survey,
+    tune,
+    verify,
+)
 from theodolite.cli.options import SectionedCommand
 
 HELP = """Survey embedding spaces: measure how a space is shaped, see what fine-tuning did to it, and repair it.
@@ -15,6 +30,7 @@ HELP = """Survey embedding spaces: measure how a space is shaped, see what fine-
 Examples:
   theodolite survey vectors.npy
   theodolite compare before.npy after.npy
+  theodolite verify vectors.npy -m ./my-encoder --texts texts.txt
   theodolite probe vectors.npy --labels tags.txt
   theodolite repair advise vectors.npy --labels topics.txt
   theodolite repair fit global vectors.npy --to my-repair
@@ -36,6 +52,7 @@ app = typer.Typer(
 )
 app.command("survey")(survey.survey_command)
 app.command("compare")(compare.compare_command)
+app.command("verify")(verify.verify_command)
 app.command("probe")(probe.probe_command)
 app.command("extract")(extract.extract_command)
 app.command("tune")(tune.tune_command)

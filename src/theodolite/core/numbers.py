@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+
+LISTED = 5  # row numbers in a sentence
 
 
 def number_text(value: float | None) -> str:
@@ -29,6 +32,25 @@ def short_number(value: float | None) -> str:
 def interval_text(low: float | None, high: float | None) -> str:
     """[low, high], or nothing if there is no interval."""
     return "" if low is None or high is None else f"[{number_text(low)}, {number_text(high)}]"
+
+
+def share_text(value: float) -> str:
+    """A share in per cent, with a digit more near both ends.
+
+    >>> [share_text(value) for value in (0, 0.012, 0.5, 0.999)]
+    ['0%', '1.2%', '50%', '99.9%']
+    """
+    return f"{value:.1%}" if 0 < value < 0.0995 or 0.99 < value < 1 else f"{value:.0%}"
+
+
+def listed_rows(rows: Sequence[int], n: int = 0) -> str:
+    """A few row numbers, and how many there are of how many.
+
+    >>> listed_rows([3, 8], 1200)
+    '2 of 1,200: rows 3, 8'
+    """
+    first = ", ".join(map(str, rows[:LISTED])) + (", …" if len(rows) > LISTED else "")
+    return f"{len(rows):,} of {n:,}: rows {first}" if n else f"rows {first}"
 
 
 def bytes_text(count: int) -> str:

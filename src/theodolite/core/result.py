@@ -43,22 +43,23 @@ Outcome: TypeAlias = Literal["supported", "contradicted", "inconclusive", "not m
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
+# How the rows of two sides that correspond are related; `theodolite.probes.correspondence` names the first that holds.
+RELATIONS = (
+    "identical",
+    "same up to precision",
+    "same up to length",
+    "nearly the same",
+    "first dimensions",
+    "turned",
+    "linear map",
+    "partly re-embedded",
+    "different",
+)
 # The words that the answer of each verb may have; those of a survey get worse. A study's answer counts its outcomes instead.
 VERDICTS: Mapping[str, tuple[str, ...]] = {
     "survey": ("not judged", "OK", "watch", "bad"),
-    "compare": (
-        "identical",
-        "same up to precision",
-        "same up to length",
-        "nearly the same",
-        "first dimensions",
-        "turned",
-        "linear map",
-        "partly re-embedded",
-        "different",
-        "no shift found",
-        "shifted",
-    ),
+    "compare": (*RELATIONS, "no shift found", "shifted"),
+    "verify": (*RELATIONS, "another setting", "another model"),
     "probe": ("separable", "separable by dimension alone", "not separable"),
     "advise": ("apply", "leave it alone", "not shown"),
     "migrate": ("keep", "bridge", "two-stage", "re-index", "not shown"),

@@ -24,6 +24,7 @@ from theodolite.metrics.neighbours import (
     density_variation, exact_duplicates, hub_share, hubness, intrinsic_dimension, islands, metric_agreement, near_duplicates,
     never_retrieved, outliers, relative_contrast, retrieval_stability,
 )
+from theodolite.metrics.populations import second_population
 from theodolite.metrics.evaluation import Comparison, compare_clouds, metric_rows
 
 __all__ = [
@@ -37,6 +38,6 @@ __all__ = [
     "mean_cosine", "mean_cosine_centered", "mean_norm", "metric_agreement", "metric_rows", "near_duplicates",
     "never_retrieved", "norm_variation", "outliers", "pair_cosine_median", "pair_cosine_p05", "pair_cosine_p95",
     "pair_cosines", "participation_ratio", "partition_isotropy", "relative_contrast", "retrieval_stability", "rogue_share",
-    "similar_pairs", "uniformity", "zero_rows",
+    "second_population", "similar_pairs", "uniformity", "zero_rows",
 ]
 # fmt: on

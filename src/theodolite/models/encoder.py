@@ -250,6 +250,22 @@ class Encoder:
         other.recipe = None  # a worker would load it without the prompt
         return other
 
+    def limited(self, max_length: int | None) -> Encoder:
+        """The same encoder as it reads texts that are cut to another number of tokens.
+
+        Parameters
+        ----------
+        max_length
+            At most as many as the encoder has positions; None leaves its limit as it is.
+        """
+        if max_length is None or max_length == self.max_length:
+            return self
+        other = copy.copy(self)
+        other.max_length, other.recipe = _max_length(self.module, self.tokenizer, max_length), None
+        if self.pipeline is not None:
+            other._pipeline = sentence_pipeline(self.pipeline.module, max_length)
+        return other
+
     @property
     def module_names(self) -> tuple[str, ...]:
         """The class names of a sentence model's modules, in order; empty for any other model."""
@@ -437,7 +453,7 @@ def _lower_case(tokenizer: Any) -> None:
 
 def _max_length(module: Any, tokenizer: Any, requested: int | None) -> int | None:
     """The number of tokens a text may have; None if nothing limits it."""
-    positions = _positions(module)
+    positions = positions_of(module)
     if requested is not None:
         if requested < 1 or (positions is not None and requested > positions):
             raise ValueError(f"{option('max_length', str(requested))} must be from 1 to {positions}, the encoder's positions")
@@ -449,11 +465,12 @@ def _max_length(module: Any, tokenizer: Any, requested: int | None) -> int | Non
 
 def _within_positions(module: Any, length: int | None) -> int | None:
     """The length that a sentence-transformers model states for itself, which may be more than it has positions."""
-    positions = _positions(module)
+    positions = positions_of(module)
     return length if length is None or positions is None else min(length, positions)
 
 
-def _positions(module: Any) -> int | None:
+def positions_of(module: Any) -> int | None:
+    """The number of tokens that a model has positions for; None if it does not say."""
     for name, part in module.named_modules():
         if name.endswith("position_embeddings") and hasattr(part, "num_embeddings"):
             # RoBERTa and its relatives count positions from the padding's on.

@@ -50,7 +50,7 @@ UNCHANGED = "leave it alone"
 # Results whose title and notes say it all.
 TITLE_AND_NOTES = ("repair", "dry run")
 # Results whose tables are all in their body; a page has tables of others by what tells their rows apart.
-TABLES_IN_BODY = ("survey", "compare", "probe", "advise", "calibrate", "gate", "migrate")
+TABLES_IN_BODY = ("survey", "compare", "verify", "probe", "advise", "calibrate", "gate", "migrate")
 # Repairs that `advise` lists: the best, and the vectors as they are.
 MOST_REPAIRS = 6
 # Rows of a plain list; a result of more is better saved or framed.
@@ -65,6 +65,7 @@ FAMILIES = {
     "cosine": "Cosines and lengths",
     "sphere": "Coverage of the sphere",
     "neighbours": "Nearest neighbours",
+    "populations": "Populations",
 }
 # Secondary effects of a verdict that are listed; the report has all of them.
 MOST_EFFECTS = 3
@@ -93,7 +94,7 @@ def body_blocks(result: Result) -> list[Block]:
 def opening_blocks(result: Result) -> Iterator[Paragraph]:
     """What every display of a result opens with: what was measured, the answer, and on how much it stands."""
     lines = measured_lines(result)
-    names = "AB" if result.verb == "compare" and len(lines) == 2 else ""
+    names = "AB" if result.verb in ("compare", "verify") and len(lines) == 2 else ""
     for number, line in enumerate(lines[:2] if names or len(lines) == 1 else [clean(result.title or result.verb, FACT)]):
         yield Paragraph(f"{names[number]} = {line}" if names else line, "" if names else "bold")
     if result.answer is not None:

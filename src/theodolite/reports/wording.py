@@ -48,9 +48,9 @@ VERDICT_LOOKS = {
     **dict.fromkeys(("OK", "identical", "same up to precision", "same up to length", "no shift found"), ("✓", "holds")),
     **dict.fromkeys(("separable", "apply", "leave it alone", "separates", "pass", "learned"), ("✓", "holds")),
     **dict.fromkeys(("keep", "bridge", "two-stage", "re-index"), ("✓", "holds")),
-    **dict.fromkeys(("watch", "separable by dimension alone", "cutoff only"), ("!", "open")),
+    **dict.fromkeys(("watch", "separable by dimension alone", "cutoff only", "another setting"), ("!", "open")),
     **dict.fromkeys(("not judged", "not shown"), UNDECIDED),
-    **dict.fromkeys(("bad", "not separable", "does not separate", "breach", "not learned", "collapsed"), ("✗", "fails")),
+    **dict.fromkeys(("bad", "another model", "not separable", "does not separate", "breach", "not learned", "collapsed"), ("✗", "fails")),
 }
 # Keys of the provenance that are not listed as facts: the page shows them in places of their own.
 SHOWN_ELSEWHERE = ("name", "command", "tables", "versions")

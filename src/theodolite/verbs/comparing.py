@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from theodolite.core.engines import chosen_engine, in_parallel
+from theodolite.core.numbers import listed_rows, share_text
 from theodolite.core.result import Answer, Command, Result
 from theodolite.core.spelling import command, option
 from theodolite.core.states import AFTER, BEFORE, DIFFERENCE
@@ -63,7 +64,6 @@ KEYS = {"id": "ids", "_id": "ids", "sentence": "texts", "text": "texts", "token"
 FEWEST_COMMON = 10  # rows with a common id or text, from which on two sides are compared by them
 # Ratio of effective dimensions from which on the answer leads with them, and from which on it speaks of a collapse.
 OTHER_RANK, COLLAPSE = 1.25, 2.0
-LISTED = 5  # row numbers in a sentence
 
 
 @reads_input("revision")  # two encoders have two
@@ -259,14 +259,19 @@ def _paired_by_name(sides: Sequence[_Side]) -> tuple[str, tuple[int, int]]:
             return basis, (0, 0)
         if name in ("token", "word"):  # other tokens are other rows
             return "", (0, 0)
-        position = {key: row for row, key in enumerate(second)}
-        common = [(row, position[key]) for row, key in enumerate(first) if key in position]
-        if len(common) >= FEWEST_COMMON:
-            indices = np.array(common, dtype=np.intp).T
-            for side, index in zip(sides, indices, strict=True):
+        common = common_rows(first, second)
+        if common.shape[1] >= FEWEST_COMMON:
+            for side, index in zip(sides, common, strict=True):
                 side.select(index)
-            return basis, (len(first) - len(common), len(second) - len(common))
+            return basis, (len(first) - common.shape[1], len(second) - common.shape[1])
     return "", (0, 0)
+
+
+def common_rows(first: Sequence[Hashable], second: Sequence[Hashable]) -> Indices:
+    """(2, m) row numbers of the keys that both sides have, in the order of the first."""
+    position = {key: row for row, key in enumerate(second)}
+    common = [(row, position[key]) for row, key in enumerate(first) if key in position]
+    return np.array(common, dtype=np.intp).reshape(-1, 2).T
 
 
 class _Side:
@@ -424,10 +429,10 @@ def _related_sentence(relation: _Relation, comparisons: Sequence[Comparison], su
     found, kept = relation.correspondence, relation.kept
     assert found is not None
     made, other = ("A", "B") if found.side == "A" else ("B", "A")
-    neighbours = "" if kept is None else f"{_share(kept.neighbours)} of nearest neighbours are kept"
+    neighbours = "" if kept is None else f"{share_text(kept.neighbours)} of nearest neighbours are kept"
     if kept is not None and kept.neighbours <= 2 * kept.chance:
-        neighbours += f", and chance gives {_share(kept.chance)}"
-    apart = "" if not found.outliers else f" ({_listed(found.outliers, found.n)} do not fit)"
+        neighbours += f", and chance gives {share_text(kept.chance)}"
+    apart = "" if not found.outliers else f" ({listed_rows(found.outliers, found.n)} do not fit)"
     change = _rank_change(comparisons)
     r2 = max((found.numbers.get(name, 0.0) for name in ("r2_a_to_b", "r2_b_to_a")), default=0.0)
     is_shifted, up_to = "shift" in found.detail, "".join(f" {words}" for words in found.detail.split(", ") if "up to" in words)
@@ -442,9 +447,9 @@ def _related_sentence(relation: _Relation, comparisons: Sequence[Comparison], su
         f"{found.numbers.get('median_cosine', 1.0):.4f}, as from another runtime or quantised weights; {neighbours}.",
         "first dimensions": f"{made} is the {found.detail} dimensions of {other}{apart}; {neighbours}.",
         "turned": f"B is A {turned}{up_to}{apart}: {equal}, and the two still cannot be searched together.",
-        "linear map": f"A linear map {found.detail} explains {_share(r2)} of unseen rows; {neighbours}, and the two cannot be "
+        "linear map": f"A linear map {found.detail} explains {share_text(r2)} of unseen rows; {neighbours}, and the two cannot be "
         "searched together.",
-        "partly re-embedded": f"{_share(1 - found.share)} of the rows were re-embedded ({_listed(found.outliers, found.n)}); "
+        "partly re-embedded": f"{share_text(1 - found.share)} of the rows were re-embedded ({listed_rows(found.outliers, found.n)}); "
         f"the other {rest} are {found.detail}.",
         "different": f"{subject} {change}; {neighbours}." if change else f"{subject} is a different embedding; {neighbours}.",
     }
@@ -468,9 +473,9 @@ def _reasons(relation: _Relation, comparisons: Sequence[Comparison]) -> tuple[st
     reasons = []
     kept, shift = relation.kept, relation.shift
     if kept is not None:
-        interval = "" if kept.low is None or kept.high is None else f" [{_share(kept.low)}, {_share(kept.high)}]"
+        interval = "" if kept.low is None or kept.high is None else f" [{share_text(kept.low)}, {share_text(kept.high)}]"
         cka = kept.cka
-        words = f"Nearest neighbours kept: {_share(kept.neighbours)}{interval}, by chance {_share(kept.chance)}"
+        words = f"Nearest neighbours kept: {share_text(kept.neighbours)}{interval}, by chance {share_text(kept.chance)}"
         reasons.append(f"{words}; debiased CKA {cka.value:.2f}, {cka.calibrated:.2f} above chance (p = {cka.p:.2g}).")
         translated = next((row for row in kept.thresholds if row[0] == 0.01), next(iter(kept.thresholds), None))
         if translated is not None:
@@ -479,7 +484,7 @@ def _reasons(relation: _Relation, comparisons: Sequence[Comparison]) -> tuple[st
     if shift is not None:
         spectrum = f"variance profiles differ by {shift.spectrum_shift:.2f} (by chance {shift.spectrum_shift_chance:.2f})"
         if shift.is_shifted:
-            reasons.append(f"Most unlike A: {_listed(shift.unlike_b, 0)} of B; most unlike B: {_listed(shift.unlike_a, 0)} of A.")
+            reasons.append(f"Most unlike A: {listed_rows(shift.unlike_b, 0)} of B; most unlike B: {listed_rows(shift.unlike_a, 0)} of A.")
             reasons.append(f"The {spectrum}.")
         else:
             means = f"the means are {shift.mean_shift:.2f} spreads apart (by chance {shift.mean_shift_chance:.2f})"
@@ -538,17 +543,6 @@ def _typed(before: Any, after: Any, reading: Reading) -> Callable[..., str]:
         )
 
     return typed
-
-
-def _listed(rows: Sequence[int], n: int) -> str:
-    """A few row numbers, and how many there are of how many."""
-    first = ", ".join(map(str, rows[:LISTED])) + (", …" if len(rows) > LISTED else "")
-    return f"{len(rows):,} of {n:,}: rows {first}" if n else f"rows {first}"
-
-
-def _share(value: float) -> str:
-    """A share in per cent, with a digit more near both ends."""
-    return f"{value:.1%}" if 0 < value < 0.0995 or 0.99 < value < 1 else f"{value:.0%}"
 
 
 def _drawn(sides: Sequence[_Side], layer: int | None, metrics: Sequence[str]) -> tuple[tuple[Picture, ...], Mapping[str, Any]]:

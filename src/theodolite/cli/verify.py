@@ -1,0 +1,62 @@
+"""`theodolite verify`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from theodolite.cli import options as opt
+from theodolite.cli.output import CHECK_FAILED, Output, guarded
+
+
+@guarded
+@opt.reading_options()
+def verify_command(
+    context: typer.Context,
+    path: Annotated[str, typer.Argument(metavar="VECTORS", help="Stored vectors, or a space.")],
+    original: Annotated[
+        str | None, typer.Argument(metavar="ORIGINAL", help="Vectors that they should be, without --model.", show_default=False)
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Encoder that should have made them, by Hub id or folder.", metavar="MODEL")
+    ] = None,
+    prompt: Annotated[
+        str | None, typer.Option(help="What is put before every text; the model's own prompt by default.", metavar="TEXT")
+    ] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(help="Rows to look at; 64 with a model and 10,000 for two files by default.", min=1, metavar="N"),
+    ] = None,
+    seed: opt.Seed = 0,
+    layers: Annotated[str, typer.Option(help="Which layer: last, or a number.", metavar="LAYER")] = "last",
+    as_json: opt.AsJson = False,
+    output: opt.Output = None,
+    report: opt.Report = None,
+    text: opt.Text = True,
+    everything: opt.Everything = False,
+    **_reading: Any,
+) -> None:
+    """Say whether stored vectors are those of a model, by encoding some of the texts again.
+
+    Texts and vectors are paired by their ids if both have them, and by their order otherwise. If the vectors are not the model's,
+    other poolings, prompts, length limits and orders of the rows are tried. With a second file instead of a model, two sets of
+    vectors for the same rows are compared, such as a server's and the original ones.
+
+    Exits with code 0 if the vectors are identical or the same up to precision or length, and with 1 otherwise.
+
+    \b
+    Examples:
+      theodolite verify vectors.npy -m ./my-encoder --texts texts.txt
+      theodolite verify docs.parquet -m ./my-encoder --texts docs.jsonl --unit cls
+      theodolite verify vectors.npy -m ./my-encoder --texts texts.txt --prompt "passage: " --rows 500
+      theodolite verify served.npy original.npy
+    """  # noqa: D301  # \b keeps the lines of the example apart
+    from theodolite.verbs.verifying import PASSED, verify
+
+    target = Output(as_json, output, report, text, everything)
+    result = verify(path, original, **opt.typed_options(context, "path", "original", *opt.PRINTING))
+    target.show(result)
+    target.finish(result)
+    if result.answer is None or result.answer.verdict not in PASSED:
+        raise typer.Exit(CHECK_FAILED)

@@ -1,0 +1,170 @@
+"""Whether the rows of one file look like two populations: two groups that share hardly any neighbours and vary in unrelated ways.
+
+Vectors alone show two groups, not two models. Two topics in one encoder also share hardly any neighbours, but they vary in the
+same directions; the rows of two unrelated encoders do not. Error rates are in benchmarks/mixture_error_rates.json.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from theodolite.core.kmeans import k_means, nearest_centroids
+from theodolite.core.moments import Doubles
+from theodolite.core.sampling import sample_rows
+from theodolite.core.vectors import Floats, Indices, Vectors
+from theodolite.metrics.cloud import Cloud
+from theodolite.metrics.nearest_rows import K, nearest_neighbours, neighbours_of
+from theodolite.metrics.registry import NEITHER, metric
+
+LOOKED_AT, FEWEST_LOOKED_AT = 3_000, 100  # rows that the groups are looked for among
+FEWEST, LEAST_SHARE = 20, 0.01  # rows of the smaller group, and their share
+CROSSING = 0.25  # neighbours across the cut, as a share of what chance gives
+WIDE = 0.5  # spread of a group, as a share of that of all rows: copies of a few texts are narrower
+UNALIGNED = 0.03  # alignment of the covariances of two unrelated encoders; one encoder on two topics shows more
+GRAPH_DIRECTIONS, PRINCIPAL_DIRECTIONS = 6, 15
+
+
+@dataclass(frozen=True, eq=False)
+class Populations:
+    """Two groups of rows that look like two populations.
+
+    `minority` has the row numbers of the smaller group and `majority` those of the other, among the rows looked at; `crossing`
+    is the share of neighbours across the cut over what chance gives, `alignment` that of the covariances (1 for equal ones).
+    """
+
+    minority: Indices
+    majority: Indices
+    crossing: float
+    spread: float
+    alignment: float
+
+
+@metric("[0, 0.5]", NEITHER, needs="sample", resample=False)
+def second_population(X: Vectors | Cloud) -> float:
+    """Share of rows that look like a second population, as of another encoder, in [0, 0.5]; 0 if all look like one.
+
+    Two groups of rows are two populations if neighbours across them are at most a quarter of what chance gives, both are wide, and
+    their covariances are not aligned. The smaller one has at least 20 rows and 1% of them. Of more than 3,000 rows, a sample is
+    looked at; fewer than 100 count as one population.
+
+    Parameters
+    ----------
+    X
+        Vectors or a cloud.
+    """
+    found = two_populations(Cloud.of(X))
+    return 0.0 if found is None else len(found.minority) / (len(found.minority) + len(found.majority))
+
+
+def two_populations(cloud: Cloud) -> Populations | None:
+    """The two populations that the sampled rows of a cloud look like; None if they look like one."""
+    return cloud.cached("two populations", lambda: _found(cloud))
+
+
+def _found(cloud: Cloud) -> Populations | None:
+    cuts = sorted(cut_scores(cloud), key=lambda cut: cut.crossing)
+    return next((cut for cut in cuts if is_cut(cut)), None)
+
+
+def is_cut(cut: Populations) -> bool:
+    """Whether two groups look like two populations by all three criteria."""
+    return cut.crossing <= CROSSING and cut.spread >= WIDE and cut.alignment < UNALIGNED
+
+
+def cut_scores(cloud: Cloud) -> Iterator[Populations]:
+    """The best cut along every direction that is tried, with its numbers; those that cross too often have no further numbers."""
+    if cloud.units.m < FEWEST_LOOKED_AT:
+        return
+    units, rows, index = _unit_sample(cloud)
+    m = len(units)
+    least = max(FEWEST, math.ceil(LEAST_SHARE * m))
+    seen = set()
+    for values in _directions(units, index, seed=cloud.seed):
+        order = np.argsort(values, kind="stable")
+        size, crossing = _best_cut(order, index, least)
+        # The groups with the smaller one first.
+        groups = [np.sort(order[:size]), np.sort(order[size:])][:: 1 if size <= m - size else -1]
+        key = groups[0].tobytes()
+        if key in seen:
+            continue
+        seen.add(key)
+        spread = alignment = math.nan
+        if crossing <= CROSSING:
+            spread, alignment = _spread(units, groups), _alignment(*(units[group] for group in groups))
+        yield Populations(rows[groups[0]], rows[groups[1]], crossing, spread, alignment)
+
+
+def _unit_sample(cloud: Cloud) -> tuple[Floats, Indices, Indices]:
+    """Unit rows about their mean, their numbers in the cloud, and the 10 nearest of each."""
+    units = cloud.units
+    if units.m <= LOOKED_AT:
+        return units.shifted, units.rows, neighbours_of(cloud).index
+    taken = sample_rows(units.m, LOOKED_AT, seed=cloud.seed)
+    rows = units.shifted[taken]
+    return rows, units.rows[taken], nearest_neighbours(rows, K)[0]
+
+
+def _directions(units: Floats, index: Indices, *, seed: int) -> Iterator[Doubles]:
+    """Numbers along which the rows are cut: the two sides of 2-means, eigenvectors of the neighbour graph, principal directions."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+
+    m = len(units)
+    centroids = k_means(units, 2, seed=seed).centroids
+    if len(centroids) == 2:
+        yield nearest_centroids(units, centroids).astype(np.float64)
+    graph = csr_array((np.ones(index.size), index.ravel(), np.arange(0, index.size + 1, index.shape[1])), shape=(m, m))
+    graph = graph + graph.T
+    scale = 1 / np.sqrt(graph.sum(axis=1))
+    normalised = graph.multiply(scale[:, None]).multiply(scale[None, :]).tocsr()
+    start = np.random.default_rng(seed).standard_normal(m)
+    try:
+        vectors = eigsh(normalised, k=GRAPH_DIRECTIONS + 1, which="LA", v0=start, tol=1e-3)[1]
+    except ArpackNoConvergence as error:  # those that it has found serve
+        vectors = error.eigenvectors
+    yield from (vectors * scale[:, None]).T
+    scatter = units.T @ units
+    yield from (units @ np.linalg.eigh(scatter)[1][:, ::-1][:, :PRINCIPAL_DIRECTIONS]).T.astype(np.float64)
+
+
+def _best_cut(order: Indices, index: Indices, least: int) -> tuple[int, float]:
+    """The size of the first group, of at least so many rows on both sides, with the fewest crossing neighbours over chance."""
+    m, k = index.shape
+    place = np.empty(m, np.intp)
+    place[order] = np.arange(m)
+    ends = np.sort(np.stack([np.repeat(place, k), place[index.ravel()]]), axis=0)
+    # A pair at places p < q is cut by every group of p + 1 to q rows.
+    counts = [np.bincount(places + 1, minlength=m + 2) for places in ends]
+    crossing = np.cumsum(counts[0] - counts[1])[least : m - least + 1]
+    sizes = np.arange(least, m - least + 1)
+    ratios = crossing / (k * m) / (2 * sizes * (m - sizes) / (m * (m - 1)))
+    best = int(np.argmin(ratios))
+    return int(sizes[best]), float(ratios[best])
+
+
+def _spread(units: Floats, groups: list[Indices]) -> float:
+    """The spread of the narrower group about its mean, as a share of that of all rows."""
+    return min(math.sqrt(_variance(units[group]) / _variance(units)) for group in groups)
+
+
+def _variance(rows: Floats) -> float:
+    return float(np.square(rows - rows.mean(axis=0)).sum(dtype=np.float64)) / (len(rows) - 1)
+
+
+def _alignment(first: Floats, second: Floats) -> float:
+    """Inner product of the trace-free parts of two covariances, over their norms from halves of the rows, which are not biased."""
+    norms = [_trace_free(group[::2], group[1::2]) for group in (first, second)]
+    if min(norms) <= 0:  # no direction stands out, so there is nothing to align
+        return math.nan
+    return _trace_free(first, second) / math.sqrt(norms[0] * norms[1])
+
+
+def _trace_free(first: Floats, second: Floats) -> float:
+    """Inner product of the trace-free parts of the covariances of two groups of rows."""
+    A, B = (rows - rows.mean(axis=0) for rows in (first, second))
+    product = float(np.square(A @ B.T).sum(dtype=np.float64)) / ((len(A) - 1) * (len(B) - 1))
+    return product - _variance(first) * _variance(second) / first.shape[1]
