@@ -38,7 +38,7 @@ __all__ = [
     "largest_variance_ratio", "log_partition_isotropy", "log_partition_isotropy_centered", "log_partition_isotropy_unit_norm",
     "mean_cosine", "mean_cosine_centered", "mean_norm", "metric_agreement", "metric_rows", "near_duplicates",
     "never_retrieved", "norm_variation", "outliers", "pair_cosine_median", "pair_cosine_p05", "pair_cosine_p95",
-    "pair_cosines", "participation_ratio", "partition_isotropy", "query_measures", "relative_contrast", "retrieval_stability", "rogue_share",
-    "similar_pairs", "uniformity", "zero_rows",
+    "pair_cosines", "participation_ratio", "partition_isotropy", "query_measures", "relative_contrast", "retrieval_stability",
+    "rogue_share", "similar_pairs", "uniformity", "zero_rows",
 ]
 # fmt: on
