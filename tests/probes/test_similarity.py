@@ -15,7 +15,7 @@ from scipy.stats import pearsonr
 import theodolite.probes.similarity as module
 from theodolite.core.vectors import Source
 from theodolite.probes.direct_probe import DirectProbe
-from theodolite.probes.similarity import cka, cka_similarity, spatial_similarity
+from theodolite.probes.similarity import cka, cka_null, cka_of_layers, cka_similarity, spatial_similarity
 
 NAMES = ("ADJ", "ADP", "DET", "NOUN", "NUM", "VERB", "X")
 
@@ -266,3 +266,42 @@ def test_labels_that_overlap_have_no_similarity_unless_forced() -> None:
     assert np.isnan(similarity.value) and "overlap" in similarity.reason
     assert np.isfinite(spatial_similarity(separate, overlapping, force=True).value)
     assert spatial_similarity(separate, separate).value == pytest.approx(1.0)
+
+
+def layers_of(random: np.random.Generator, count: int, n: int = 60) -> list[np.ndarray]:
+    """Layers that grow out of each other, with a mean and directions of very different size."""
+    first = random.standard_normal((n, 12)) * np.linspace(3, 0.2, 12) + 1
+    return [first + 0.3 * number * random.standard_normal((n, 12)) for number in range(count)]
+
+
+def test_every_pair_of_layers_has_the_cka_of_that_pair() -> None:
+    random = np.random.default_rng(5)
+    A, B = layers_of(random, 3), layers_of(random, 2)
+    B.append(A[1] @ np.linalg.qr(random.standard_normal((12, 12)))[0])
+    table = cka_of_layers(A, B, permutations=40)
+    assert [len(line) for line in table] == [3, 3, 3]
+    for i, a in enumerate(A):
+        for j, b in enumerate(B):
+            cell = table[i][j]
+            assert cell.value == pytest.approx(cka(a, b), abs=1e-9) and abs(cell.null) < 0.1
+            assert cell.calibrated == pytest.approx((cell.value - cell.null) / (1 - cell.null))
+    assert max(((cell.calibrated, i, j) for i, line in enumerate(table) for j, cell in enumerate(line)))[1:] == (1, 2)
+    assert table[1][2].calibrated == pytest.approx(1) and table[1][2].p == pytest.approx(1 / 41)
+
+
+def test_the_largest_of_many_unrelated_pairs_is_rarely_significant() -> None:
+    """At 5%, of 120 repetitions at most 13 are expected with probability 0.99; without the null of the largest there are more."""
+    random = np.random.default_rng(6)
+    found, alone = 0, 0
+    for seed in range(120):
+        A, B = ([random.standard_normal((24, 4)) for _ in range(3)] for _ in range(2))
+        found += min(cell.p for line in cka_of_layers(A, B, permutations=39, seed=seed) for cell in line) <= 0.05
+        alone += min(cka_null(a, b, permutations=39, seed=seed).p for a in A for b in B) <= 0.05
+    assert found <= 13 < alone
+
+
+def test_a_layer_without_spread_has_no_cka_and_leaves_the_others_theirs() -> None:
+    A = layers_of(np.random.default_rng(7), 2)
+    table = cka_of_layers([A[0], np.ones_like(A[0])], [A[0]], permutations=20)
+    assert table[0][0].value == pytest.approx(1) and np.isnan(table[1][0].value)
+    assert np.isnan(cka_of_layers([A[0][:3]], [A[0][:3]])[0][0].value)

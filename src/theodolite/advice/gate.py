@@ -25,6 +25,8 @@ DEVIATIONS = "deviations"
 MEASURING = ("survey", "probe", "score", "retrieval")
 # A metric got worse if it is certain, at 95 %, that it did by more than this share of what it was, or this much.
 TOLERANCE, SMALLEST_TOLERANCE = 0.05, 0.01
+# Scores on a user's own items, besides those of judged queries.
+SCORES = ("spearman", "knn_accuracy", "linear_accuracy")
 # What two rows must share to be compared, in the order in which a mismatch is reported.
 _SHARED = ("model", "task", "split", "setting", "sample", "layer", "label", "d", "n")
 
@@ -165,10 +167,10 @@ def _change_interval(row: Row, old: Row, now: Mapping[Any, Mapping[int, float]],
 
 
 def worse_metrics(result: Result) -> list[str]:
-    """One sentence for every metric of a comparison that got worse beyond doubt and beyond its tolerance.
+    """One sentence for every metric, or score, of a comparison that got worse beyond doubt and beyond its tolerance.
 
-    A metric is worse if the whole 95 % interval of its change lies on the side away from isotropy, by more than 5 % of what it
-    was and more than 0.01. Metrics that have no better side, or no interval, are not judged.
+    A metric is worse if the whole 95 % interval of its change lies on the side away from isotropy, and a score if it lies below
+    0, by more than 5 % of what it was and more than 0.01. Metrics that have no better side, or no interval, are not judged.
     """
     changes = [row for row in result.rows if row.state == DIFFERENCE]
     if not any(row.low is not None for row in changes):
@@ -176,11 +178,13 @@ def worse_metrics(result: Result) -> list[str]:
     sentences = []
     for number, change in enumerate(result.rows):
         entry = METRICS.get(change.metric)
-        if change.state != DIFFERENCE or change.low is None or change.high is None or entry is None:
+        is_score = change.metric in SCORES or RETRIEVAL.fullmatch(change.metric) is not None
+        direction = HIGHER if is_score else None if entry is None else entry.direction
+        if change.state != DIFFERENCE or change.low is None or change.high is None or direction is None:
             continue
         before, after = result.rows[number - 2].value, result.rows[number - 1].value
         tolerance = max(TOLERANCE * abs(before), SMALLEST_TOLERANCE)
-        loss = {HIGHER: -change.high, LOWER: change.low}.get(entry.direction, -math.inf)
+        loss = {HIGHER: -change.high, LOWER: change.low}.get(direction, -math.inf)
         if loss > tolerance:
             layer = f" of layer {change.layer}" if change.layer is not None else ""
             interval = f"{number_text(change.low)} to {number_text(change.high)}"

@@ -19,6 +19,7 @@ import numpy as np
 
 from theodolite.advice.changes import Change, compression_grid, dimensions_to_try, fit_all, repair_grid, source_of
 from theodolite.advice.folds import grouped_folds, resample_counts
+from theodolite.advice.paired_scores import DRAWS, paired_gain
 from theodolite.advice.scorers import Signal, Transform
 from theodolite.core.engines import in_parallel
 from theodolite.core.intervals import percentile_interval
@@ -27,7 +28,6 @@ from theodolite.core.sampling import sample_rows
 from theodolite.core.spelling import option
 from theodolite.core.vectors import Indices, Source
 
-DRAWS = 1000  # bootstrap resamples behind an interval
 WORTH = 0.02  # the least gain that is worth having
 TOLERATED = 0.01  # what a recommended compression may cost, as a share of the score, at the lower limit of its interval
 MOST_ITEMS = 10  # times the items there are: beyond that, no number of them is named that would settle it
@@ -206,10 +206,8 @@ def effect_elsewhere(
     for tried in (reference, change):
         transform = tried.fit(source_of(train.rows), train.pairs(fitted_items), seed=seed)
         values.append(signal.evidence(transform, fitted_items, asked))
-    one, counts = np.ones((1, len(test))), resample_counts(test.groups, draws, seed=seed)
-    before, after = (float(test.value(evidence, items, one)[0]) for evidence in values)
-    differences = test.value(values[1], items, counts) - test.value(values[0], items, counts)
-    return Scored(change, after, after - before, *percentile_interval(differences))
+    (before, after), interval = paired_gain(test, values, test.groups, seed=seed, draws=draws)
+    return Scored(change, after, after - before, *interval)
 
 
 def sampled(signal: Signal, size: int, *, seed: int = 0) -> Signal:

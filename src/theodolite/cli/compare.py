@@ -26,6 +26,23 @@ def compare_command(
             show_default=False,
         ),
     ] = None,
+    pairs: Annotated[
+        list[str] | None,
+        typer.Option(help="The other side of scored pairs, row by row; twice if A and B have their own.", metavar="FILE"),
+    ] = None,
+    scores: Annotated[str | None, typer.Option(help="One score per pair, one per line or .npy.", metavar="FILE")] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Labels of the rows: a column of both, or FILE[:COLUMN].", metavar="NAME")
+    ] = None,
+    queries: opt.QueriesOfBoth = None,
+    judgements: opt.Judgements = None,
+    retrieval: Annotated[
+        str | None, typer.Option(help="BEIR folder for two encoders: corpus.jsonl, queries.jsonl, qrels/*.tsv.", metavar="FOLDER")
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(help="Score: spearman; knn_accuracy, linear_accuracy; ndcg@K, recall@K, mrr.", metavar="NAME"),
+    ] = None,
     sample: opt.Sample = 10_000,
     seed: opt.Seed = 0,
     bootstrap: Annotated[
@@ -41,7 +58,7 @@ def compare_command(
     text: opt.Text = True,
     everything: opt.Everything = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with code 1 if a metric got worse, beyond doubt and by more than 5 %.")
+        bool, typer.Option("--strict", help="Exit with code 1 if a metric or score got worse, beyond doubt and by more than 5 %.")
     ] = False,
     **_reading: Any,
 ) -> None:
@@ -49,13 +66,15 @@ def compare_command(
 
     Rows that correspond are identical, rounded, scaled, turned, mapped, partly re-embedded or different; otherwise a test tells
     whether B is a shifted sample. Two spaces written by extract, or two encoders that read the texts of --task, are compared
-    layer by layer.
+    layer by layer. With labels, scored pairs or judged queries, the answer says which of the two scores higher on them.
 
     \b
     Examples:
       theodolite compare before.npy after.npy
       theodolite compare a.npy b.npy --independent --metrics iso_score,mean_cosine
       theodolite compare bert-base-uncased tuned/model --task stsb --unit tokens
+      theodolite compare old-model new-model --retrieval ./my-collection
+      theodolite compare a.npy b.npy --queries qa.npy --queries qb.npy --judgements qrels.tsv
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.advice.gate import worse_metrics
     from theodolite.metrics.evaluation import REPLICATES

@@ -49,6 +49,12 @@ DocumentPrompt = Annotated[
     typer.Option(help="What an encoder puts before documents; the model's own prompt for them by default.", metavar="TEXT"),
 ]
 
+QueriesOfBoth = Annotated[
+    list[str] | None,
+    typer.Option(help="Queries: vectors, or texts with --texts; twice if A and B have their own.", metavar="FILE"),
+]
+Judgements = Annotated[str | None, typer.Option(help="Table of query, document and grade, by id or row number.", metavar="FILE")]
+
 
 def _option(kind: Any, metavar: str, text: str, *names: str, **limits: Any) -> Any:
     return Annotated[kind, typer.Option(*names, help=text, metavar=metavar or None, **limits)]
@@ -287,9 +293,16 @@ def _score_range(text: str) -> tuple[float, float]:
     return low, high
 
 
+def _of_each_side(values: str | list[str]) -> str | tuple[str, ...]:
+    """A file for both sides of a comparison, or one for each."""
+    return values if isinstance(values, str) else values[0] if len(values) == 1 else tuple(values)
+
+
 # How the text of an option becomes what the verb takes, by the verb's name for it.
 PARSERS: dict[str, Callable[[Any], Any]] = {
     "metrics": comma_list,
+    "pairs": _of_each_side,
+    "queries": _of_each_side,
     "columns": comma_list,
     "own": _own_files,
     "column": lambda texts: dict(named_values("--column")(texts)),

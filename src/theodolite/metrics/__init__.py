@@ -25,10 +25,12 @@ from theodolite.metrics.neighbours import (
     never_retrieved, outliers, relative_contrast, retrieval_stability,
 )
 from theodolite.metrics.populations import second_population
+from theodolite.metrics.query_measures import QUERY_MEASURES, QueryMeasure, query_measures
 from theodolite.metrics.evaluation import Comparison, compare_clouds, metric_rows
 
 __all__ = [
-    "LAYER_METRICS", "METRICS", "Cloud", "Comparison", "Metric", "Undefined", "UndefinedMetricWarning", "alignment",
+    "LAYER_METRICS", "METRICS", "QUERY_MEASURES", "Cloud", "Comparison", "Metric", "QueryMeasure", "Undefined",
+    "UndefinedMetricWarning", "alignment",
     "axis_of", "check_metrics", "compare_clouds", "condition_number", "default_metrics", "density_variation",
     "dimension_contributions", "dimensions_95", "effective_rank", "effective_rank_singular", "eigen_gap", "ev_1",
     "ev_1_centered", "ev_2", "ev_2_centered", "ev_3", "ev_3_centered", "exact_duplicates", "explained_variance",
@@ -37,7 +39,7 @@ __all__ = [
     "largest_variance_ratio", "log_partition_isotropy", "log_partition_isotropy_centered", "log_partition_isotropy_unit_norm",
     "mean_cosine", "mean_cosine_centered", "mean_norm", "metric_agreement", "metric_rows", "near_duplicates",
     "never_retrieved", "norm_variation", "outliers", "pair_cosine_median", "pair_cosine_p05", "pair_cosine_p95",
-    "pair_cosines", "participation_ratio", "partition_isotropy", "relative_contrast", "retrieval_stability", "rogue_share",
-    "second_population", "similar_pairs", "uniformity", "zero_rows",
+    "pair_cosines", "participation_ratio", "partition_isotropy", "query_measures", "relative_contrast", "retrieval_stability",
+    "rogue_share", "second_population", "similar_pairs", "uniformity", "zero_rows",
 ]
 # fmt: on

@@ -83,14 +83,15 @@ def each_tile(points: Floats, visit: Callable[[slice, slice, Floats], Output]) -
     return in_threads(work, pairs)
 
 
-def largest_products(queries: Floats, keys: Floats, k: int, *, bias: Floats, own: Indices) -> Indices:
-    """Numbers of the k keys with the largest `query . key + bias` for each query, in no particular order."""
+def largest_products(queries: Floats, keys: Floats, k: int, *, bias: Floats, own: Indices | None = None) -> Indices:
+    """Numbers of the k keys with the largest `query . key + bias` for each query but its own, in no particular order."""
     step = max(8, 2**20 // len(keys))
 
     def work(start: int) -> Indices:
         scores = queries[start : start + step] @ keys.T
         scores += bias
-        scores[np.arange(len(scores)), own[start : start + step]] = -np.inf
+        if own is not None:
+            scores[np.arange(len(scores)), own[start : start + step]] = -np.inf
         return np.argpartition(scores, len(keys) - k, axis=1)[:, len(keys) - k :].copy()
 
     return np.concatenate(in_threads(work, range(0, len(queries), step)))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from theodolite.core.intervals import LEVEL, deviation_interval, half_samples, jackknife_interval, require_level
 from theodolite.core.moments import Doubles
@@ -215,24 +216,52 @@ class CkaNull:
 
 def cka_null(X: Floats, Y: Floats, *, permutations: int = 200, seed: int = 0) -> CkaNull:
     """Debiased CKA of a few thousand rows at most, with its null from permutations of the rows of Y."""
-    n = len(X)
-    K, L = (_gram(rows, np.asarray(rows).mean(axis=0, dtype=np.float64), True) for rows in (X, Y))
+    return cka_of_layers([X], [Y], permutations=permutations, seed=seed)[0][0]
+
+
+def cka_of_layers(
+    first: Sequence[Floats], second: Sequence[Floats], *, permutations: int = 200, seed: int = 0
+) -> list[list[CkaNull]]:
+    """Debiased CKA of every layer of A (outer list) with every layer of B, for a few thousand rows at most.
+
+    Of many pairs the largest is large by chance alone: each p counts the permutations in which any pair reaches the value.
+    """
+    n = len(first[0])
+    undefined = CkaNull(math.nan, math.nan, math.nan, math.nan, n)
     if n < _MIN_ROWS[True]:
-        return CkaNull(math.nan, math.nan, math.nan, math.nan, n)
-    products = [_products(A, B, np.ones(n), n) for A, B in ((K, L), (K, K), (L, L))]
-    cross, first, second = (float(product.hsic(True)) for product in products)
-    if first <= _ROUNDING * products[1].trace / n**2 or second <= _ROUNDING * products[2].trace / n**2:
-        return CkaNull(math.nan, math.nan, math.nan, math.nan, n)
-    size, sums = math.sqrt(first * second), (K.sum(axis=1), L.sum(axis=1))
+        return [[undefined for _ in second] for _ in first]
+    grams = [
+        np.stack([_gram(rows, np.asarray(rows).mean(axis=0, dtype=np.float64), True) for rows in side])
+        for side in (first, second)
+    ]
+    own = [[_products(K, K, np.ones(n), n) for K in side] for side in grams]
+    # One matrix of all pairs of layers: the products of flattened Gram matrices.
+    sums, sizes = [side.sum(axis=2) for side in grams], [np.array([float(p.hsic(True)) for p in side]) for side in own]
+    is_flat = [
+        np.array([h <= _ROUNDING * p.trace / n**2 for h, p in zip(*each, strict=True)]) for each in zip(sizes, own, strict=True)
+    ]
+    size = np.sqrt(np.outer(*(np.where(flat, 1.0, each) for flat, each in zip(is_flat, sizes, strict=True))))
+    totals = np.outer(sums[0].sum(axis=1), sums[1].sum(axis=1))
+    flattened = grams[0].reshape(len(first), -1)
+
+    def values(order: NDArray[np.intp]) -> Doubles:
+        trace = flattened @ grams[1][:, order[:, None], order].reshape(len(second), -1).T
+        hsic = _Products(n, trace, sums[0] @ sums[1][:, order].T, totals).hsic(True)
+        return np.where(is_flat[0][:, None] | is_flat[1], np.nan, hsic / size)
+
     generator = np.random.default_rng(seed)
-    draws = np.empty(permutations)
-    for number in range(permutations):
-        order = generator.permutation(n)
-        trace, rows = np.vdot(K, L[np.ix_(order, order)]), sums[0] @ sums[1][order]
-        draws[number] = products[0]._replace(trace=trace, rows=rows).hsic(True) / size
-    value, null = cross / size, float(draws.mean())
-    p = (1 + np.count_nonzero(draws >= value)) / (1 + permutations)
-    return CkaNull(value, null, float(p), (value - null) / (1 - null), n)
+    observed = values(np.arange(n))
+    if np.isnan(observed).all():
+        return [[undefined for _ in second] for _ in first]
+    draws = np.stack([values(generator.permutation(n)) for _ in range(permutations)])
+    largest, null = np.nanmax(draws.reshape(permutations, -1), axis=1), draws.mean(axis=0)
+    p = (1 + (largest[:, None, None] >= observed).sum(axis=0)) / (1 + permutations)
+
+    def cell(i: int, j: int) -> CkaNull:
+        value, chance = float(observed[i, j]), float(null[i, j])
+        return undefined if math.isnan(value) else CkaNull(value, chance, float(p[i, j]), (value - chance) / (1 - chance), n)
+
+    return [[cell(i, j) for j in range(len(second))] for i in range(len(first))]
 
 
 class _Products(NamedTuple):

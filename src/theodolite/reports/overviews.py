@@ -14,7 +14,7 @@ from theodolite.core.rows import Row
 from theodolite.core.states import DIFFERENCE, state_order, state_title
 from theodolite.metrics.registry import label_of
 from theodolite.reports.displays import Display, frame_of, grouped, name_once, records_of, titles_of
-from theodolite.reports.theme import AXIS, GREY, NAME, faded, panel_grid, panel_position, state_pens
+from theodolite.reports.theme import AXIS, CELL_SCALE, GREY, NAME, faded, panel_grid, panel_position, state_pens
 from theodolite.reports.wording import (
     SEVERITY_LOOKS,
     clean,
@@ -42,6 +42,8 @@ LINE = 22
 # For changes: blue is down, orange is up, all of it light enough for dark letters, on a light page and on a dark one.
 DIVERGING = [[0.0, "#8cb6ec"], [0.5, "#eeeeea"], [1.0, "#f2ae7e"]]
 INK = "#1d2025"
+# Layers across up to which the cells of a heat map show their numbers.
+MOST_NUMBERED = 13
 SIMILARITY_HEADING = "How similar texts are"
 SIMILARITY_NOTE = (
     "Share of pairs at each cosine. If random pairs reach as far to the right as nearest neighbours do, a threshold on "
@@ -75,6 +77,13 @@ def overview_displays(result: Result) -> Iterator[Display]:
             "star marks an interval that excludes 0."
         )
         yield ChangesDisplay(rows=tuple(changes), note=note, **titles_of("changes", "What changed, layer by layer", ()))
+    alike = tuple(row for row in result.rows if row.metric == "layer_cka")
+    if result.verb == "compare" and alike:
+        note = (
+            "Debiased CKA of every layer of A with every layer of B, above chance: 0 is chance, 1 is the same layout up to "
+            "rotation, scale and shift. Layers that do the same work make a bright diagonal."
+        )
+        yield LayerPairsDisplay(rows=alike, note=note, **titles_of("layer-cka", "Which layers are alike", ()))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -282,6 +291,34 @@ class ChangesDisplay(Display):
         figure.add_trace(Heatmap(z=shades, x=heads, y=names, text=texts, texttemplate="%{text}", hovertemplate=hover, **look))
         figure.update_xaxes(title_text="layer", type="category", showgrid=False)
         return figure.update_yaxes(autorange="reversed", showgrid=False)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LayerPairsDisplay(Display):
+    """How alike every layer of A and every layer of B are, as a heat map."""
+
+    rows: tuple[Row, ...]
+
+    def frame(self) -> pd.DataFrame:
+        """One line per pair of layers."""
+        columns = {"layer of A": "label", "layer of B": "other_label", "value": "value", "n": "n", "reason": "reason"}
+        return frame_of({name: [getattr(row, field) for row in self.rows] for name, field in columns.items()})
+
+    def plot(self) -> Figure:
+        """Layers of A down, the embeddings at the bottom, layers of B across."""
+        from plotly.graph_objects import Heatmap
+
+        first, second = (sorted({getattr(row, name) for row in self.rows}, key=int) for name in ("label", "other_label"))
+        cells = {(row.label, row.other_label): row.value for row in self.rows}
+        values = [[cells[a, b] if math.isfinite(cells[a, b]) else None for b in second] for a in first]
+        figure = panel_grid([""], columns=1, height=max(280, 26 * len(first) + 110))
+        bar = {"title": {"text": "CKA above chance", "side": "right"}, "thickness": 12, "outlinewidth": 0}
+        look: dict[str, Any] = {"colorscale": CELL_SCALE, "zmin": 0, "zmax": 1, "colorbar": bar, "xgap": 1, "ygap": 1}
+        look |= {"texttemplate": "%{z:.2f}"} if len(second) <= MOST_NUMBERED else {}
+        hover = "layer %{y} of A, layer %{x} of B: %{z:.3f}<extra></extra>"
+        figure.add_trace(Heatmap(z=values, x=second, y=first, hovertemplate=hover, **look))
+        figure.update_xaxes(title_text="layer of B", type="category", showgrid=False)
+        return figure.update_yaxes(title_text="layer of A", type="category", showgrid=False)
 
 
 def _difference(row: Row | None) -> str:

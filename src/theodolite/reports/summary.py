@@ -16,6 +16,7 @@ from theodolite.core.rows import Row
 from theodolite.core.spelling import ON_COMMAND_LINE
 from theodolite.core.states import DIFFERENCE, state_title
 from theodolite.metrics.isoscore import iso_score_ceiling
+from theodolite.metrics.query_measures import QUERY_MEASURES
 from theodolite.metrics.registry import LAYER_METRICS, METRICS, label_of
 from theodolite.reports.blocks import Block, Paragraph
 from theodolite.reports.cards import value_text, verdict_overview
@@ -243,13 +244,21 @@ def _sentences(*parts: str) -> str:
 
 def _compare(result: Result) -> Iterator[Block]:
     """What differs most on the last layer, with intervals, and a few layers; all metrics and layers on request."""
-    triples = list(grouped(result.rows, lambda row: (row.layer, row.metric)).values())
+    triples = list(
+        grouped((row for row in result.rows if row.metric != "layer_cka"), lambda row: (row.layer, row.metric)).values()
+    )
     if any(len(triple) != 3 or triple[2].state != DIFFERENCE for triple in triples):  # some rows were selected
         yield from _any(result)
         return
-    layers = list(dict.fromkeys(row.layer for row in result.rows))
+    own = [triple for triple in triples if triple[2].metric not in METRICS]
+    asked = [triple for triple in own if triple[2].metric in QUERY_MEASURES]
+    yield from _changes([triple for triple in own if triple not in asked], "score")
+    yield from _changes(asked, "queries")
+    triples = [triple for triple in triples if triple not in own]
+    rows = [row for triple in triples for row in triple]
+    layers = list(dict.fromkeys(row.layer for row in rows))
     last = [triple for triple in triples if triple[2].layer == layers[-1]]
-    shown = sorted(last, key=_certainty, reverse=True)[:MOST_CHANGES]
+    shown = sorted(last, key=_certainty, reverse=True)[: MOST_CHANGES - 2 * bool(own) - 2 * bool(asked)]
     head = "metric" if layers == [None] else f"layer {layers[-1]}" if layers else ""
     yield from _changes([triple for triple in last if triple in shown], head)
     if rest := [triple for triple in last if triple not in shown]:
@@ -259,12 +268,26 @@ def _compare(result: Result) -> Iterator[Block]:
     if len(layers) > 1:
         some = layers[::-1][:: math.ceil((len(layers) - 1) / (MOST_LAYERS - 1))]
         # What fits one table at 80 columns.
-        names = list(dict.fromkeys(row.metric for row in result.rows))[:MOST_COLUMNS]
-        shown_rows = [row for row in result.rows if row.layer in some and row.metric in names]
+        names = list(dict.fromkeys(row.metric for row in rows))[:MOST_COLUMNS]
+        shown_rows = [row for row in rows if row.layer in some and row.metric in names]
         yield from _pivoted(shown_rows, "layer", "metric", _change)
-        others = _pivoted([row for row in result.rows if row not in shown_rows], "layer", "metric", _change)
+        others = _pivoted([row for row in rows if row not in shown_rows], "layer", "metric", _change)
         yield from (replace(table, detail=True) for table in others)
-    yield from _reasons([row for row in result.rows if row.state != DIFFERENCE])
+    if (alike := result.provenance.get("layer_cka")) is not None:
+        yield Paragraph(
+            f"most alike of {alike['pairs']} pairs of layers: {alike['layer_a']} of A and {alike['layer_b']} of B, CKA "
+            f"{alike['calibrated']:.2f} above chance (p = {alike['p']:.2g} for the largest)"
+        )
+        yield from (replace(table, detail=True) for table in _layer_table(result.rows))
+    yield from _reasons([row for triple in (*own, *triples) for row in triple if row.state != DIFFERENCE])
+
+
+def _layer_table(rows: Sequence[Row]) -> Iterator[Table]:
+    """CKA above chance of every pair of layers, A's down and B's across."""
+    cells = {(int(row.label), int(row.other_label)): row.value for row in rows if row.metric == "layer_cka"}
+    first, second = (sorted({pair[side] for pair in cells}) for side in (0, 1))
+    columns = [Column(f"B {b}", [f"{cells[a, b]:.2f}" for a in first]) for b in second]
+    yield Table("", (Column("layer", [f"A {a}" for a in first]), *columns))
 
 
 def _changes(triples: Sequence[Sequence[Row]], head: str) -> Iterator[Table]:

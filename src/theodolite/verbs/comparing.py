@@ -32,7 +32,9 @@ from theodolite.verbs.inputs import (
     reads_input,
     short_name,
 )
+from theodolite.verbs.own_scores import OwnItems, leading, named_signals, open_own_items, typed_signals
 from theodolite.verbs.progress import Progress, progress_bars
+from theodolite.verbs.signals import Labels
 from theodolite.verbs.surveying import (
     SAMPLE,
     cloud_facts,
@@ -74,6 +76,13 @@ def compare(
     *,
     metrics: Sequence[str] | None = None,
     paired: bool | None = None,
+    pairs: Any = None,
+    scores: Any = None,
+    labels: Labels | None = None,
+    queries: Any = None,
+    judgements: Any = None,
+    retrieval: str | os.PathLike[str] | None = None,
+    metric: str | None = None,
     sample: int = SAMPLE,
     seed: int = 0,
     bootstrap: int | None = None,
@@ -87,6 +96,7 @@ def compare(
 
     If rows correspond, the answer is the first relation that holds: identical, rounded, scaled, turned, mapped, partly
     re-embedded or different, with the nearest neighbours that are kept. Otherwise a test tells whether B is a shifted sample.
+    With labels, scored pairs or judged queries, the answer opens with which of the two scores higher on them.
 
     Parameters
     ----------
@@ -97,8 +107,19 @@ def compare(
     paired
         Whether row i of both is the same text. By default, rows are paired if both sides have the same ids or texts, or if the
         vectors are related in a way that chance cannot give; equal numbers of rows alone are not enough.
+    pairs, scores
+        The other side of scored pairs, row by row with A and B, and one score per pair. A tuple has the other side of A and of B.
+    labels
+        The label of every row, which is the same text in A and in B: a sequence, a column, or FILE[:COLUMN].
+    queries, judgements
+        Queries, and a table of query, document and grade. A tuple has the queries of A and of B, which are vectors if these are;
+        two encoders with `texts` read the same queries. Without judgements, only how the queries lie is compared.
+    retrieval
+        A BEIR folder, which two encoders read, each with its own pooling and prompts.
+    metric
+        What to score by, as for `advise`; if it is named without a signal, spaces and tasks bring their own.
     sample
-        Rows for metrics that compare rows with rows, and for the relation between the rows.
+        Rows for metrics that compare rows with rows, and for the relation between the rows; most items to score.
     seed
         Seed of that sample and of the half-samples.
     bootstrap
@@ -116,8 +137,10 @@ def compare(
     Returns
     -------
     Result
-        Three rows per metric and layer: state `before`, `after` and `difference`, the last with its interval. `answer` has the
-        relation; `provenance` has its numbers as `correspondence` and `kept`, or as `shift`.
+        Three rows per metric and layer: state `before`, `after` and `difference`, the last with its interval; so for the score
+        and the measures of queries. Of several layers on both sides, `layer_cka` has a row for each pair (`label` is the layer
+        of A, `other_label` that of B). `answer` has the relation; `provenance` has its numbers as `correspondence` and `kept`,
+        or as `shift`, and the largest CKA as `layer_cka`.
     """
     from theodolite.metrics.evaluation import REPLICATES, compare_clouds
     from theodolite.metrics.registry import LAYER_METRICS, check_metrics, default_metrics
@@ -126,11 +149,22 @@ def compare(
     if all(input_kind(source, options) == "encoder" for source in (before, after)) and options.has_texts():
         options = replace(options, unit=options.unit_for(before, after))  # one unit for both
     names = check_metrics(metrics) if metrics is not None else None
-    readings = readings_for([input_kind(each, options) for each in (before, after)], options)
-    inputs = [open_input(source, reading) for source, reading in zip((before, after), readings, strict=True)]
-    _require_same_kind(inputs, options)
-    titles = [_title(opened, source) for opened, source in zip(inputs, (before, after), strict=True)]
+    given = {"pairs": pairs, "scores": scores, "labels": labels, "queries": queries, "judgements": judgements}
+    given |= {"retrieval": retrieval, "metric": metric}
+    named = named_signals(**given)
+    is_collection = retrieval is not None or (queries is not None and options.has_texts())
+    readings = [options, options] if is_collection else readings_for([input_kind(each, options) for each in (before, after)], options)
+    inputs: list[Input] = []
+    if not is_collection:
+        inputs = [open_input(source, reading) for source, reading in zip((before, after), readings, strict=True)]
+        _require_same_kind(inputs, options)
+    own: OwnItems | None = None
     with chosen_engine(workers, engine), progress_bars(progress) as bars:
+        if named[0].names or metric is not None:
+            own = open_own_items((before, after), named, readings, sample=sample, seed=seed, progress=bars)
+        if own is not None and is_collection:  # what the encoders read for the score is what is compared
+            inputs = [side.space for side in own.sides if side.space is not None]
+        titles = [_title(opened, source) for opened, source in zip(inputs, (before, after), strict=True)]
         sides = [
             _Side(opened, title, options, sample=sample, seed=seed, cache=cache, progress=bars)
             for opened, title in zip(inputs, titles, strict=True)
@@ -163,17 +197,22 @@ def compare(
         for comparisons in by_layer:
             rows += _rows(comparisons)
         pictures, records = _drawn(sides, layers[-1], chosen)
+        alike, most_alike = _layer_similarities(sides, relation, seed)
     clear = [comparison.metric for comparison in comparisons if comparison.is_clear]
     tested = sum(comparison.low is not None for comparison in comparisons)
-    typed = _typed(before, after, options)
+    typed = _typed(before, after, options, given)
+    answer = _answer(relation, comparisons, "The last layer" if layered else "B", typed)
+    if own is not None:
+        answer = replace(answer, sentence=leading(answer.sentence, own.sentence))
+        rows += own.rows()
     return Result(
         verb="compare",
         title=f"{short_name(titles[0])} and {short_name(titles[1])}",
-        answer=_answer(relation, comparisons, "The last layer" if layered else "B", typed),
-        rows=tuple(rows),
+        answer=answer,
+        rows=(*rows, *alike),
         pictures=pictures,
         records=records,
-        conditions=tuple(_conditions(relation, sides, layered and bootstrap is None)),
+        conditions=(*(() if own is None else own.conditions), *_conditions(relation, sides, layered and bootstrap is None)),
         notes=tuple(f"{name}: {note}" for name, side in zip("AB", sides, strict=True) for note in side.notes),
         provenance=provenance(
             *(side.facts(layers[-1]) for side in sides),
@@ -181,6 +220,8 @@ def compare(
             paired_by=relation.basis,
             stars={"clear": clear, "tested": tested, "by_chance": round(0.05 * tested, 2)},
             **relation.plain(),
+            **({} if most_alike is None else {"layer_cka": most_alike}),
+            **({} if own is None or own.score is None else {"score": asdict(own.score)}),
         ),
     )
 
@@ -400,6 +441,37 @@ def _layer_cloud(vectors: Callable[[], Floats], index: Indices | None, *, sample
     return Cloud(vectors() if index is None else vectors()[index], sample=sample, seed=seed)
 
 
+def _layer_similarities(sides: Sequence[_Side], relation: _Relation, seed: int) -> tuple[tuple[Row, ...], dict[str, Any] | None]:
+    """Calibrated CKA of every layer of A with every layer of B as rows, and the largest; nothing if a side has one layer."""
+    from theodolite.core.rows import Row, current_versions
+    from theodolite.core.sampling import sample_rows
+    from theodolite.probes.corresponding_rows import CKA_ROWS
+    from theodolite.probes.similarity import cka_of_layers
+
+    if not relation.is_paired or min(len(side.layers) for side in sides) < 2:
+        return (), None
+    first, second = ([side.cloud(layer).sample for layer in side.layers] for side in sides)
+    chosen = sample_rows(len(first[0]), CKA_ROWS, seed=seed)
+    table = cka_of_layers([each[chosen] for each in first], [each[chosen] for each in second], seed=seed)
+    cells = [(a, b, table[i][j]) for i, a in enumerate(sides[0].layers) for j, b in enumerate(sides[1].layers)]
+    shared: dict[str, Any] = {"metric": "layer_cka", "n": len(chosen), "seed": seed, "versions": current_versions()}
+    rows = tuple(
+        Row(
+            value=cell.calibrated,
+            reason="a layer has no spread" if np.isnan(cell.value) else "",
+            label=str(a),
+            other_label=str(b),
+            **shared,
+        )
+        for a, b, cell in cells
+    )
+    defined = [each for each in cells if np.isfinite(each[2].calibrated)]
+    if not defined:
+        return rows, None
+    a, b, cell = max(defined, key=lambda each: each[2].calibrated)
+    return rows, {"layer_a": a, "layer_b": b, "pairs": len(cells), **asdict(cell)}
+
+
 def _answer(relation: _Relation, comparisons: Sequence[Comparison], subject: str, typed: Callable[..., str]) -> Answer:
     """The conclusion: how the rows are related, or whether the samples differ."""
     reasons = _reasons(relation, comparisons)
@@ -528,16 +600,19 @@ def _conditions(relation: _Relation, sides: Sequence[_Side], only_last: bool) ->
         yield f"intervals for the last layer only; {option('bootstrap', '40')} draws them for every layer"
 
 
-def _typed(before: Any, after: Any, reading: Reading) -> Callable[..., str]:
+def _typed(before: Any, after: Any, reading: Reading, given: Mapping[str, Any]) -> Callable[..., str]:
     """A function that writes this comparison again: with a report, or with the rows declared as paired."""
     fields = sorted({*APPLICABLE["file"], *APPLICABLE["encoder"]} - {"tokenizer", "revision", "texts"})
 
+    signals = typed_signals(given)
+
     def typed(more: str = "report") -> str:
-        if not all(isinstance(source, (str, os.PathLike)) for source in (before, after)):
+        if signals is None or not all(isinstance(source, (str, os.PathLike)) for source in (before, after)):
             return "th.compare(A, B, paired=True)" if more == "paired" else "th.compare(A, B).report('compare.html')"
         options = reading.typed(fields)
         if isinstance(reading.texts, (str, os.PathLike)):
             options["texts"] = os.fspath(reading.texts)
+        options |= signals
         return command(
             "compare", os.fspath(before), os.fspath(after), **options, **{more: "compare.html" if more == "report" else ""}
         )

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from theodolite.core.numbers import duration_text
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from theodolite.advice.scorers import Signal
     from theodolite.core.vectors import Floats, Indices
     from theodolite.models.encoder import Encoder
-    from theodolite.spaces.space import Space
+    from theodolite.spaces.space import Origin, Space
     from theodolite.tasks.retrieval import Collection, Judgements
     from theodolite.verbs.progress import Progress
 
@@ -53,6 +54,7 @@ class Signals:
     `pairs` and `scores` are the other side of scored pairs and one score per pair; `labels` a sequence, a column or
     FILE[:COLUMN]; `queries` and `judgements` vectors or texts of queries and a table of query, document and grade; `retrieval` a
     BEIR folder. `query_prompt` and `document_prompt` are put before texts, instead of the model's own prompts of these names.
+    Queries without judgements are a signal of nothing, and are allowed if `needs_judgements` is False.
     """
 
     pairs: Any = None
@@ -64,10 +66,12 @@ class Signals:
     query_prompt: str | None = None
     document_prompt: str | None = None
     metric: str | None = None
+    needs_judgements: bool = True
 
     def __post_init__(self) -> None:
         for first, second in (("pairs", "scores"), ("queries", "judgements")):
-            if (getattr(self, first) is None) != (getattr(self, second) is None):
+            is_enough = first == "queries" and self.judgements is None and not self.needs_judgements
+            if (getattr(self, first) is None) != (getattr(self, second) is None) and not is_enough:
                 raise ValueError(f"{option(first, 'FILE')} and {option(second, 'FILE')} go together; give both, or neither")
         if len(self.names) > 1:
             raise ValueError(f"{' and '.join(option(name, 'X') for name in self.names)} are different signals; give one of them")
@@ -96,7 +100,8 @@ class SignalInput:
     `about` has the fields of their rows, `facts` what a result says of the input; `texts` is one per vector, or None;
     `encoder` is the one that encoded them just now.
     `pairs` names the files of pairs and scores, for a repair that learns from them; `others` are files of vectors that must go
-    through the same repair.
+    through the same repair. `queries` are the vectors of queries, with their ids and texts as far as they are known, and `space`
+    has the documents that the encoder read.
     """
 
     name: str
@@ -110,6 +115,10 @@ class SignalInput:
     encoder: Encoder | None = None
     pairs: Mapping[str, str] = field(default_factory=dict)
     others: tuple[str, ...] = ()
+    queries: Floats | None = None
+    query_ids: Sequence[str] | None = None
+    query_texts: Sequence[str] = ()
+    space: Space | None = None
 
 
 def open_signal(source: Any, named: Signals, reading: Reading, progress: Progress) -> SignalInput:
@@ -179,12 +188,15 @@ def _of_rows(opened: VectorsInput | Space, name: str, named: Signals, reading: R
     rows = {} if isinstance(opened, VectorsInput) else opened.rows
     texts = list(rows["sentence"]) if "sentence" in rows else None
     signal: Signal | None = None
+    queries, query_ids = None, None
     if named.queries is not None:
         other = open_input(named.queries, _with_layers(named.queries, reading))
         assert not isinstance(other, EncoderInput)
         queries = _vectors(other, reading)[0]
         numbers = {"queries": _ids(other, len(queries)), "documents": _ids(opened, len(X))}
-        signal = JudgedQueries(X, queries, judgements_of(named.judgements, **numbers), metric=named.metric)
+        query_ids = None if isinstance(numbers["queries"], int) else numbers["queries"]
+        if named.judgements is not None:
+            signal = JudgedQueries(X, queries, judgements_of(named.judgements, **numbers), metric=named.metric)
     elif named.pairs is not None:
         scores = read_scores(named.scores) if isinstance(named.scores, (str, os.PathLike)) else named.scores
         other = open_input(named.pairs, _with_layers(named.pairs, reading))
@@ -203,6 +215,7 @@ def _of_rows(opened: VectorsInput | Space, name: str, named: Signals, reading: R
     pairs = {name: os.fspath(value) if isinstance(value, (str, os.PathLike)) else name for name, value in files.items()}
     others = tuple(os.fspath(each) for each in (named.pairs, named.queries) if isinstance(each, (str, os.PathLike)))
     data = SignalInput(name, X, signal, typed, {"model": name}, texts=texts, pairs=pairs, others=others)
+    data = replace(data, queries=queries, query_ids=query_ids)
     if isinstance(opened, VectorsInput):
         return replace(data, notes=opened.notes)
     if typed.path and not typed.before and layer != opened.layers[-1]:
@@ -235,6 +248,12 @@ def _ids(opened: VectorsInput | Space, n: int) -> Sequence[str] | int:
 
 def _of_collection(source: Any, named: Signals, reading: Reading, progress: Progress) -> SignalInput:
     """Documents and queries, read by an encoder: a BEIR folder, or texts, queries and a table of judgements."""
+    collection, reading = read_collection(source, named, reading)
+    return _CollectionReader.of(source, collection, named, reading, progress).encoded()
+
+
+def read_collection(source: Any, named: Signals, reading: Reading) -> tuple[Collection, Reading]:
+    """Documents, queries and judgements for an encoder, and the reading options that name the documents' texts."""
     from theodolite.tasks.retrieval import read_beir
 
     folder = named.retrieval
@@ -243,7 +262,13 @@ def _of_collection(source: Any, named: Signals, reading: Reading, progress: Prog
     if input_kind(source, replace(reading, texts=("",))) != "encoder":
         named.refuse("vectors or a space")
     collection = _collection_of_texts(named, reading) if folder is None else read_beir(folder, reading.split)
-    return _CollectionReader.of(source, collection, named, reading, progress).encoded()
+    return collection, _of_texts(named, reading)
+
+
+def _of_texts(named: Signals, reading: Reading) -> Reading:
+    """The reading options that name the texts of a collection's documents."""
+    folder = named.retrieval
+    return replace(reading, texts=reading.texts if folder is None else os.fspath(folder), split=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,18 +285,13 @@ class _CollectionReader:
     @classmethod
     def of(cls, source: Any, collection: Collection, named: Signals, reading: Reading, progress: Progress) -> _CollectionReader:
         """Load the encoder, without encoding anything."""
-        from theodolite.spaces.space import Origin
-
-        folder = named.retrieval
-        reading = replace(reading, texts=reading.texts if folder is None else os.fspath(folder), split=None)
-        reading = replace(reading, unit=reading.unit_for(source, one_per_text=True))
+        reading = replace(_of_texts(named, reading), unit=reading.unit_for(source, one_per_text=True))
+        if reading.unit in ("tokens", "words", "pairs"):
+            raise ValueError(f"{option('unit', reading.unit)} gives queries no vector of their own; use mean, cls, max or last")
         encoder, roles = reading.load_encoder(source), []
-        prompts = {"document": named.document_prompt, "query": named.query_prompt}
-        for role, texts in (("document", collection.documents), ("query", collection.queries)):
-            prompt = prompts[role]
-            reader, origin = encoder.for_role(role, prompt) if reading.unit == "text" else encoder, Origin()
-            if prompt and reader is encoder:  # without a pipeline, a prompt is the beginning of the text
-                texts, origin = tuple(prompt + text for text in texts), Origin(prompt=prompt)
+        prompts = {"document": (collection.documents, named.document_prompt), "query": (collection.queries, named.query_prompt)}
+        for role, (texts, prompt) in prompts.items():
+            reader, texts, origin = prompted(encoder, reading, role, texts, prompt)
             options = encoding_options(reading, str(reading.unit), PLURALS[role], progress)
             roles.append({"encoder": reader, "texts": texts, "origin": origin, **options})
         return cls(source, encoder, reading, collection, named.metric, (roles[0], roles[1]))
@@ -287,16 +307,20 @@ class _CollectionReader:
         documents, queries = (space[space.layers[-1]] for space in spaces)
         facts = encoder_facts(spaces[0].origin)
         facts["encoder"] |= {"texts": len(documents) + len(queries), "query_prompt": spaces[1].origin.prompt}
+        is_judged = len(collection.judgements.query) > 0
         return SignalInput(
             f"{encoder_name(self.source)}, {collection.name}",
             documents,
-            JudgedQueries(documents, queries, collection.judgements, metric=self.metric),
+            JudgedQueries(documents, queries, collection.judgements, metric=self.metric) if is_judged else None,
             EncoderInput(self.source, self.reading).typed(),
             spaces[0].about(spaces[0].layers[-1]) | {"task": collection.name},
             (*collection.notes, cache.note),
             texts=collection.documents,
             facts=facts,
             encoder=self.encoder,
+            queries=queries,
+            query_texts=collection.queries,
+            space=spaces[0],
         )
 
     def time_to_encode(self) -> str:
@@ -529,19 +553,39 @@ def _matching_rows(
     return np.array([position[name] for name in wanted], dtype=np.intp)
 
 
+def prompted(
+    encoder: Encoder, reading: Reading, role: str, texts: Sequence[str], prompt: str | None
+) -> tuple[Encoder, Sequence[str], Origin]:
+    """The encoder as it reads queries or documents, with the texts it is to read, and what to note of the prompt."""
+    from theodolite.spaces.space import Origin
+
+    pipeline = encoder.pipeline if reading.unit == "text" else None
+    if pipeline is not None and pipeline.module is not None:
+        return encoder.for_role(role, prompt), texts, Origin()
+    # Without a pipeline, a prompt is the beginning of the text.
+    return encoder, tuple(f"{prompt or ''}{text}" for text in texts), Origin(prompt=prompt or "")
+
+
 def _collection_of_texts(named: Signals, reading: Reading) -> Collection:
     """The documents that the reading options name, with queries and a table of judgements, by ids if the files have them."""
-    from theodolite.tasks.retrieval import Collection, TextRecords, judgements_of, read_text_records
+    import numpy as np
+
+    from theodolite.tasks.retrieval import QUERIES, Collection, Judgements, TextRecords, judgements_of, read_text_records
 
     if reading.require_texts() is not None:
         raise ValueError(f"{option('queries', 'FILE')} goes with documents, not with a task: {option('texts', 'FILE')}")
     options = {name: getattr(reading, name) for name in ("encoding", "delimiter", "header")}
-    sources: list[Any] = [reading.texts, named.queries]
+    queries = named.queries
+    if isinstance(queries, (str, os.PathLike)) and Path(queries).is_dir():
+        queries = Path(queries) / QUERIES
+    sources: list[Any] = [reading.texts, queries]
     sides = [
         read_text_records(each, reading.column, **options) if isinstance(each, (str, os.PathLike)) else TextRecords(tuple(each))
         for each in sources
     ]
-    documents, queries = (side.ids if side.ids is not None else len(side.texts) for side in sides)
-    table = judgements_of(named.judgements, queries=queries, documents=documents)
+    documents, asked = (side.ids if side.ids is not None else len(side.texts) for side in sides)
+    table = Judgements(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0))
+    if named.judgements is not None:
+        table = judgements_of(named.judgements, queries=asked, documents=documents)
     name = short_name(os.fspath(reading.texts)) if isinstance(reading.texts, (str, os.PathLike)) else "texts"
     return Collection(name=name, documents=sides[0].texts, queries=sides[1].texts, judgements=table)
