@@ -233,15 +233,8 @@ def _of_collection(source: Any, named: Signals, reading: Reading, progress: Prog
     from theodolite.models.extraction import extract_space
     from theodolite.spaces.cache import VectorCache
     from theodolite.spaces.space import Origin
-    from theodolite.tasks.retrieval import read_beir
 
-    folder = named.retrieval
-    if folder is not None and reading.has_texts():
-        raise ValueError(f"{option('retrieval', 'FOLDER')} brings its own texts; leave out the task or the texts")
-    if input_kind(source, replace(reading, texts=("",))) != "encoder":
-        named.refuse("vectors or a space")
-    collection = _collection_of_texts(named, reading) if folder is None else read_beir(folder, reading.split)
-    reading = replace(reading, texts=reading.texts if folder is None else os.fspath(folder), split=None)
+    collection, reading = read_collection(source, named, reading)
     reading = replace(reading, unit=reading.unit_for(source, one_per_text=True))
     encoder, cache, spaces = reading.load_encoder(source), VectorCache(), []
     roles = {"document": (collection.documents, named.document_prompt), "query": (collection.queries, named.query_prompt)}
@@ -266,6 +259,19 @@ def _of_collection(source: Any, named: Signals, reading: Reading, progress: Prog
         facts=facts,
         encoder=encoder,
     )
+
+
+def read_collection(source: Any, named: Signals, reading: Reading) -> tuple[Collection, Reading]:
+    """Documents, queries and judgements for an encoder, and the reading options that name the documents' texts."""
+    from theodolite.tasks.retrieval import read_beir
+
+    folder = named.retrieval
+    if folder is not None and reading.has_texts():
+        raise ValueError(f"{option('retrieval', 'FOLDER')} brings its own texts; leave out the task or the texts")
+    if input_kind(source, replace(reading, texts=("",))) != "encoder":
+        named.refuse("vectors or a space")
+    collection = _collection_of_texts(named, reading) if folder is None else read_beir(folder, reading.split)
+    return collection, replace(reading, texts=reading.texts if folder is None else os.fspath(folder), split=None)
 
 
 def _collection_of_texts(named: Signals, reading: Reading) -> Collection:
