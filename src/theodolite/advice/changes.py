@@ -92,7 +92,7 @@ class Place(Change):
     unit: str = ""
 
     def __str__(self) -> str:
-        return f"layer {self.layer}, {self.unit}" if self.unit else f"layer {self.layer}"
+        return f"layer {self.layer} ({self.unit})" if self.unit else f"layer {self.layer}"
 
 
 def fit_all(

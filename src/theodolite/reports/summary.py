@@ -458,7 +458,27 @@ def _repairs(result: Result) -> Iterator[Block]:
     yield from _pivoted(result.rows, "setting", "state")
 
 
+def _places(result: Result) -> Iterator[Block]:
+    """The best layers and poolings with what they gain, and the one in use; all of them as a map of scores."""
+    rows = [row for row in result.rows if row.state == "layer"]
+    by_place = grouped(rows, lambda row: f"layer {row.layer}{f' ({row.setting})' if row.setting else ''}")
+    shown: dict[str, Sequence[Row]] = {}
+    for name, own in by_place.items():
+        if len(own) == 1 and not own[0].reason:  # a score without a gain is what the gains are over
+            shown[f"{name}, in use"] = own
+        elif len(shown) < MOST_REPAIRS - 1:
+            shown[name] = own
+    yield _tried("vectors", shown)
+    scores = sorted((row for row in rows if not row.metric.endswith("_gain")), key=lambda row: row.layer or 0)
+    yield from (replace(block, detail=True) for block in _pivoted(scores, "layer", "setting"))
+    missing = {name: own[0].reason for name, own in by_place.items() if own[0].reason}
+    yield from (Paragraph(f"– {name}: {reason}", "dim") for name, reason in missing.items())
+
+
 def _advise(result: Result) -> Iterator[Block]:
+    if any(row.state == "layer" for row in result.rows):
+        yield from _places(result)
+        return
     changes = [row for row in result.rows if row.state in ("repair", "compression")]
     tables = {state: grouped(rows, lambda row: row.setting) for state, rows in grouped(changes, lambda row: row.state).items()}
     repairs = list(tables.get("repair", ()))
