@@ -45,6 +45,8 @@ SCORES = ("accuracy", "macro_f1", "matthews", "pearson", "spearman")
 # Rows for each dimension from which on the plain IsoScore is within a tenth of the corrected one.
 ENOUGH_ROWS = 10
 LONGEST_LABEL = 24
+# The state of a survey's rows on what its directions follow, and the name of the record with them.
+EXPLAINED = "explained"
 # How `advise` calls vectors without a change.
 UNCHANGED = "leave it alone"
 # Results whose title and notes say it all.
@@ -174,10 +176,65 @@ def _survey(result: Result) -> Iterator[Block]:
             yield Paragraph(clean(model, FACT), "bold")
         layers = {row.layer for row in rows}
         yield from _findings(findings)
+        yield from _explained(result, rows)
+        rows = [row for row in rows if row.state != EXPLAINED]
         # The table belongs on the first screen if it is short, or if there is nothing else to say.
         is_long = bool(findings) and (len(layers) > MOST_LAYERS if layers != {None} else len(rows) > MOST_NUMBERS)
         numbers = _metrics(rows) if layers == {None} else _pivoted(rows, "layer", "metric")
         yield from (replace(block, detail=is_long) for block in chain(numbers, _reasons(rows)))
+
+
+def _explained(result: Result, rows: Sequence[Row]) -> Iterator[Block]:
+    """Which columns directions, hubs and outliers follow, each in a sentence, and the closest links as a table."""
+    if not any(row.state == EXPLAINED for row in rows) or EXPLAINED not in result.records:
+        return
+    links = grouped(result.records[EXPLAINED].to_pylist(), lambda link: link["target"])
+    shown = [link for own in links.values() for link in own]
+    names = {target: _target_name(own[0]) for target, own in links.items()}
+    for target, own in links.items():
+        if own[0]["is_clear"]:
+            yield Paragraph(f"{names[target]} {_follows(own[0])}", lead="· ")
+    open_targets = [names[target] for target, own in links.items() if not own[0]["is_clear"]]
+    if open_targets:
+        columns = len(next(iter(links.values())))
+        none = f"none of the {columns} columns explains" if columns > 1 else f"{clean(shown[0]['column'], NAME)} does not explain"
+        yield Paragraph(f"{none} {_listed(open_targets)}", lead="· ")
+    yield _link_table([own[0] for own in links.values()])
+    resampled = "rows of one text are kept together" if shown[0]["by_text"] else "rows are taken as independent"
+    yield Paragraph(f"p and the intervals hold for all {len(shown)} comparisons at once; {resampled}", "dim")
+    if len(shown) > len(links):
+        yield replace(_link_table(shown), detail=True)
+
+
+def _target_name(link: Mapping[str, Any]) -> str:
+    share = "" if link["share"] is None else f" ({link['share']:.0%} of the variance)"
+    return {"hubs": "hubness", "outliers": "outlyingness"}.get(link["target"], f"{link['target']}{share}")
+
+
+def _follows(link: Mapping[str, Any]) -> str:
+    interval = f"[{link['low']:.2f}, {link['high']:.2f}]"
+    if link["kind"] == "numbers":
+        return f"follows {clean(link['column'], NAME)}: r = {link['value']:.2f} {interval}, p = {link['p']:.3f}"
+    return f"differs by {clean(link['column'], NAME)}: {link['value']:.0%} of its variance {interval}, p = {link['p']:.3f}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _link_table(links: Sequence[Mapping[str, Any]]) -> Table:
+    """One line per link; r for numbers, the explained share for categories."""
+    kinds = {"numbers": "r", "categories": "share"}
+    columns = {
+        "follows": [link["target"] for link in links],
+        "column": [clean(link["column"], NAME) for link in links],
+        "measure": [kinds[link["kind"]] for link in links],
+        "value": [f"{link['value']:.2f}" for link in links],
+        "95% interval": [f"[{link['low']:.2f}, {link['high']:.2f}]" for link in links],
+        "p": [f"{link['p']:.3f}" for link in links],
+        "rows": [f"{link['n']:,}" for link in links],
+    }
+    return Table("", tuple(Column(name, values) for name, values in columns.items()))
 
 
 def _metrics(rows: Sequence[Row]) -> Iterator[Block]:
