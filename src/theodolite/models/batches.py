@@ -227,7 +227,9 @@ def _encode_at_once(reading: TokenReading, texts: Ints) -> Blocks:
                 vectors = flat.index_select(0, tokens).reshape(len(rows), plan.slots, -1)
             else:
                 modes = ["max" if slot in plan.maxima else "mean" for slot in range(plan.slots)]
-                pooled = {mode: embedding_bag(tokens, flat, starts, mode=mode).reshape(len(rows), plan.slots, -1) for mode in modes}
+                pooled = {
+                    mode: embedding_bag(tokens, flat, starts, mode=mode).reshape(len(rows), plan.slots, -1) for mode in modes
+                }
                 vectors = torch.stack([pooled[mode][:, slot] for slot, mode in enumerate(modes)], dim=1)
             blocks[layer] = vectors.reshape(len(rows), -1).cpu().numpy()
     return blocks

@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ NUMBERS, CATEGORIES = "numbers", "categories"
 
 @dataclass(frozen=True, eq=False)
 class RowColumn:
-    """What is known of each row, ready to be compared: ranks, or numbers of categories; `is_known` tells which rows have a value."""
+    """What is known of each row, ready to be compared: ranks, or the number of a category; `is_known` if there is a value."""
 
     name: str
     kind: str
@@ -144,7 +144,9 @@ def column_links(
         own = [_link(T[i], column, target, shares.get(target), float(p[i, j]), p.size, codes) for j, column in enumerate(usable)]
         numbers = [link for link in own if link.kind == NUMBERS]
         if numbers and target in shares and max(numbers, key=lambda link: abs(link.value)).value < 0:
-            own = [replace(each, value=-each.value, low=-each.high, high=-each.low) if each.kind == NUMBERS else each for each in own]
+            own = [
+                replace(each, value=-each.value, low=-each.high, high=-each.low) if each.kind == NUMBERS else each for each in own
+            ]
         links += sorted(own, key=lambda link: (link.p, -link.explained))
     return links, reasons
 
@@ -178,7 +180,9 @@ class _Design:
         self.k = np.array([column.categories for column in columns], np.float64)
         self.known = np.stack([column.is_known for column in columns], axis=1).astype(np.float64)
         self.is_numeric = np.array([column.kind == NUMBERS for column in columns])
-        lines = [_unit(np.where(column.is_known, column.values, 0.0), column.is_known) for column in columns if column.kind == NUMBERS]
+        lines = [
+            _unit(np.where(column.is_known, column.values, 0.0), column.is_known) for column in columns if column.kind == NUMBERS
+        ]
         self.lines = np.stack(lines, axis=1) if lines else np.zeros((n, 0))
         self.indicators, self.sizes = [], []
         for column in columns:
@@ -315,14 +319,8 @@ def _number(value: Any) -> float:
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime.combine(value, time())
     if isinstance(value, datetime):
-        return (value.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds() - _offset(value)
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
     return float(value)
-
-
-def _offset(value: datetime) -> float:
-    """Seconds east of UTC; 0 if the time does not say."""
-    shift = value.utcoffset()
-    return 0.0 if shift is None else shift.total_seconds()
 
 
 def _categories(values: Sequence[str]) -> Indices | None:

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from theodolite.core.numbers import interval_text, number_text, short_number
 from theodolite.core.result import Answer, Effect, Finding, Result, Verdict
@@ -176,7 +176,8 @@ def _survey(result: Result) -> Iterator[Block]:
             yield Paragraph(clean(model, FACT), "bold")
         layers = {row.layer for row in rows}
         yield from _findings(findings)
-        yield from _explained(result, rows)
+        if len(models) == 1 and EXPLAINED in result.records:
+            yield from _explained(result)
         rows = [row for row in rows if row.state != EXPLAINED]
         # The table belongs on the first screen if it is short, or if there is nothing else to say.
         is_long = bool(findings) and (len(layers) > MOST_LAYERS if layers != {None} else len(rows) > MOST_NUMBERS)
@@ -184,55 +185,27 @@ def _survey(result: Result) -> Iterator[Block]:
         yield from (replace(block, detail=is_long) for block in chain(numbers, _reasons(rows)))
 
 
-def _explained(result: Result, rows: Sequence[Row]) -> Iterator[Block]:
-    """Which columns directions, hubs and outliers follow, each in a sentence, and the closest links as a table."""
-    if not any(row.state == EXPLAINED for row in rows) or EXPLAINED not in result.records:
-        return
-    links = grouped(result.records[EXPLAINED].to_pylist(), lambda link: link["target"])
-    shown = [link for own in links.values() for link in own]
-    names = {target: _target_name(own[0]) for target, own in links.items()}
-    for target, own in links.items():
-        if own[0]["is_clear"]:
-            yield Paragraph(f"{names[target]} {_follows(own[0])}", lead="· ")
-    open_targets = [names[target] for target, own in links.items() if not own[0]["is_clear"]]
-    if open_targets:
-        columns = len(next(iter(links.values())))
-        none = f"none of the {columns} columns explains" if columns > 1 else f"{clean(shown[0]['column'], NAME)} does not explain"
-        yield Paragraph(f"{none} {_listed(open_targets)}", lead="· ")
-    yield _link_table([own[0] for own in links.values()])
-    resampled = "rows of one text are kept together" if shown[0]["by_text"] else "rows are taken as independent"
-    yield Paragraph(f"p and the intervals hold for all {len(shown)} comparisons at once; {resampled}", "dim")
-    if len(shown) > len(links):
-        yield replace(_link_table(shown), detail=True)
-
-
-def _target_name(link: Mapping[str, Any]) -> str:
-    share = "" if link["share"] is None else f" ({link['share']:.0%} of the variance)"
-    return {"hubs": "hubness", "outliers": "outlyingness"}.get(link["target"], f"{link['target']}{share}")
-
-
-def _follows(link: Mapping[str, Any]) -> str:
-    interval = f"[{link['low']:.2f}, {link['high']:.2f}]"
-    if link["kind"] == "numbers":
-        return f"follows {clean(link['column'], NAME)}: r = {link['value']:.2f} {interval}, p = {link['p']:.3f}"
-    return f"differs by {clean(link['column'], NAME)}: {link['value']:.0%} of its variance {interval}, p = {link['p']:.3f}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+def _explained(result: Result) -> Iterator[Block]:
+    """The column that each direction, and hubs and outliers, follow most closely, and how closely; all columns on request."""
+    links = result.records[EXPLAINED].to_pylist()
+    closest = [own[0] for own in grouped(links, lambda link: link["target"]).values()]
+    yield _link_table(closest)
+    resampled = "rows of one text are kept together" if links[0]["by_text"] else "rows are taken as independent"
+    yield Paragraph(f"p and the intervals hold for all {len(links)} comparisons at once; {resampled}", "dim")
+    if len(links) > len(closest):
+        yield replace(_link_table(links), detail=True)
 
 
 def _link_table(links: Sequence[Mapping[str, Any]]) -> Table:
     """One line per link; r for numbers, the explained share for categories."""
     kinds = {"numbers": "r", "categories": "share"}
     columns = {
-        "follows": [link["target"] for link in links],
-        "column": [clean(link["column"], NAME) for link in links],
-        "measure": [kinds[link["kind"]] for link in links],
+        "what": [link["target"] for link in links],
+        "follows": [clean(link["column"], NAME) for link in links],
+        "": [kinds[link["kind"]] for link in links],
         "value": [f"{link['value']:.2f}" for link in links],
         "95% interval": [f"[{link['low']:.2f}, {link['high']:.2f}]" for link in links],
         "p": [f"{link['p']:.3f}" for link in links],
-        "rows": [f"{link['n']:,}" for link in links],
     }
     return Table("", tuple(Column(name, values) for name, values in columns.items()))
 

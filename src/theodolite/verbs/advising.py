@@ -239,10 +239,8 @@ def _place_answer(placed: PlacedSignals, advice: Advice, folds: int) -> Answer:
 
     in_use, place = placed.places[0], advice.choice
     assert isinstance(place, Place)
-    reasons = [
-        f"{in_use} is what is used now. {folds - 1} folds chose the best of the others and the next one scored it, {folds} times "
-        f"({_chosen(advice)}). The intervals in the list do not correct for the search."
-    ]
+    method = f"{folds - 1} folds chose the best of the others and the next one scored it, {folds} times ({_chosen(advice)})."
+    reasons = [f"{in_use} is what is used now. {method} The intervals in the list do not correct for the search."]
     commands = []
     if advice.is_recommended:
         typed = placed.typed_at(place)
@@ -290,8 +288,8 @@ def _sentence(advice: Advice, tried_nouns: str = "repairs") -> str:
     change = f"{metric} {advice.base:.3f} → {gain.value:.3f}, {gain.gain:+.3f} {_interval(gain)}"
     if not advice.is_above_chance:
         return (
-            f"neither the vectors as they are ({metric} {advice.base:.3f}) nor the best of {tried} ({gain.value:.3f}) score above "
-            f"chance ({advice.chance:.3f}) on {advice.n:,} {advice.noun}, so there is nothing to compare them by."
+            f"neither the vectors as they are ({metric} {advice.base:.3f}) nor the best of {tried} ({gain.value:.3f}) score "
+            f"above chance ({advice.chance:.3f}) on {advice.n:,} {advice.noun}, so there is nothing to compare them by."
         )
     if advice.verdict == "apply":
         return f"{advice.choice} raises {change}."

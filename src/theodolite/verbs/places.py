@@ -72,7 +72,6 @@ def _checked_units(units: str | Sequence[str] | None, reading: Reading) -> tuple
 
 def _of_space(source: Any, named: Signals, reading: Reading, progress: Progress) -> PlacedSignals | None:
     """The layers of a space; its last one is in use."""
-    from theodolite.advice.changes import Place
     from theodolite.spaces.space import Space, choose_layers
 
     opened = open_input(source, reading)
@@ -115,12 +114,16 @@ def _of_encoder(
     last = encoder.n_layers - 1
     in_use = _unit_in_use(encoder, opened, {"document": named.document_prompt, "query": named.query_prompt} if collection else {})
     if wanted and in_use not in ("text", *POOLED):
-        raise ValueError(f"{option('units', ','.join(wanted))} pools whole texts, and these vectors are of {in_use}; leave it out")
+        raise ValueError(
+            f"{option('units', ','.join(wanted))} pools whole texts, and these vectors are of {in_use}; leave it out"
+        )
     units = wanted or (("mean",) if in_use == "text" else (in_use,))
     places = _places(choose_layers(reading.layers, range(last + 1)), units, last, in_use)
     if len(places) < 2:
         more = option("units", "mean,cls,last")
-        raise ValueError(f"{encoder.name} leaves nothing to choose: {places[0]} is all that the options name; name more, as {more}")
+        raise ValueError(
+            f"{encoder.name} leaves nothing to choose: {places[0]} is all that the options name; name more, as {more}"
+        )
     options = encoding_options(replace(reading, layers=sorted({place.layer for place in places})), "", title, progress)
     options |= {"cache": cache, "units": tuple(dict.fromkeys(place.unit for place in places))}
 
@@ -136,13 +139,16 @@ def _of_encoder(
     _require_signal(data)
     notes = (*data.notes, cache.note)
     if in_use == "text":
-        notes = (*notes, "what the model itself returns was encoded in a pass of its own, with its prompts; pooled layers have none")
+        notes = (
+            *notes,
+            "what the model itself returns was encoded in a pass of its own, with its prompts; pooled layers have none",
+        )
     data = replace(data, name=f"{encoder_name(source)}, {title}", typed=typed_at(places[0]), notes=notes, encoder=encoder)
     return PlacedSignals(data, places, lambda place: _require_signal(read_at(place)), typed_at)
 
 
 def _unit_in_use(encoder: Encoder, opened: EncoderInput, prompts: Mapping[str, str | None]) -> Unit:
-    """The unit of the vectors that the encoder is used for now: its own pooling, or "text" if its pipeline does more than that."""
+    """The unit of the vectors that the encoder gives now: its own pooling, or "text" if its pipeline does more than pool."""
     from theodolite.models.pipeline import own_pooling
 
     unit: Any = opened.reading.unit_for(opened.model, one_per_text=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from theodolite.core.engines import chosen_engine, in_parallel
 from theodolite.core.result import Answer, Command, LateTables, Result
 from theodolite.core.spelling import command, command_line, option, switched_off
-from theodolite.verbs.explaining import EXPLAINED, NOTHING_EXPLAINED, columns_of_space, columns_of_vectors, explained
+from theodolite.verbs.explaining import columns_of_space, columns_of_vectors, explained
 from theodolite.verbs.inputs import (
     FILE_OPTIONS,
     EncoderInput,
@@ -149,20 +149,18 @@ def _survey_vectors(
         columns = opened.other_columns
         names = partial(_row_names, opened, columns, cloud.n)
         judged = _judged(cloud, rows, _next_step(source, opened, columns), names, model=label)
-    more = NOTHING_EXPLAINED
-    if explain:
-        more = explained(cloud, columns_of_vectors(opened, cloud.n), about, name=label)
-    return Result(
+    result = Result(
         verb="survey",
         title=label,
-        rows=(*rows, *more[0]),
+        rows=tuple(rows),
         pictures=cloud_picture(cloud, about),
-        records=similarities(similarity_lines(cloud, metrics, about), deviation_records(measured), more[1]),
+        records=similarities(similarity_lines(cloud, metrics, about), deviation_records(measured)),
         conditions=sample_conditions(cloud),
-        notes=(*cloud.source.notes, *_cache_note(cloud), *more[2]),
+        notes=(*cloud.source.notes, *_cache_note(cloud)),
         provenance=provenance(cloud_facts(cloud, opened.name)),
         **judged,
     )
+    return explained(result, cloud, columns_of_vectors(opened, cloud.n), about) if explain else result
 
 
 def _survey_space(
@@ -217,22 +215,20 @@ def _survey_space(
     lines = similarity_lines(
         last, default_metrics() if findings else metrics, space.about(chosen[-1]), given=given_pairs(space, chosen[-1])
     )
-    more = NOTHING_EXPLAINED
-    if explain:
-        about = space.about(chosen[-1])
-        more = explained(last, columns_of_space(space, encoder), about, name=title, groups=text_groups(space))
     facts = cloud_facts(last, title) | {"unit": space.origin.pooling, "layers": list(chosen)} | texts_digest(space)
-    return Result(
+    result = Result(
         verb="survey",
         title=title,
-        rows=(*rows, *more[0]),
+        rows=tuple(rows),
         pictures=space_picture(space, chosen[-1], texts, seed=last.seed),
-        records=similarities(lines, deviation_records(pairs), more[1]),
+        records=similarities(lines, deviation_records(pairs)),
         conditions=sample_conditions(last),
-        notes=(*space_notes(space), *more[2]),
+        notes=space_notes(space),
         provenance=provenance(facts | encoder_facts(space.origin)),
         **judged,
     )
+    about = space.about(chosen[-1])
+    return explained(result, last, columns_of_space(space, encoder), about, groups=text_groups(space)) if explain else result
 
 
 def texts_digest(space: Space) -> dict[str, str]:
@@ -408,12 +404,9 @@ def similarity_lines(
     return list(similarity_records(cloud, metrics, fields, given=given))
 
 
-def similarities(
-    lines: Sequence[Mapping[str, Any]], deviations: Sequence[Mapping[str, Any]] = (), links: Sequence[Mapping[str, Any]] = ()
-) -> Mapping[str, Any]:
-    """The records of a result: lines for the report's histogram, what is behind its intervals, and links with columns."""
-    records = {"similarities": lines, "deviations": deviations, EXPLAINED: links}
-    return LateTables({name: value for name, value in records.items() if value})
+def similarities(lines: Sequence[Mapping[str, Any]], deviations: Sequence[Mapping[str, Any]] = ()) -> Mapping[str, Any]:
+    """The records of a result: these lines for the report's histogram, and what is behind its intervals."""
+    return LateTables({name: value for name, value in (("similarities", lines), ("deviations", deviations)) if value})
 
 
 def text_groups(space: Space) -> Any:
