@@ -84,6 +84,17 @@ class Change:
         return fit_all([self], data, pairs, seed=seed)[self]
 
 
+@dataclass(frozen=True)
+class Place(Change):
+    """A layer and how its tokens are pooled: vectors taken elsewhere, which are not changed otherwise."""
+
+    layer: int = 0
+    unit: str = ""
+
+    def __str__(self) -> str:
+        return f"layer {self.layer} ({self.unit})" if self.unit else f"layer {self.layer}"
+
+
 def fit_all(
     changes: Iterable[Change], data: Source, pairs: tuple[Floats, Floats, Doubles] | None = None, *, seed: int = 0
 ) -> dict[Change, Transform]:

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from theodolite.advice.changes import Change, compression_grid, dimensions_to_try, fit_all, repair_grid, source_of
+from theodolite.advice.changes import Change, Place, compression_grid, dimensions_to_try, fit_all, repair_grid, source_of
 from theodolite.advice.folds import grouped_folds, resample_counts
 from theodolite.advice.paired_scores import DRAWS, paired_gain
 from theodolite.advice.scorers import Signal, Transform
@@ -26,7 +26,7 @@ from theodolite.core.intervals import percentile_interval
 from theodolite.core.moments import Doubles, Moments
 from theodolite.core.sampling import sample_rows
 from theodolite.core.spelling import option
-from theodolite.core.vectors import Indices, Source
+from theodolite.core.vectors import Floats, Indices, Source
 
 WORTH = 0.02  # the least gain that is worth having
 TOLERATED = 0.01  # what a recommended compression may cost, as a share of the score, at the lower limit of its interval
@@ -159,28 +159,10 @@ def search(
     usable = [change for change in grid if change not in run.failed and change not in idle]
     if not usable:
         raise ValueError(f"no repair could be fitted: {next(iter(run.failed.values()))}")
-    chosen = tuple(run.best(usable, fold) for fold in range(folds))
-    ranked = sorted((run.scored(change) for change in [NOTHING, *grid]), key=_worst_last)
-    choice = next(scored.change for scored in ranked if scored.change in usable)
-    advice = Advice(
-        metric=signal.metric,
-        noun=signal.noun,
-        n=len(signal),
-        d=run.d,
-        base=run.scored(NOTHING).value,
-        base_low=run.score_low([NOTHING] * folds),
-        chance=signal.chance,
-        ranked=tuple(ranked),
-        choice=choice,
-        gain=run.compared(choice, chosen),
-        choice_low=run.score_low(chosen),
-        chosen=chosen,
-        candidates=frozenset(usable),
-        worth=worth,
-        counts_items=signal.counts_items,
-    )
+    advice = run.advice(usable, [NOTHING, *grid], worth)
     if not advice.is_above_chance:
         return advice
+    chosen, choice = advice.chosen, advice.choice
     references = chosen if advice.is_recommended else (NOTHING,) * folds
     repairs = dict.fromkeys([*chosen, choice]) if advice.is_recommended else ()
     compressions = compression_grid(n, run.d, dimensions=kept, repairs=repairs)
@@ -193,6 +175,25 @@ def search(
         compressed=tuple(sorted((run.scored(change) for change in compressions), key=_worst_last)),
         smaller=tuple(run.smaller(usable, references, foreign)),
     )
+
+
+def search_places(
+    places: Sequence[Place],
+    signal_at: Callable[[Place], Signal],
+    *,
+    folds: int = 5,
+    seed: int = 0,
+    draws: int = DRAWS,
+    worth: float = WORTH,
+    progress: Stages | None = None,
+) -> Advice:
+    """Try every layer and pooling on one signal; the first place is the one in use, which the others are compared with.
+
+    `signal_at` gives the same items, in the same order, with the vectors of a place; it is called once for each.
+    """
+    run = _Run(signal_at(places[0]), folds, seed, draws, progress or (lambda *_: None), reference=places[0])
+    run.measure_places(places, signal_at)
+    return run.advice(places[1:], places, worth)
 
 
 def effect_elsewhere(
@@ -224,6 +225,7 @@ class _Run:
     seed: int
     draws: int
     progress: Stages
+    reference: Change = NOTHING
     failed: dict[Change, str] = field(default_factory=dict)
     evidence: dict[tuple[Change, Excluded, int], Doubles] = field(default_factory=dict)
     resampled: dict[tuple[Change, int], Doubles] = field(default_factory=dict)
@@ -235,6 +237,31 @@ class _Run:
         self.weights = [len(items) / len(signal) for items in self.items]
         self.d = signal.rows.shape[1]
         self.has_pairs = signal.pairs(self.items[0]) is not None
+        self.excluded = [frozenset(left) for size in (1, 2) for left in itertools.combinations(range(self.folds), size)]
+
+    def advice(self, candidates: Sequence[Change], listed: Sequence[Change], worth: float) -> Advice:
+        """The choice among candidates, nested, and the score of everything that is to be listed."""
+        signal = self.signal
+        chosen = tuple(self.best(candidates, fold) for fold in range(self.folds))
+        ranked = sorted((self.scored(change) for change in listed), key=_worst_last)
+        choice = next(scored.change for scored in ranked if scored.change in candidates)
+        return Advice(
+            metric=signal.metric,
+            noun=signal.noun,
+            n=len(signal),
+            d=self.d,
+            base=self.scored(self.reference).value,
+            base_low=self.score_low([self.reference] * self.folds),
+            chance=signal.chance,
+            ranked=tuple(ranked),
+            choice=choice,
+            gain=self.compared(choice, chosen),
+            choice_low=self.score_low(chosen),
+            chosen=chosen,
+            candidates=frozenset(candidates),
+            worth=worth,
+            counts_items=signal.counts_items,
+        )
 
     @cached_property
     def moments(self) -> list[Moments]:
@@ -254,7 +281,7 @@ class _Run:
 
     def measure(self, changes: Sequence[Change], stage: str) -> None:
         """The numbers of every change, fitted without one or two folds, for the items of each of those."""
-        excluded = [frozenset(folds) for size in (1, 2) for folds in itertools.combinations(range(self.folds), size)]
+        excluded = self.excluded
         shared: dict[Change, list[Change]] = {}
         for change in changes:
             if (change, excluded[0], 0) not in self.evidence:
@@ -293,6 +320,19 @@ class _Run:
         else:
             deque(in_parallel(fit_once, list(shared.values()), shared_memory=True), maxlen=0)
 
+    def measure_places(self, places: Sequence[Place], signal_at: Callable[[Place], Signal]) -> None:
+        """The numbers of every place for the items of each fold, as `measure` has them of every change."""
+        everything = np.arange(len(self.signal))
+        for done, place in enumerate(places, start=1):
+            signal = self.signal if place == self.reference else signal_at(place)
+            numbers = None if signal.refits else signal.evidence(_as_they_are, everything, everything)
+            for folds in self.excluded:
+                for fold in folds:
+                    items, train = self.items[fold], self.outside(folds)
+                    of_fold = signal.evidence(_as_they_are, train, items) if numbers is None else numbers[items]
+                    self.evidence[place, folds, fold] = of_fold
+            self.progress("trying layers", done, len(places))
+
     @cached_property
     def documents(self) -> Source:
         """All rows, with their moments, for a signal whose repairs are fitted on all of them."""
@@ -302,7 +342,7 @@ class _Run:
         """The metric on one fold, after a change that was fitted without some folds."""
         items = self.items[fold]
         value = float(self.signal.value(self.evidence[change, excluded, fold], items, np.ones((1, len(items))))[0])
-        if math.isnan(value) and change == NOTHING:
+        if math.isnan(value) and change == self.reference:
             raise ValueError(
                 f"{self.signal.metric} is not defined on the {len(items)} {self.signal.noun} of fold {fold}: their scores or "
                 f"cosines are all equal; give more {self.signal.noun}, or use fewer folds, such as {option('folds', '3')}"
@@ -353,13 +393,13 @@ class _Run:
         return self.compared(change, [change] * self.folds)
 
     def compared(self, change: Change, by_fold: Sequence[Change], references: Sequence[Change] | None = None) -> Scored:
-        """The score with one change for each fold, and its gain over the reference of each, by default no change."""
-        references = references or [NOTHING] * self.folds
+        """The score with one change for each fold, and its gain over the reference of each, by default that of the run."""
+        references = references or [self.reference] * self.folds
         values, base = (
             [self.value(new, frozenset([fold]), fold) for fold, new in enumerate(changes)] for changes in (by_fold, references)
         )
         value, before = (float(np.dot(self.weights, scores)) for scores in (values, base))
-        if change == NOTHING:
+        if change == self.reference:
             return Scored(change, value, 0.0, 0.0, 0.0)
         if math.isnan(value):
             return Scored(change, math.nan, reason=f"{self.signal.metric} is not defined: the cosines of a fold are all equal")
@@ -386,6 +426,10 @@ def _simplest(scores: Mapping[Change, float], reference: float) -> Change:
     """The first change that is tolerably as good as the reference; if none is, the best."""
     floor = reference - TOLERATED * abs(reference)
     return next((change for change, score in scores.items() if score >= floor), max(scores, key=scores.__getitem__))
+
+
+def _as_they_are(X: Floats) -> Floats:
+    return X
 
 
 def _worst_last(scored: Scored) -> float:

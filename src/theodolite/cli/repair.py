@@ -242,7 +242,13 @@ def advise_command(
     folds: Annotated[int, typer.Option(help="Number of folds, at least 3.", metavar="N")] = 5,
     sample: Annotated[int, typer.Option(help="Most pairs, texts or queries to look at.", min=2, metavar="N")] = 10_000,
     seed: opt.Seed = 0,
-    layers: Layers = "last",
+    layers: Annotated[
+        str, typer.Option(help="Which layer: last or a number; all, or several, are tried instead of repairs.", metavar="LAYERS")
+    ] = "last",
+    units: Annotated[
+        str | None,
+        typer.Option(help="Poolings of --model to try instead of repairs: mean,cls,max,last or some of them.", metavar="LIST"),
+    ] = None,
     as_json: opt.AsJson = False,
     output: opt.Output = None,
     report: opt.Report = None,
@@ -255,6 +261,7 @@ def advise_command(
     Every repair is tried by nested cross-validation on your scored pairs, labels, or queries with judged documents. The answer
     is to apply one (the lower limit of its gain is above 0), to leave the vectors alone (no repair can gain what is worth
     having), or that neither is shown, with the number of items that would settle it. What compression costs is measured too.
+    With several --layers or --units, layers and poolings are tried instead of repairs, by the same rule.
 
     \b
     Examples:
@@ -263,6 +270,7 @@ def advise_command(
       theodolite repair advise docs.npy --queries queries.npy --judgements qrels.tsv
       theodolite repair advise -m ./my-encoder --retrieval ./scifact --metric recall@100
       theodolite repair advise -m ./my-encoder --task stsb
+      theodolite repair advise -m ./my-encoder --task stsb --layers all --units mean,cls,last
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.verbs.advising import advise
 

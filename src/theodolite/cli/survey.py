@@ -24,6 +24,9 @@ def survey_command(
     seed: opt.Seed = 0,
     bootstrap: Annotated[int, typer.Option(help="Half-samples for 95 % intervals; 0 leaves them out.", min=0, metavar="N")] = 0,
     findings: Annotated[bool, typer.Option("--findings/--no-findings", help="Judge the numbers.")] = True,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Find the columns that the strongest directions, hubs and outliers follow.")
+    ] = False,
     store: Annotated[
         bool,
         typer.Option("--store/--no-store", help="Keep an encoder's vectors (--no-store streams, and encodes twice for I(W))."),
@@ -49,6 +52,7 @@ def survey_command(
     Examples:
       theodolite survey vectors.npy
       theodolite survey table.parquet --columns embedding --bootstrap 200
+      theodolite survey table.parquet --columns embedding --explain
       theodolite survey layer-*.npy --metrics iso_score,mean_cosine --json
       theodolite survey "s3://bucket/shards/*.npy" --engine tcp://10.0.0.1:8786
       theodolite survey -m bert-base-uncased --task stsb --unit tokens --no-store

@@ -49,17 +49,28 @@ def frame_vectors(frame: Any, columns: Sequence[str] | None = None) -> NDArray[A
         return _from_arrow(table, columns)
     if not hasattr(frame, "columns"):
         return _stacked(list(frame))
-    names = [str(name) for name in frame.columns]
-    series = [frame.iloc[:, i] for i in range(len(names))]
-    kinds = [_pandas_kind(column) for column in series]
-    places = vector_columns(names, kinds, columns, first_values=lambda i: series[i].iloc[:SAMPLED_ROWS].tolist())
-    if kinds[places[0]] == "vectors":
-        return _stacked(list(series[places[0]]))
-    chosen = frame if len(places) == len(names) and places == sorted(places) else frame.iloc[:, places]
+    places = _pandas_places(frame, columns)
+    if _pandas_kind(frame.iloc[:, places[0]]) == "vectors":
+        return _stacked(list(frame.iloc[:, places[0]]))
+    chosen = frame if len(places) == frame.shape[1] and places == sorted(places) else frame.iloc[:, places]
     # Only types of pandas' own need it: a missing number becomes nan, which the gate names by row and column.
     if any(not isinstance(entry, np.dtype) for entry in chosen.dtypes):
         return np.asarray(chosen.to_numpy(dtype=np.float64, na_value=np.nan))
     return np.asarray(chosen.to_numpy())
+
+
+def other_frame_columns(frame: Any, columns: Sequence[str] | None = None) -> list[str]:
+    """The names of a frame's columns that do not hold its vectors; none for a series."""
+    if isinstance(columns, str):
+        columns = columns.split(",")
+    names, table = column_names(frame), _arrow_table(frame)
+    if not names:
+        return []
+    if table is None:
+        used = [names[i] for i in _pandas_places(frame, columns)]
+    else:
+        used = [table.schema.names[i] for i in _arrow_places(table, columns)]
+    return [name for name in names if name not in used]
 
 
 def frame_column(frame: Any, name: str) -> list[Any]:
@@ -155,13 +166,26 @@ def _from_arrow(table: Any, columns: Sequence[str] | None) -> NDArray[Any]:
     import pyarrow as pa
 
     names = list(table.schema.names)
-    kinds = [arrow_kind(field.type) for field in table.schema]
-    places = vector_columns(names, kinds, columns, first_values=lambda i: table.column(i)[:SAMPLED_ROWS].to_pylist())
     whole = {}
-    for i in places:
+    for i in _arrow_places(table, columns):
         chunks = getattr(table.column(i), "chunks", [table.column(i)])
         whole[names[i]] = pa.concat_arrays(chunks) if chunks else pa.array([], table.schema.field(i).type)
     return arrow_block(whole)
+
+
+def _arrow_places(table: Any, columns: Sequence[str] | None) -> list[int]:
+    """Positions of the columns of an Arrow table that hold the vectors."""
+    kinds = [arrow_kind(field.type) for field in table.schema]
+    names = list(table.schema.names)
+    return vector_columns(names, kinds, columns, first_values=lambda i: table.column(i)[:SAMPLED_ROWS].to_pylist())
+
+
+def _pandas_places(frame: Any, columns: Sequence[str] | None) -> list[int]:
+    """Positions of the columns of a frame of pandas that hold the vectors."""
+    names = [str(name) for name in frame.columns]
+    series = [frame.iloc[:, i] for i in range(len(names))]
+    kinds = [_pandas_kind(column) for column in series]
+    return vector_columns(names, kinds, columns, first_values=lambda i: series[i].iloc[:SAMPLED_ROWS].tolist())
 
 
 def _pandas_kind(series: Any) -> ColumnKind:

@@ -26,7 +26,8 @@ class DroppedWordsWarning(UserWarning):
 class RowPlan:
     """The vectors to make of tokenized texts, one per row.
 
-    `runs` (rows, slots, 2) are the tokens (start, end) that each row is made of: their mean, or their maximum if `is_maximum`.
+    `runs` (rows, slots, 2) are the tokens (start, end) that each row is made of: their mean, or their maximum in the slots of
+    `maxima`.
     `text` is the text of each row, and `example` the word that it belongs to, or None if examples are texts. `by_text` has the
     rows in the order of their texts, and `bounds` where in that order each text begins. `dropped` words have no row.
     """
@@ -34,7 +35,7 @@ class RowPlan:
     tokens: Tokens
     text: Ints
     runs: NDArray[np.int32]
-    is_maximum: bool
+    maxima: tuple[int, ...]
     example: Ints | None
     dropped: int
     dropped_texts: int
@@ -48,7 +49,7 @@ class RowPlan:
 
     @property
     def slots(self) -> int:
-        """The number of vectors that are concatenated to a row: 2 for pairs of words, otherwise 1."""
+        """The number of vectors that are concatenated to a row: 2 for pairs of words, one for each of several units, else 1."""
         return int(self.runs.shape[1])
 
     def digest(self, *arrays: NDArray[Any]) -> str:
@@ -67,8 +68,8 @@ class RowPlan:
         return self.by_text[first + np.arange(len(first))], np.repeat(np.arange(len(texts)), counts)
 
 
-def plan_rows(encoder: Encoder, inputs: TextInputs, unit: Unit, *, specials: bool = False) -> RowPlan:
-    """Tokenize texts and find the tokens of every row.
+def plan_rows(encoder: Encoder, inputs: TextInputs, unit: Unit, *more: Unit, specials: bool = False) -> RowPlan:
+    """Tokenize texts and find the tokens of every row; `more` units, which pool whole texts too, are further slots of it.
 
     Pooled texts include the special tokens, as in sentence-transformers. A word is the mean of the tokens that share a
     character with it. A word without tokens, or with tokens beyond the encoder's `max_length`, gets no row; `warn_dropped`
@@ -91,14 +92,16 @@ def plan_rows(encoder: Encoder, inputs: TextInputs, unit: Unit, *, specials: boo
     elif unit == "tokens":
         text, runs = _runs_of_tokens(tokens, specials)
     else:
-        text, runs = np.arange(len(inputs.texts)), _runs_of_texts(encoder, tokens, unit)
+        pooled = [_runs_of_texts(encoder, tokens, each) for each in (unit, *more)]
+        text, runs = np.arange(len(inputs.texts)), np.concatenate(pooled, axis=1)
     if not len(text):
         limit = f" within {option('max_length', str(encoder.max_length))}" if dropped else ""
         raise ValueError(f"no vector can be made: the texts have no token of their own{limit}")
     # Stable, so that the rows of one text stay in the order of their examples.
     by_text = np.argsort(text, kind="stable")
     bounds = np.searchsorted(text[by_text], np.arange(len(inputs.texts) + 1))
-    return RowPlan(tokens, text, runs.astype(np.int32), unit == "max", example, dropped, dropped_texts, by_text, bounds)
+    maxima = tuple(slot for slot, each in enumerate((unit, *more)) if each == "max")
+    return RowPlan(tokens, text, runs.astype(np.int32), maxima, example, dropped, dropped_texts, by_text, bounds)
 
 
 def warn_dropped(plans: Sequence[RowPlan], max_length: int | None) -> None:

@@ -42,6 +42,7 @@ class TokenReading:
     layers: tuple[int, ...]
     batches: list[Ints]
     counts: TokenCounts
+    more: tuple[Unit, ...] = ()
 
     @classmethod
     def of(
@@ -54,20 +55,24 @@ class TokenReading:
         specials: bool = False,
         batch_size: BatchSize = "auto",
         allow_unknown: bool = False,
+        more: tuple[Unit, ...] = (),
     ) -> TokenReading:
-        """Tokenize texts and lay out their rows and batches; nothing is encoded yet. What the tokenizer misses is warned of."""
+        """Tokenize texts and lay out their rows and batches; nothing is encoded yet. What the tokenizer misses is warned of.
+
+        The vectors of `more` units, which pool whole texts as the first must, follow its own in every row.
+        """
         inputs = text_inputs(texts, unit)
         # A sentence model has one vector for a text, made of its last layer.
         numbers = choose_layers(layers, range(encoder.n_layers)[-1 if unit == "text" else 0 :])
-        plan = plan_rows(encoder, inputs, unit, specials=specials)
+        plan = plan_rows(encoder, inputs, unit, *more, specials=specials)
         counts = count_tokens(encoder, [(inputs, plan.tokens)])
         counts.check(allow_unknown=allow_unknown)
         warn_dropped([plan], encoder.max_length)
-        return cls(encoder, inputs, plan, unit, numbers, _batches(encoder, plan, batch_size), counts)
+        return cls(encoder, inputs, plan, unit, numbers, _batches(encoder, plan, batch_size), counts, more)
 
     @property
     def d(self) -> int:
-        """The width of a row: the encoder's or its pipeline's, or twice that for pairs of words."""
+        """The width of a row: the encoder's or its pipeline's, or as many times that as a row has slots."""
         if self.unit == "text" and self.encoder.pipeline is not None:
             return self.encoder.pipeline.d
         return self.encoder.d * self.plan.slots
@@ -111,7 +116,7 @@ class TokenReading:
             None if tokens.types is None else tokens.types[flat],
         )
         bounds = np.searchsorted(owner, np.arange(len(texts) + 1))
-        plan = RowPlan(few, owner, self.plan.runs[rows], self.plan.is_maximum, None, 0, 0, np.arange(len(rows)), bounds)
+        plan = RowPlan(few, owner, self.plan.runs[rows], self.plan.maxima, None, 0, 0, np.arange(len(rows)), bounds)
         inputs = TextInputs(texts=[self.inputs.texts[text] for text in texts], number=self.inputs.number[texts])
         ends = np.cumsum([len(batch) for batch in batches])
         numbers = np.split(np.arange(len(texts)), ends[:-1])
@@ -214,12 +219,18 @@ def _encode_at_once(reading: TokenReading, texts: Ints) -> Blocks:
 
     states = encoder.hidden_states(on_device(ids), on_device(mask), None if types is None else on_device(types))
     are_single, tokens, starts = bool((counts == 1).all()), on_device(index), on_device(ends - counts)
-    mode = "max" if plan.is_maximum else "mean"
     blocks: Blocks = {}
     with torch.inference_mode():
         for layer in layers:
             flat = states[layer].reshape(-1, encoder.d).float()
-            vectors = flat.index_select(0, tokens) if are_single else embedding_bag(tokens, flat, starts, mode=mode)
+            if are_single:
+                vectors = flat.index_select(0, tokens).reshape(len(rows), plan.slots, -1)
+            else:
+                modes = ["max" if slot in plan.maxima else "mean" for slot in range(plan.slots)]
+                pooled = {
+                    mode: embedding_bag(tokens, flat, starts, mode=mode).reshape(len(rows), plan.slots, -1) for mode in modes
+                }
+                vectors = torch.stack([pooled[mode][:, slot] for slot, mode in enumerate(modes)], dim=1)
             blocks[layer] = vectors.reshape(len(rows), -1).cpu().numpy()
     return blocks
 

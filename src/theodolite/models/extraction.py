@@ -117,18 +117,59 @@ def extract_space(
     columns = _columns(reading, frequencies)
     if ids is not None:
         columns["id"] = [ids[text] for text in columns["text"]]
+    origin = _completed(origin, reading)
+    if to is not None:
+        return _to_folder(reading, to, columns, origin, dtype=store_dtype, overwrite=overwrite, progress=progress)
+    return Space.of(_in_memory(reading, store_dtype, cache, progress), rows=columns, origin=origin)
+
+
+def extract_units(
+    encoder: Encoder,
+    texts: Sequence[str] | Examples,
+    *,
+    units: Sequence[Unit],
+    layers: str | int | Sequence[int] = "all",
+    batch_size: BatchSize = "auto",
+    allow_unknown: bool = False,
+    origin: Origin = _UNKNOWN,
+    cache: VectorCache | None = None,
+    progress: Progress | None = None,
+) -> dict[Unit, Space]:
+    """A space in memory for each of several ways to pool a text ("cls", "mean", "max", "last"), from one pass over the texts."""
+    first, *more = units
+    options: dict[str, Any] = {"layers": layers, "batch_size": batch_size, "allow_unknown": allow_unknown}
+    reading = TokenReading.of(encoder, texts, unit=first, more=tuple(more), **options)
+    columns, origin, d = _columns(reading, False), _completed(origin, reading), encoder.d
+    vectors = _in_memory(reading, "float32", cache, progress)
+    return {
+        unit: Space.of(
+            {layer: block[:, slot * d : (slot + 1) * d] for layer, block in vectors.items()},
+            rows=columns,
+            origin=replace(origin, pooling=unit),
+        )
+        for slot, unit in enumerate(units)
+    }
+
+
+def _completed(origin: Origin, reading: TokenReading) -> Origin:
+    """Where vectors come from: what the caller knows, and what the encoder and its texts say where it does not."""
+    encoder, unit = reading.encoder, reading.unit
     known: dict[str, Any] = {"model": encoder.name, "revision": encoder.revision, "pooling": unit, "versions": model_versions()}
     known |= {"task": reading.inputs.task, "split": reading.inputs.split}
     known |= {"description": reading.description, "counts": reading.counts.to_dict(), "precision": encoder.dtype}
     known["max_length"] = encoder.max_length
     known["prompt"] = encoder.pipeline.prompt if unit == "text" and encoder.pipeline is not None else ""
-    origin = replace(origin, **{name: getattr(origin, name) or value for name, value in known.items()})
-    if to is not None:
-        return _to_folder(reading, to, columns, origin, dtype=store_dtype, overwrite=overwrite, progress=progress)
+    return replace(origin, **{name: getattr(origin, name) or value for name, value in known.items()})
+
+
+def _in_memory(
+    reading: TokenReading, store_dtype: str, cache: VectorCache | None, progress: Progress | None
+) -> dict[int, NDArray[Any]]:
+    """The vectors of every layer, from the cache if they are there."""
     key = "" if cache is None else f"{_fingerprint(reading)} {store_dtype}"
     stored = None if cache is None else cache.load(key)
     if stored is not None:
-        return Space.of(stored, rows=columns, origin=origin)
+        return stored
     vectors = {layer: np.empty((reading.plan.n, reading.d), store_dtype) for layer in reading.layers}
     # Batch by batch if the work is done here: a part would be in memory twice.
     parts = (part[1:] for part in _encoded(reading, (), progress)) if _recipe(reading) else reading.blocks(progress)
@@ -137,7 +178,7 @@ def extract_space(
             vectors[layer][rows] = _as_stored(block, store_dtype, layer)
     if cache is not None:
         cache.store(key, vectors)
-    return Space.of(vectors, rows=columns, origin=origin)
+    return vectors
 
 
 def model_versions(*packages: str) -> str:
@@ -239,10 +280,10 @@ def _fingerprint(reading: TokenReading) -> str:
     about = [
         encoder.fingerprint(whole_texts=reading.unit == "text"),
         digest,
-        reading.unit,
+        "+".join((reading.unit, *reading.more)),
         reading.layers,
         encoder.dtype,
-        plan.is_maximum,
+        reading.unit == "max",
     ]
     return hashlib.sha256(json.dumps(about).encode()).hexdigest()
 

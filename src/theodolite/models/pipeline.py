@@ -18,10 +18,14 @@ import numpy as np
 from theodolite.core.spelling import option
 from theodolite.core.vectors import Floats
 from theodolite.models.location import OWN_CODE, EncoderError, Location
+from theodolite.tasks.task import Unit
 
 if TYPE_CHECKING:
     import torch
 
+# What follows the transformer in a pipeline that does no more than pool, and what the ways of pooling are called here.
+POOLING_ONLY = (("Pooling",), ("Pooling", "Normalize"))
+POOLING_UNITS: dict[str, Unit] = {"cls": "cls", "mean": "mean", "max": "max", "lasttoken": "last"}
 # The names under which sentence-transformers looks for the prompt of a role.
 ROLE_PROMPTS = {"query": ("query",), "document": ("document", "passage", "corpus")}
 
@@ -89,6 +93,17 @@ def sentence_pipeline(model: Any, max_length: int | None = None, role: str = "",
     parts += [_part(module) for module in model]
     truncated = getattr(model, "truncate_dim", None)
     return Pipeline(encode, (*parts, *([f"first {truncated} dimensions"] if truncated else [])), prompt, model)
+
+
+def own_pooling(pipeline: Pipeline | None) -> Unit | None:
+    """The unit whose vectors in the last layer are the pipeline's own, up to length; None if it does more than pool."""
+    model = None if pipeline is None else pipeline.module
+    first, *others = [type(part).__name__ for part in model or ()] or [""]
+    is_plain = first.endswith("Transformer") and tuple(others) in POOLING_ONLY and not getattr(model, "truncate_dim", None)
+    if pipeline is None or pipeline.prompt or not is_plain:
+        return None
+    modes = model[1].pooling_mode
+    return POOLING_UNITS.get(modes if isinstance(modes, str) else "+".join(modes))
 
 
 def load_pipeline(location: Location, module: Any, *, trust_remote_code: bool) -> Any:

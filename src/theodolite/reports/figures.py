@@ -12,7 +12,7 @@ from theodolite.core.states import FINE_TUNING, state_order
 from theodolite.metrics.registry import LAYER_METRICS, axis_of
 from theodolite.reports.cloud_display import cloud_displays
 from theodolite.reports.displays import Display, FigureSpec, grouped, of_last_layer, records_of
-from theodolite.reports.label_displays import HeatMapSpec, MovementSpec, path_displays
+from theodolite.reports.label_displays import HeatMapSpec, MovementSpec, PlaceMapSpec, path_displays
 from theodolite.reports.overviews import overview_displays, similarity_displays
 from theodolite.reports.row_plots import DotSpec, LineSpec, XAxis
 from theodolite.reports.theme import growth_pens, ramp_pens, unit_pens
@@ -29,7 +29,7 @@ TUNED_ELSEWHERE = "tuned on "
 APART = ("INTJ", "SYM")
 SCORES = ("accuracy", "matthews")
 # States of the rows of `advise`.
-ADVICE_STATES = ("repair", "compression", "choice")
+ADVICE_STATES = ("repair", "compression", "layer", "choice")
 MEAN_DISTANCE = "mean_minimum_distance"
 # Directions that make a curve.
 FEWEST_DIRECTIONS = 3
@@ -71,7 +71,7 @@ def displays_of(result: Result) -> list[Display]:
     displays = [
         *overview_displays(result),
         *(TRAINING.displays(result) if result.verb == "tune" else ()),
-        *(GAINS.displays(result) if result.verb == "advise" else ()),
+        *(display for spec in (PLACES, GAINS) for display in spec.displays(result) if result.verb == "advise"),
         *(PROBED.displays(result) if result.verb == "probe" else ()),
         *similarity_displays(result),
         *(display for spec in CALIBRATION for display in spec.displays(result) if result.verb == "calibrate"),
@@ -155,12 +155,17 @@ def _repairs_of_last_layer(rows: Sequence[Row]) -> list[Row]:
 
 def _gains(result: Result) -> list[Row]:
     """What `advise` found each repair to gain, and each smaller form of the vectors, whatever the score is."""
-    return [replace(row, metric="gain") for row in result.rows if row.metric.endswith("_gain")]
+    return [replace(row, metric="gain") for row in result.rows if row.metric.endswith("_gain") and row.state != "layer"]
+
+
+def _scores_of_places(result: Result) -> list[Row]:
+    """The score of every layer and pooling that `advise` tried, whatever the score is."""
+    return [replace(row, metric="score") for row in result.rows if row.state == "layer" and not row.metric.endswith("_gain")]
 
 
 def _repairs_by_layer(rows: Sequence[Row]) -> list[Row]:
     """Scores after each repair that was scored at two layers or more."""
-    layered = [row for row in _repaired(rows) if row.layer is not None]
+    layered = [row for row in _repaired(rows) if row.layer is not None and row.state not in ADVICE_STATES]
     lines = grouped(sorted(layered, key=lambda row: row.layer or 0), lambda row: (row.state, row.setting))
     scores = [row for line in lines.values() if len({row.layer for row in line}) > 1 for row in line]
     return sorted(scores, key=lambda row: state_order(row.state))
@@ -324,7 +329,6 @@ CALIBRATION: tuple[FigureSpec, ...] = (
         category_title="pairs",
     ),
 )
-# What a page of `advise` opens with.
 # What a page of `migrate` opens with.
 MIGRATION: tuple[FigureSpec, ...] = (
     DotSpec(
@@ -351,6 +355,15 @@ MIGRATION: tuple[FigureSpec, ...] = (
         line=lambda row: row.setting,
         axes={},
     ),
+)
+# What a page of `advise` opens with: the choice of a layer, or what repairs gain.
+PLACES = PlaceMapSpec(
+    name="layer-scores",
+    heading="Score by layer and pooling",
+    note="Each is scored on the same items; what is in use is compared with the others in the table. Layer 0 is the embeddings. "
+    "The best cell of a map is the best by chance too: the answer stands on the nested choice.",
+    metrics=("score",),
+    source=_scores_of_places,
 )
 GAINS = DotSpec(
     name="gains",

@@ -77,6 +77,29 @@ class HeatMapSpec(FigureSpec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlaceMapSpec(FigureSpec):
+    """The declaration of a heat map of one score: layers across, the setting of the rows down."""
+
+    def plot(self, rows: Sequence[Row]) -> Figure:
+        """A cell for each layer and setting, with its number if there is room."""
+        from plotly.graph_objects import Heatmap
+
+        layers, settings = sorted({row.layer or 0 for row in rows}), sorted({row.setting for row in rows})
+        values = {(row.setting, row.layer or 0): row.value for row in rows}
+        cells = [[values.get((setting, layer)) for layer in layers] for setting in settings]
+        figure = panel_grid([""], columns=1, height=44 * len(settings) + 120)
+        names, heads = [plain(setting, NAME) for setting in settings], [str(layer) for layer in layers]
+        numbers = {"texttemplate": "%{z:.3f}"} if len(layers) <= NUMBERED else {}
+        look = {"coloraxis": "coloraxis", "xgap": 1, "ygap": 1, "hoverongaps": False}
+        hover = "layer %{x}, %{y}: %{z:.4f}<extra></extra>"
+        figure.add_trace(Heatmap(z=cells, x=heads, y=names, hovertemplate=hover, **numbers, **look))
+        figure.update_xaxes(title_text="layer", type="category", showgrid=False)
+        figure.update_yaxes(autorange="reversed", showgrid=False)
+        bar = {"title": {"text": "score", "side": "right"}, "thickness": 12, "outlinewidth": 0}
+        return figure.update_layout(coloraxis={"colorscale": CELL_SCALE, "colorbar": bar})
+
+
+@dataclass(frozen=True, kw_only=True)
 class MovementSpec(FigureSpec):
     """The declaration of labels on the first two directions of their centroids' movement: one panel per layer, on one scale."""
 

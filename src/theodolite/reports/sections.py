@@ -51,7 +51,7 @@ CARRYING: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "study": tuple((f"figures-{name}",) for name in ("claims", "repair-gains", "centroid-movement", "isotropy-by-layer")),
     "tune": (("figures-training",),),
     "probe": (("figures-probe-by-layer", "figures-label-distances"), ("figures-label-distances",)),
-    "advise": (("figures-gains",),),
+    "advise": (("figures-layer-scores",), ("figures-gains",)),
     "migrate": (("figures-tiers", "figures-bridge-curve"),),
     "calibrate": (("figures-match-probability", "figures-similarities"), ("figures-similarities", "figures-cutoffs")),
 }

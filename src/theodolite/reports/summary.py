@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from theodolite.core.numbers import interval_text, number_text, short_number
 from theodolite.core.result import Answer, Effect, Finding, Result, Verdict
@@ -46,6 +46,8 @@ SCORES = ("accuracy", "macro_f1", "matthews", "pearson", "spearman")
 # Rows for each dimension from which on the plain IsoScore is within a tenth of the corrected one.
 ENOUGH_ROWS = 10
 LONGEST_LABEL = 24
+# The state of a survey's rows on what its directions follow, and the name of the record with them.
+EXPLAINED = "explained"
 # How `advise` calls vectors without a change.
 UNCHANGED = "leave it alone"
 # Results whose title and notes say it all.
@@ -176,10 +178,38 @@ def _survey(result: Result) -> Iterator[Block]:
             yield Paragraph(clean(model, FACT), "bold")
         layers = {row.layer for row in rows}
         yield from _findings(findings)
+        if len(models) == 1 and EXPLAINED in result.records:
+            yield from _explained(result)
+        rows = [row for row in rows if row.state != EXPLAINED]
         # The table belongs on the first screen if it is short, or if there is nothing else to say.
         is_long = bool(findings) and (len(layers) > MOST_LAYERS if layers != {None} else len(rows) > MOST_NUMBERS)
         numbers = _metrics(rows) if layers == {None} else _pivoted(rows, "layer", "metric")
         yield from (replace(block, detail=is_long) for block in chain(numbers, _reasons(rows)))
+
+
+def _explained(result: Result) -> Iterator[Block]:
+    """The column that each direction, and hubs and outliers, follow most closely, and how closely; all columns on request."""
+    links = result.records[EXPLAINED].to_pylist()
+    closest = [own[0] for own in grouped(links, lambda link: link["target"]).values()]
+    yield _link_table(closest)
+    resampled = "rows of one text are kept together" if links[0]["by_text"] else "rows are taken as independent"
+    yield Paragraph(f"p and the intervals hold for all {len(links)} comparisons at once; {resampled}", "dim")
+    if len(links) > len(closest):
+        yield replace(_link_table(links), detail=True)
+
+
+def _link_table(links: Sequence[Mapping[str, Any]]) -> Table:
+    """One line per link; r for numbers, the explained share for categories."""
+    kinds = {"numbers": "r", "categories": "share"}
+    columns = {
+        "what": [link["target"] for link in links],
+        "follows": [clean(link["column"], NAME) for link in links],
+        "": [kinds[link["kind"]] for link in links],
+        "value": [f"{link['value']:.2f}" for link in links],
+        "95% interval": [f"[{link['low']:.2f}, {link['high']:.2f}]" for link in links],
+        "p": [f"{link['p']:.3f}" for link in links],
+    }
+    return Table("", tuple(Column(name, values) for name, values in columns.items()))
 
 
 def _metrics(rows: Sequence[Row]) -> Iterator[Block]:
@@ -482,7 +512,27 @@ def _repairs(result: Result) -> Iterator[Block]:
     yield from _pivoted(result.rows, "setting", "state")
 
 
+def _places(result: Result) -> Iterator[Block]:
+    """The best layers and poolings with what they gain, and the one in use; all of them as a map of scores."""
+    rows = [row for row in result.rows if row.state == "layer"]
+    by_place = grouped(rows, lambda row: f"layer {row.layer}{f' ({row.setting})' if row.setting else ''}")
+    shown: dict[str, Sequence[Row]] = {}
+    for name, own in by_place.items():
+        if len(own) == 1 and not own[0].reason:  # a score without a gain is what the gains are over
+            shown[f"{name}, in use"] = own
+        elif len(shown) < MOST_REPAIRS - 1:
+            shown[name] = own
+    yield _tried("vectors", shown)
+    scores = sorted((row for row in rows if not row.metric.endswith("_gain")), key=lambda row: row.layer or 0)
+    yield from (replace(block, detail=True) for block in _pivoted(scores, "layer", "setting"))
+    missing = {name: own[0].reason for name, own in by_place.items() if own[0].reason}
+    yield from (Paragraph(f"– {name}: {reason}", "dim") for name, reason in missing.items())
+
+
 def _advise(result: Result) -> Iterator[Block]:
+    if any(row.state == "layer" for row in result.rows):
+        yield from _places(result)
+        return
     changes = [row for row in result.rows if row.state in ("repair", "compression")]
     tables = {state: grouped(rows, lambda row: row.setting) for state, rows in grouped(changes, lambda row: row.state).items()}
     repairs = list(tables.get("repair", ()))

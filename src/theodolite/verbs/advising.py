@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from theodolite.core.result import Answer, Command, Result
-from theodolite.core.spelling import option
+from theodolite.core.spelling import command, option
 from theodolite.verbs.inputs import Reading, ReadingOptions, reads_input
+from theodolite.verbs.places import PlacedSignals, names_several, open_places
 from theodolite.verbs.progress import Progress, progress_bars
 from theodolite.verbs.signals import Signals, open_signal
 from theodolite.verbs.surveying import provenance
@@ -17,15 +18,16 @@ from theodolite.verbs.surveying import provenance
 if TYPE_CHECKING:
     import pyarrow
 
-    from theodolite.advice.changes import Change
+    from theodolite.advice.changes import Change, Place
     from theodolite.advice.nested_validation import Advice, Scored
+    from theodolite.advice.scorers import Signal
     from theodolite.verbs.signals import SignalInput
 
 SAMPLE = 10_000
 """Pairs, texts or queries that are looked at, at most."""
 GEOMETRY = ("mean_cosine", "iso_score")
 """What is reported if there is nothing to measure by."""
-REPAIR, COMPRESSION, CHOICE = "repair", "compression", "choice"
+REPAIR, COMPRESSION, LAYER, CHOICE = "repair", "compression", "layer", "choice"
 """The states of rows: what is tried, and the gain of choosing inside the folds."""
 
 File = str | os.PathLike[str]
@@ -50,7 +52,8 @@ def advise(  # type: ignore[misc]  # `layers` is a reading option with a default
     folds: int = 5,
     sample: int = SAMPLE,
     seed: int = 0,
-    layers: str | int = "last",
+    layers: str | int | Sequence[int] = "last",
+    units: str | Sequence[str] | None = None,
     progress: bool | Progress | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> Result:
@@ -61,6 +64,9 @@ def advise(  # type: ignore[misc]  # `layers` is a reading option with a default
     *leave it alone* if no repair's upper limit reaches a gain worth having, and otherwise *not shown*, with the number of items
     that would settle it. Fewer dimensions and quantisation are measured too, alone and after a repair. Without a signal, only
     geometry is reported.
+
+    With several `layers` or `units`, the candidates are layers and poolings instead of repairs, by the same rule: *leave it
+    alone* means that what the model returns now is fine.
 
     Parameters
     ----------
@@ -94,7 +100,10 @@ def advise(  # type: ignore[misc]  # `layers` is a reading option with a default
     seed
         Seed of folds, samples, k-means and intervals.
     layers
-        Which layer of a space or encoder; the last by default.
+        Which layer of a space or encoder; the last by default. "all", "0,6,12" or a sequence: candidates to choose among.
+    units
+        Ways to pool an encoder's tokens to choose among, from the same pass: "mean,cls,max,last", or some of them. By default
+        only the model's own.
     progress
         Whether to show progress bars; by default in a terminal and in a notebook.
     **reading
@@ -104,7 +113,8 @@ def advise(  # type: ignore[misc]  # `layers` is a reading option with a default
     -------
     Result
         The answer with the commands that apply it; score and gain of every change as rows; `provenance["advice"]` has the
-        recommended repair and its settings, or None; `records["smaller"]` the tolerable compressions with their commands.
+        recommended repair and its settings (or layer and unit), or None; `records["smaller"]` the tolerable compressions with
+        their commands.
 
     Examples
     --------
@@ -133,47 +143,65 @@ def advise(  # type: ignore[misc]  # `layers` is a reading option with a default
         metric=metric,
     )
     with progress_bars(progress) as bars:
+        placed = open_places(source, named, options, units, bars) if names_several(layers, units) else None
+        if placed is not None:
+            return _of_places(placed, sample=sample, folds=folds, seed=seed, worth=worth, progress=bars)
         data = open_signal(source, named, options, bars)
         if data.signal is None:
             return _geometry(data, sample=sample, seed=seed)
         signal = sampled(data.signal, sample, seed=seed)
         advice = search(signal, folds=folds, seed=seed, worth=worth, dimensions=dimensions, progress=bars.stages())
-    is_sample = len(signal) < len(data.signal)
-    condition = f"measured on a sample of {len(signal):,} of {len(data.signal):,} {signal.noun}, seed {seed}"
-    return _result(data, advice, folds=folds, seed=seed, conditions=(condition,) if is_sample else ())
+    return _result(data, advice, _answer(data, advice, folds), seed=seed)
 
 
-def _result(data: SignalInput, advice: Advice, *, folds: int, seed: int, conditions: tuple[str, ...]) -> Result:
+def _of_places(placed: PlacedSignals, *, sample: int, folds: int, seed: int, worth: float, progress: Progress) -> Result:
+    """The choice of a layer and a pooling."""
+    from theodolite.advice.nested_validation import sampled, search_places
+
+    def signal_at(place: Place) -> Signal:
+        return sampled(placed.signal_at(place), sample, seed=seed)
+
+    options: dict[str, Any] = {"folds": folds, "seed": seed, "worth": worth, "progress": progress.stages()}
+    advice = search_places(placed.places, signal_at, **options)
+    return _result(placed.data, advice, _place_answer(placed, advice, folds), seed=seed, reference=placed.places[0])
+
+
+def _result(data: SignalInput, advice: Advice, answer: Answer, *, seed: int, reference: Place | None = None) -> Result:
     from theodolite.core.rows import Row, current_versions
+
+    assert data.signal is not None
+    is_sample = advice.n < len(data.signal)
+    condition = f"measured on a sample of {advice.n:,} of {len(data.signal):,} {advice.noun}, seed {seed}"
 
     shared = {**data.about, "n": advice.n, "d": advice.d, "seed": seed, "versions": current_versions()}
     shared.pop("setting", None)
     shared.pop("state", None)
     gain = f"{advice.metric}_gain"
     rows: list[Row] = []
-    for state, entries in ((REPAIR, advice.ranked), (COMPRESSION, advice.compressed)):
+    for state, entries in ((REPAIR if reference is None else LAYER, advice.ranked), (COMPRESSION, advice.compressed)):
         for scored in entries:
-            where = {**shared, "setting": str(scored.change), "state": state}
+            where = {**shared, **_row_fields(scored.change), "state": state}
             rows.append(Row(metric=advice.metric, value=scored.value, reason=scored.reason, **where))
-            if not scored.reason:
+            if not scored.reason and scored.change != reference:
                 rows.append(Row(metric=gain, value=scored.gain, low=scored.low, high=scored.high, **where))
     choice = advice.gain
-    where = {**shared, "setting": str(advice.choice), "state": CHOICE}
+    where = {**shared, **_row_fields(advice.choice), "state": CHOICE}
     rows.append(Row(metric=gain, value=choice.gain, low=choice.low, high=choice.high, **where))
     recommended = advice.choice if advice.is_recommended else None
     return Result(
         verb="advise",
         title=data.name,
-        answer=_answer(data, advice, folds),
+        answer=answer,
         rows=tuple(rows),
         records={"smaller": _smaller(data, advice)} if advice.smaller else {},
-        conditions=conditions,
+        conditions=(condition,) if is_sample else (),
         notes=data.notes,
         provenance=provenance(
             {**data.facts, "name": data.name, "n": advice.n, "d": advice.d, "unit": advice.noun},
             advice={
                 "recommended": _plain(recommended),
                 "best": _plain(advice.choice),
+                **({} if reference is None else {"in_use": _plain(reference)}),
                 "compression": _plain(advice.compression.change if advice.compression else None),
                 "chosen_by_fold": [str(change) for change in advice.chosen],
                 "sizes": {str(scored.change): scored.change.size(advice.d) for scored in advice.compressed},
@@ -205,24 +233,70 @@ def _answer(data: SignalInput, advice: Advice, folds: int) -> Answer:
     return Answer(verdict=advice.verdict, sentence=_sentence(advice), reasons=tuple(reasons), next=tuple(commands))
 
 
-def _sentence(advice: Advice) -> str:
+def _place_answer(placed: PlacedSignals, advice: Advice, folds: int) -> Answer:
+    """Which layer and pooling to use, and how; or that the one in use is fine."""
+    from theodolite.advice.changes import Place
+
+    in_use, place = placed.places[0], advice.choice
+    assert isinstance(place, Place)
+    method = f"{folds - 1} folds chose the best of the others and the next one scored it, {folds} times ({_chosen(advice)})."
+    reasons = [f"{in_use} is what is used now. {method} The intervals in the list do not correct for the search."]
+    commands = []
+    if advice.is_recommended:
+        typed = placed.typed_at(place)
+        if advice.gain.high is not None and advice.gain.high < advice.worth:
+            reasons.append(f"The gain is real and small: less than the {advice.worth:g} that counts as worth having.")
+        if place.layer != in_use.layer:
+            reasons.append(
+                f"No model folder can be written that returns layer {place.layer}: sentence-transformers and repair export take "
+                f"the last one. Extract the vectors, or take hidden state {place.layer} in your own code and pool it."
+            )
+        else:
+            reasons.append(f"A sentence-transformers folder returns these vectors if its Pooling is set to {place.unit}.")
+        words = typed.before or f"th.extract(model, texts, layers={place.layer}, unit={place.unit!r})"
+        why = f"encode with {place}"
+        if placed.data.encoder is None:
+            words, why = f"th.advise(space, layers={place.layer})", f"measure whether a repair helps at {place}"
+            if typed.path:
+                words = command("repair advise", typed.path, **typed.options)
+        commands.append(Command(words=words, why=why))
+    sentence = _sentence(advice, "other layers and poolings")
+    if advice.verdict == "leave it alone":
+        sentence = f"{in_use} is fine: {sentence}"
+    return Answer(verdict=advice.verdict, sentence=sentence, reasons=tuple(reasons), next=tuple(commands))
+
+
+def _row_fields(change: Change) -> dict[str, Any]:
+    """What tells the row of a change from those of others."""
+    from theodolite.advice.changes import Place
+
+    return {"layer": change.layer, "setting": change.unit} if isinstance(change, Place) else {"setting": str(change)}
+
+
+def _chosen(advice: Advice) -> str:
+    """What the folds chose, the most frequent first."""
+    counts = Counter(map(str, advice.chosen))
+    return ", ".join(f"{name} {count}×" if count > 1 else name for name, count in counts.most_common())
+
+
+def _sentence(advice: Advice, tried_nouns: str = "repairs") -> str:
     """The conclusion, with its numbers."""
     from theodolite.advice.nested_validation import MOST_ITEMS
     from theodolite.metrics.registry import label_of
 
-    gain, metric, tried = advice.gain, label_of(advice.metric), len(advice.candidates)
+    gain, metric, tried = advice.gain, label_of(advice.metric), f"{len(advice.candidates)} {tried_nouns}"
     change = f"{metric} {advice.base:.3f} → {gain.value:.3f}, {gain.gain:+.3f} {_interval(gain)}"
     if not advice.is_above_chance:
         return (
-            f"neither the vectors as they are ({metric} {advice.base:.3f}) nor the best repair ({gain.value:.3f}) score above "
-            f"chance ({advice.chance:.3f}) on {advice.n:,} {advice.noun}, so there is nothing to compare repairs by."
+            f"neither the vectors as they are ({metric} {advice.base:.3f}) nor the best of {tried} ({gain.value:.3f}) score "
+            f"above chance ({advice.chance:.3f}) on {advice.n:,} {advice.noun}, so there is nothing to compare them by."
         )
     if advice.verdict == "apply":
         return f"{advice.choice} raises {change}."
     best, limit = advice.most_promising
     if advice.verdict == "leave it alone":
         return (
-            f"none of {tried} repairs can be expected to raise {metric} {advice.base:.3f} by {advice.worth:g}; {best.change} "
+            f"none of {tried} can be expected to raise {metric} {advice.base:.3f} by {advice.worth:g}; {best.change} "
             f"comes closest, {best.gain:+.3f} and at most {limit:+.3f}."
         )
     items = advice.items_to_settle
@@ -232,21 +306,19 @@ def _sentence(advice: Advice) -> str:
     if gain.low is not None and gain.gain + gain.low > 0:  # more than half of the way to the lower limit: one standard error
         return f"{advice.choice} probably raises {change}; {settle}."
     return (
-        f"none of {tried} repairs is shown to help ({advice.choice}, the best: {change}), but {best.change} may gain up to "
+        f"none of {tried} is shown to help ({advice.choice}, the best: {change}), but {best.change} may gain up to "
         f"{limit:+.3f}; {settle}."
     )
 
 
 def _method(data: SignalInput, advice: Advice, folds: int) -> str:
     """What was fitted on what, and what chose."""
-    counts = Counter(map(str, advice.chosen))
-    chosen = ", ".join(f"{name} {count}×" if count > 1 else name for name, count in counts.most_common())
     rows = f"on other {advice.noun} than it was scored on"
     if data.signal is not None and not data.signal.refits:
         rows = f"on all {len(data.vectors):,} documents, without the queries and their judgements"
     return (
-        f"Each repair was fitted {rows}. {folds - 1} folds chose the best and the next one scored it, {folds} times ({chosen}). "
-        "The intervals in the list do not correct for the search."
+        f"Each repair was fitted {rows}. {folds - 1} folds chose the best and the next one scored it, {folds} times "
+        f"({_chosen(advice)}). The intervals in the list do not correct for the search."
     )
 
 
@@ -279,8 +351,12 @@ def _interval(scored: Scored) -> str:
 
 
 def _plain(change: Change | None) -> dict[str, Any] | None:
+    from theodolite.advice.changes import Place
+
     if change is None:
         return None
+    if isinstance(change, Place):
+        return {"layer": change.layer, "unit": change.unit}
     return {"repair": change.repair, "settings": dict(change.settings), "compression": change.code}
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from theodolite.core.engines import chosen_engine, in_parallel
 from theodolite.core.result import Answer, Command, LateTables, Result
 from theodolite.core.spelling import command, command_line, option, switched_off
+from theodolite.verbs.explaining import columns_of_space, columns_of_vectors, explained
 from theodolite.verbs.inputs import (
     FILE_OPTIONS,
     EncoderInput,
@@ -52,6 +53,7 @@ def survey(
     seed: int = 0,
     bootstrap: int = 0,
     findings: bool = True,
+    explain: bool = False,
     store: bool = True,
     cache: bool = True,
     workers: int | None = None,
@@ -79,6 +81,9 @@ def survey(
         Number of half-samples for 95 % intervals; 0 leaves them out.
     findings
         Whether to judge the numbers.
+    explain
+        Whether to find out which columns of the table or space the strongest directions, hubs and outliers follow, such as the
+        length of texts, their language or their label. Of layers, in the last one.
     store
         Whether to keep an encoder's vectors in memory. False streams them instead, and encodes a second time for I(W).
     cache
@@ -110,19 +115,26 @@ def survey(
     names = check_metrics(metrics) if metrics is not None else None  # a misspelt name must not cost an encoding
     opened = open_input(source, options)
     if not store:
-        _require_streamable(opened, bootstrap)
+        _require_streamable(opened, bootstrap, explain)
     with chosen_engine(workers, engine), progress_bars(progress) as bars:
         if isinstance(opened, VectorsInput):
             cloud = opened.cloud(bars, sample=sample, seed=seed, cache=cache)
-            return _survey_vectors(source, opened, cloud, names or default_metrics(), bootstrap, findings, bars)
+            return _survey_vectors(source, opened, cloud, names or default_metrics(), bootstrap, findings, explain, bars)
         if isinstance(opened, EncoderInput) and not store:
             return _streamed(opened, names or LAYER_METRICS, sample=sample, seed=seed, progress=bars)
         clouds = partial(Cloud, sample=sample, seed=seed)
-        return _survey_space(source, opened, names or LAYER_METRICS, options.layers, clouds, bootstrap, findings, bars)
+        return _survey_space(source, opened, names or LAYER_METRICS, options.layers, clouds, bootstrap, findings, explain, bars)
 
 
 def _survey_vectors(
-    source: Any, opened: VectorsInput, cloud: Cloud, metrics: Sequence[str], bootstrap: int, findings: bool, progress: Progress
+    source: Any,
+    opened: VectorsInput,
+    cloud: Cloud,
+    metrics: Sequence[str],
+    bootstrap: int,
+    findings: bool,
+    explain: bool,
+    progress: Progress,
 ) -> Result:
     """The survey of vectors without layers."""
     from theodolite.metrics.evaluation import deviation_records, measure
@@ -137,7 +149,7 @@ def _survey_vectors(
         columns = opened.other_columns
         names = partial(_row_names, opened, columns, cloud.n)
         judged = _judged(cloud, rows, _next_step(source, opened, columns), names, model=label)
-    return Result(
+    result = Result(
         verb="survey",
         title=label,
         rows=tuple(rows),
@@ -148,6 +160,7 @@ def _survey_vectors(
         provenance=provenance(cloud_facts(cloud, opened.name)),
         **judged,
     )
+    return explained(result, cloud, columns_of_vectors(opened, cloud.n), about) if explain else result
 
 
 def _survey_space(
@@ -158,6 +171,7 @@ def _survey_space(
     clouds: Callable[[Any], Cloud],
     bootstrap: int,
     findings: bool,
+    explain: bool,
     progress: Progress,
 ) -> Result:
     """The survey of every chosen layer of a space; `clouds` makes the cloud of a layer's vectors."""
@@ -202,7 +216,7 @@ def _survey_space(
         last, default_metrics() if findings else metrics, space.about(chosen[-1]), given=given_pairs(space, chosen[-1])
     )
     facts = cloud_facts(last, title) | {"unit": space.origin.pooling, "layers": list(chosen)} | texts_digest(space)
-    return Result(
+    result = Result(
         verb="survey",
         title=title,
         rows=tuple(rows),
@@ -213,6 +227,8 @@ def _survey_space(
         provenance=provenance(facts | encoder_facts(space.origin)),
         **judged,
     )
+    about = space.about(chosen[-1])
+    return explained(result, last, columns_of_space(space, encoder), about, groups=text_groups(space)) if explain else result
 
 
 def texts_digest(space: Space) -> dict[str, str]:
@@ -244,13 +260,12 @@ def _streamed(opened: EncoderInput, metrics: Sequence[str], *, sample: int, seed
     )
 
 
-def _require_streamable(opened: Any, bootstrap: int) -> None:
+def _require_streamable(opened: Any, bootstrap: int, explain: bool) -> None:
     if not isinstance(opened, EncoderInput):
         raise ValueError(f"{switched_off('store')} is for encoders, whose vectors are made on the way; leave it out")
-    if bootstrap:
-        raise ValueError(
-            f"{option('bootstrap', 'N')} draws from the vectors, which {switched_off('store')} does not keep; leave one out"
-        )
+    for is_given, wish in ((bootstrap, option("bootstrap", "N")), (explain, option("explain"))):
+        if is_given:
+            raise ValueError(f"{wish} looks at the vectors, which {switched_off('store')} does not keep; leave one out")
 
 
 def _judged(

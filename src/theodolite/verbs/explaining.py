@@ -1,0 +1,127 @@
+"""What `survey(explain=True)` adds: which columns the strongest directions, hubs and outliers of a cloud follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from theodolite.core.result import Result, table_of
+from theodolite.core.spelling import option
+from theodolite.verbs.inputs import EncoderInput, VectorsInput
+
+if TYPE_CHECKING:
+    from theodolite.core.vectors import Indices
+    from theodolite.metrics.cloud import Cloud
+    from theodolite.probes.column_links import ColumnLink
+    from theodolite.spaces.space import Space
+
+EXPLAINED = "explained"
+"""The state of rows that say how closely a target follows a column, and the name of the record with all of it."""
+# Columns that name rows; and those of a space that number its texts and examples, or belong to pairs of rows.
+NAMES = ("id", "_id", "doc_id", "document_id", "key")
+NUMBERED = ("text", "example", "side", "score")
+
+
+def explained(
+    result: Result, cloud: Cloud, columns: Mapping[str, Sequence[Any]], about: Mapping[str, Any], *, groups: Indices | None = None
+) -> Result:
+    """The result with the links of its cloud and the columns of the rows: as reasons of the answer, rows, and a record."""
+    from theodolite.core.rows import Row, current_versions
+    from theodolite.metrics.cloud import Undefined
+    from theodolite.probes.column_links import NUMBERS, column_links
+
+    if not columns:
+        what = "needs columns that say something about the rows"
+        raise ValueError(f"{option('explain')} {what}, and {result.title} has none; leave it out")
+    try:
+        links, reasons = column_links(cloud, columns, groups=groups, seed=cloud.seed)
+    except Undefined as error:
+        return replace(result, notes=(*result.notes, f"nothing was explained: {error}"))
+    notes = tuple(f"column {column} was not looked at: {reason}" for column, reason in reasons.items())
+    if not links:
+        return replace(result, notes=(*result.notes, *notes, "nothing was explained: no column can be compared with the rows"))
+    shared = {**about, "d": cloud.d, "seed": cloud.seed, "state": EXPLAINED, "versions": current_versions()}
+    rows = []
+    for link in links:
+        metric = "rank_correlation" if link.kind == NUMBERS else "rank_variance_explained"
+        numbers = {"value": link.value, "low": link.low, "high": link.high, "n": link.n}
+        rows.append(Row(metric=metric, **{**shared, **numbers, "label": link.target, "setting": link.column}))
+    record = [{**asdict(link), "is_clear": link.is_clear, "by_text": groups is not None} for link in links]
+    assert result.answer is not None
+    return replace(
+        result,
+        answer=replace(result.answer, reasons=(*result.answer.reasons, *_sentences(links))[:3]),
+        rows=(*result.rows, *rows),
+        records={**result.records, EXPLAINED: table_of(record)},
+        notes=(*result.notes, *notes),
+    )
+
+
+def _sentences(links: Sequence[ColumnLink]) -> Iterator[str]:
+    """What follows which column, and what follows none, each in one sentence."""
+    closest: dict[str, ColumnLink] = {}
+    for link in links:
+        closest.setdefault(link.target, link)
+    clear = [f"{_target(link)} {_follows(link)}" for link in closest.values() if link.is_clear]
+    if clear:
+        yield f"{clear[0][:1].upper()}{'; '.join(clear)[1:]}."
+    unclear = [_target(link) for link in closest.values() if not link.is_clear]
+    if unclear:
+        count = len({link.column for link in links})
+        none = f"None of the {count} columns explains" if count > 1 else f"The column {links[0].column} does not explain"
+        yield f"{none} {' or '.join(filter(None, (', '.join(unclear[:-1]), unclear[-1])))}."
+
+
+def _target(link: ColumnLink) -> str:
+    share = "" if link.share is None else f" ({link.share:.0%} of the variance)"
+    return {"hubs": "hubness", "outliers": "outlyingness"}.get(link.target, f"{link.target}{share}")
+
+
+def _follows(link: ColumnLink) -> str:
+    from theodolite.probes.column_links import NUMBERS
+
+    interval = f"[{link.low:.2f}, {link.high:.2f}]"
+    if link.kind == NUMBERS:
+        return f"follows {link.column}: r = {link.value:.2f} {interval}"
+    return f"differs by {link.column}, which explains {link.value:.0%} of it {interval}"
+
+
+def columns_of_vectors(opened: VectorsInput, n: int) -> dict[str, Sequence[Any]]:
+    """What a table or frame holds next to its vectors, by column."""
+    from theodolite.core.frames import frame_column, other_frame_columns
+    from theodolite.spaces.opening import other_columns
+
+    if opened.frame is not None:
+        names = [name for name in other_frame_columns(opened.frame, opened.reading.columns) if name not in NAMES]
+        return {name: frame_column(opened.frame, name) for name in names}
+    options = {name: value for name, value in opened.reading.of_file().items() if name != "key"}
+    others = None if opened.path is None else other_columns(opened.path, **options)
+    if others is None or not others.others:
+        return {}
+    table = others.take(n)
+    names = [name for name in others.others if name not in NAMES]
+    if isinstance(table, list):
+        return {name: [record.get(name) for record in table] for name in names}
+    return {name: table.column(name).to_pylist() for name in names}
+
+
+def columns_of_space(space: Space, encoder: EncoderInput | None) -> dict[str, Sequence[Any]]:
+    """What is known of the rows of a space, and how many tokens the text of each has, if its encoder is there to count them."""
+    columns: dict[str, Sequence[Any]] = {name: list(values) for name, values in space.rows.items()}
+    columns = {name: values for name, values in columns.items() if name not in (*NAMES, *NUMBERED)}
+    if encoder is not None and "text" in space.rows:
+        from theodolite.models.tokens import text_inputs, tokenize
+
+        unit: Any = encoder.texts.unit
+        inputs = text_inputs(encoder.texts.texts, unit)
+        lengths = tokenize(encoder.reading.load_encoder(encoder.model), inputs).lengths
+        sides = space.rows["side"] if "side" in space.rows else [0] * space.n
+        first = len(lengths) // 2 if "side" in space.rows else 0
+        columns["number of tokens"] = [
+            int(lengths[text + side * first]) for text, side in zip(space.rows["text"], sides, strict=True)
+        ]
+        if "sentence" not in columns:
+            texts = [inputs.texts[text + side * first] for text, side in zip(space.rows["text"], sides, strict=True)]
+            columns["text length"] = [len(text) for text in texts]
+    return columns
