@@ -13,36 +13,48 @@ function panelsAcross(layout) {
   return Math.max(1, new Set(starts.map((start) => start.toFixed(3))).size);
 }
 
-// Plotly's five megabytes wait as text until they are needed or the browser is idle: the page can be read before.
+// Plotly waits compressed, as text, until it is needed or the browser is idle: the page can be read before.
+let plotly = null;
 function startPlotly() {
-  const holder = document.getElementById("plotly");
-  if (window.Plotly || holder === null) return;
-  const script = document.createElement("script");
-  script.textContent = holder.textContent;
-  document.head.append(script);
-  holder.remove();
+  plotly ??= (async () => {
+    const holder = document.getElementById("plotly");
+    const packed = Uint8Array.from(atob(holder.textContent), (letter) => letter.charCodeAt(0));
+    holder.remove();
+    const script = document.createElement("script");
+    script.textContent = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+    document.head.append(script);
+  })();
+  return plotly;
 }
 
+const drawings = new WeakMap(); // of each place, when it is drawn
 function drawFigure(place) {
-  if (place.dataset.drawn) return;
+  if (!drawings.has(place)) drawings.set(place, plotFigure(place));
+  return drawings.get(place);
+}
+
+async function plotFigure(place) {
   place.dataset.drawn = "yes";
-  startPlotly();
-  const figure = dataOf(place.dataset.figure);
-  const needed = panelsAcross(figure.layout) * PANEL;
-  figure.layout.template = LOOK.templates[theme()];
-  if (panelsAcross(figure.layout) > 1 && place.clientWidth < needed) figure.layout.width = needed;
-  else figure.layout.autosize = true;
-  figure.config = { ...CONFIG, responsive: !figure.layout.width };
-  Plotly.newPlot(place, figure).then(() => { place.dataset.ready = "yes"; }, () => {
+  try {
+    if (!window.Plotly) await startPlotly();
+    const figure = dataOf(place.dataset.figure);
+    const needed = panelsAcross(figure.layout) * PANEL;
+    figure.layout.template = LOOK.templates[theme()];
+    if (panelsAcross(figure.layout) > 1 && place.clientWidth < needed) figure.layout.width = needed;
+    else figure.layout.autosize = true;
+    figure.config = { ...CONFIG, responsive: !figure.layout.width };
+    await Plotly.newPlot(place, figure);
+    place.dataset.ready = "yes";
+  } catch {
     place.classList.add("failed");
     place.textContent = "This figure could not be drawn here; its numbers are in the table below.";
-  });
+  }
 }
 
 // A figure as a file: dark on white whatever the theme, as for a paper.
 async function saveFigure(button) {
   const place = document.querySelector(`.plot[data-figure="${button.dataset.figure}"]`);
-  drawFigure(place);
+  await drawFigure(place);
   const { format } = button.dataset;
   const layout = { ...place.layout, template: LOOK.templates.light, paper_bgcolor: "#ffffff", plot_bgcolor: "#ffffff" };
   const size = { width: place.clientWidth || 1000, height: Number(place.dataset.height), scale: format === "png" ? 2 : 1 };
