@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from theodolite.core.result import Result
 
-# Pixels that a heat map is wide on a usual page.
-MAP_WIDTH = 420
+# Pixels of a heat map's cell that leave room for its label, and of the label's letters.
+CELL, LETTERS = 14, 11
 PATH_HEADING = "Paths of the labels' centroids"
 PATH_NOTE = (
     "A hollow mark is where a label starts, a full one where it is at the step. Of many labels, the three that are closest "
@@ -58,7 +58,7 @@ class HeatMapSpec(FigureSpec):
         labels = sorted({label for row in rows for label in (row.label, row.other_label)})
         squares = [_square([row for row in rows if row.state == state], labels) for state in states]
         order = _similar_together(squares[0])  # of the first state in all maps, so that what moved stands out
-        height = max(320, min(640, 14 * len(labels) + 120))
+        height = max(320, CELL * len(labels) + 140)
         titles = [state_title(state) for state in states]
         figure = panel_grid(titles, columns=2, height=height, horizontal_spacing=0.03)
         for i, square in enumerate(squares):
@@ -67,13 +67,14 @@ class HeatMapSpec(FigureSpec):
             is_first = place["col"] == 1
             figure.update_yaxes(showticklabels=is_first, title_text="label" if is_first else "", **place)
         names = [plain(labels[i], 24 if len(labels) <= 20 else 14) for i in order]
-        # Letters shrink with the number of labels, down to what can still be read.
-        font = {"size": max(6.5, min(12.0, 0.85 * MAP_WIDTH / len(labels)))}
+        font = {"size": LETTERS}
         ticks = {"tickvals": list(range(len(labels))), "ticktext": names, "tickfont": font, "showgrid": False, "ticks": ""}
         figure.update_xaxes(**ticks, tickangle=-90 if len(labels) > 6 else 0, title_text="label", constrain="domain")
         figure.update_yaxes(**ticks, autorange="reversed")  # the first label on top, as in a matrix
         bar = {"title": {"text": "distance", "side": "right"}, "thickness": 12, "outlinewidth": 0, "len": 0.9}
-        return figure.update_layout(coloraxis={"colorscale": CELL_SCALE, "cmin": 0, "colorbar": bar})
+        # A narrower page scrolls sideways: letters that are squeezed over each other say nothing.
+        needed = CELL * len(labels) + 8 * max(map(len, names))
+        return figure.update_layout(coloraxis={"colorscale": CELL_SCALE, "cmin": 0, "colorbar": bar}, meta={"panel": needed})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,8 @@
 // Plotly's figures, each drawn when it comes near the window, and in the colours of the theme.
 
 const PANEL = 225; // pixels that a panel needs to be legible; if there is less room, the figure scrolls sideways
+const NARROW = 560; // pixels below which long names of lines are above the lines, not next to them
+const ABOVE = 14; // pixels that such a name takes
 // Plotly's own button to share a chart would upload it; a page of ours sends nothing.
 const CONFIG = {
   responsive: true, displaylogo: false, showTips: false, showSendToCloud: false, plotlyServerURL: "",
@@ -27,6 +29,20 @@ function startPlotly() {
   return plotly;
 }
 
+// The names of categories inside the panels, each above its line: on a phone the axis has all the width.
+function putNamesAbove(layout) {
+  const axes = Object.entries(layout).filter(([key, axis]) => /^yaxis\d*$/.test(key) && axis.ticktext);
+  const lines = Math.max(...axes.map(([, axis]) => axis.ticktext.length));
+  const panels = new Set(axes.map(([, axis]) => axis.domain[0])).size;
+  layout.annotations = (layout.annotations || []).concat(axes.flatMap(([key, axis]) => axis.ticktext.map((text, at) => ({
+    text, x: 0, xref: `${axis.anchor} domain`, xanchor: "left", y: axis.tickvals[at], yref: key.replace("axis", ""), yanchor: "bottom",
+    yshift: 4, showarrow: false, font: { size: 11 },
+  }))));
+  for (const [, axis] of axes) Object.assign(axis, { showticklabels: false, ticks: "", title: { text: "" } });
+  layout.margin = { ...layout.margin, l: 12 };
+  layout.height += ABOVE * lines * panels;
+}
+
 const drawings = new WeakMap(); // of each place, when it is drawn
 function drawFigure(place) {
   if (!drawings.has(place)) drawings.set(place, plotFigure(place));
@@ -38,9 +54,12 @@ async function plotFigure(place) {
   try {
     if (!window.Plotly) await startPlotly();
     const figure = dataOf(place.dataset.figure);
-    const needed = panelsAcross(figure.layout) * PANEL;
+    const { names, panel } = figure.layout.meta || {};
+    const across = panelsAcross(figure.layout);
+    const needed = across * (panel || PANEL);
     figure.layout.template = LOOK.templates[theme()];
-    if (panelsAcross(figure.layout) > 1 && place.clientWidth < needed) figure.layout.width = needed;
+    if (names === "above" && place.clientWidth < NARROW) putNamesAbove(figure.layout);
+    if ((across > 1 || panel) && place.clientWidth < needed) figure.layout.width = needed;
     else figure.layout.autosize = true;
     figure.config = { ...CONFIG, responsive: !figure.layout.width };
     await Plotly.newPlot(place, figure);
@@ -57,7 +76,7 @@ async function saveFigure(button) {
   await drawFigure(place);
   const { format } = button.dataset;
   const layout = { ...place.layout, template: LOOK.templates.light, paper_bgcolor: "#ffffff", plot_bgcolor: "#ffffff" };
-  const size = { width: place.clientWidth || 1000, height: Number(place.dataset.height), scale: format === "png" ? 2 : 1 };
+  const size = { width: place.clientWidth || 1000, height: place.layout.height, scale: format === "png" ? 2 : 1 };
   const url = await Plotly.toImage({ data: place.data, layout }, { format, ...size });
   el("a", { href: url, download: `${button.dataset.name}.${format}` }).click();
 }
