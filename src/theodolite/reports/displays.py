@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from theodolite.core.measures import MEASURES
 from theodolite.core.numbers import interval_text, number_text
 from theodolite.core.rows import Row
 from theodolite.metrics.registry import METRICS, label_of
@@ -164,19 +165,23 @@ def error_bars(rows: Sequence[Row], colour: str) -> dict[str, Any] | None:
     return {"type": "data", "symmetric": False, "array": up, "arrayminus": down, **look}
 
 
-def steady_range(rows: Sequence[Row]) -> list[float] | None:
-    """The ends of an axis on which a small change looks small; None if the rows differ enough to fill an axis of their own.
+def steady_range(rows: Sequence[Row], levels: Iterable[float] = ()) -> list[float] | None:
+    """The ends of an axis on which a small change looks small; None if rows and levels are far enough apart to fill an axis.
 
     An axis spans at least a tenth of what a metric can be, or a quarter of the largest value if that has no bounds.
     """
     finite = [row for row in rows if math.isfinite(row.value)]
     if not finite:
         return None
-    values = [value for row in finite for value in (row.value, *(_interval(row) or ()))]
+    values = [*levels, *(value for row in finite for value in (row.value, *(_interval(row) or ())))]
     low, high = min(values), max(values)
     bounds = METRICS[finite[0].metric].limits if finite[0].metric in METRICS else (-math.inf, math.inf)
-    is_bounded = all(map(math.isfinite, bounds))
-    least = LEAST_SPAN * (bounds[1] - bounds[0]) if is_bounded else RELATIVE_SPAN * max(abs(low), abs(high))
+    if all(map(math.isfinite, bounds)):
+        least = LEAST_SPAN * (bounds[1] - bounds[0])
+    elif finite[0].metric in MEASURES and max(-low, high) <= 1:
+        least = LEAST_SPAN  # a score, at most 1
+    else:
+        least = RELATIVE_SPAN * max(abs(low), abs(high))
     if high - low >= least:
         return None
     start = max(bounds[0], min((low + high - least) / 2, bounds[1] - least))

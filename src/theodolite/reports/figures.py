@@ -16,7 +16,7 @@ from theodolite.reports.displays import Display, FigureSpec, grouped, has_interv
 from theodolite.reports.label_displays import HeatMapSpec, MovementSpec, path_displays
 from theodolite.reports.overviews import overview_displays, similarity_displays
 from theodolite.reports.row_plots import DotSpec, LineSpec, XAxis, has_arrows
-from theodolite.reports.theme import ALL_PAIRS, chance_pens, growth_pens, ramp_pens, unit_pens
+from theodolite.reports.theme import ALL_PAIRS, CHANCE, chance_pens, growth_pens, ramp_pens, unit_pens
 from theodolite.reports.wording import unique_names
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def displays_of(result: Result) -> list[Display]:
     """
     displays = [
         *overview_displays(result),
-        *(TRAINING.displays(result) if result.verb == "tune" else ()),
+        *(_training_figure(result).displays(result) if result.verb == "tune" else ()),
         *(_gain_figure(result).displays(result) if result.verb == "advise" else ()),
         *(PROBED.displays(result) if result.verb == "probe" else ()),
         *similarity_displays(result),
@@ -167,6 +167,13 @@ def _repairs_of_last_layer(rows: Sequence[Row]) -> list[Row]:
 def _gains(result: Result) -> list[Row]:
     """What `advise` found each repair to gain, and each smaller form of the vectors, whatever the score is."""
     return [replace(row, metric="gain") for row in result.rows if row.metric.endswith("_gain")]
+
+
+def _training_figure(result: Result) -> FigureSpec:
+    """The figure of a training run, with what always answering the most frequent label would score."""
+    share = (result.provenance.get("outcome") or {}).get("baseline")
+    level = (lambda row: (share, CHANCE[0]) if row.metric == "accuracy" else None) if share else None
+    return replace(TRAINING, level=level)
 
 
 def _gain_figure(result: Result) -> FigureSpec:
@@ -352,14 +359,13 @@ GAINS = DotSpec(
     row_height=26,
     zero="gain",
 )
+SHUFFLED_BARS = "Bars on shuffled labels are the range of their gaps."
 # What a page of `probe` opens with, if it has several layers.
 PROBED = LineSpec(
     name="probe-by-layer",
     heading="Accuracy and smallest gap by layer",
     note="Accuracy is on held-out rows. The smallest gap is 0 if two labels overlap, and layers have scales of their own.",
-    asides=(
-        (lambda rows: any(row.metric == "shuffled_gap" and row.low is not None for row in rows), "Bars: range of shuffles."),
-    ),
+    asides=((lambda rows: has_intervals([row for row in rows if row.metric == "shuffled_gap"]), SHUFFLED_BARS),),
     pens=chance_pens,
     metrics=("hull_accuracy", "probe_accuracy", "majority_accuracy", "smallest_gap", "shuffled_gap"),
     select=_of_several_layers,

@@ -93,7 +93,9 @@ class LineSpec(FigureSpec):
             if not shared_y or place["col"] == 1:  # a shared axis needs its title once per row
                 figure.update_yaxes(title_text=y_title, **place)
             if not (self.axes or self.y_axis):
-                figure.update_yaxes(range=steady_range([row for row in rows if self.y(row) == y_title]), **place)
+                members = [row for row in rows if self.y(row) == y_title]
+                levels = [level[0] for level in map(self.level, members) if level] if self.level else []
+                figure.update_yaxes(range=steady_range(members, levels), **place)
         moving = len(figure.data)  # what is added from here on is the same in every frame of a slider
         for i, lines in enumerate(panels.values()):
             for trace in self._levels([row for members in lines.values() for row in members]):
@@ -335,6 +337,8 @@ class DotSpec(FigureSpec):
             if has_arrows(rows, self.zero, lowest):
                 highest = max([0.0, *(end for row in rows for end in (row.value, row.high or 0.0) if math.isfinite(end))])
                 value_axis["range"] = [1.08 * lowest, highest - 0.08 * lowest]
+        elif self.by_layer:
+            value_axis["rangemode"] = "tozero"
         else:
             value_axis["range"] = steady_range(rows)
         # States are next to each other within a category, so the axis is one of numbers whose ticks are named.

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from theodolite.metrics.cloud import Cloud
     from theodolite.spaces.space import Space
 
+# Dimensions up to which the eigenvalues of a covariance take less than a second.
+CHEAP = 1024
 # Rows that metrics comparing rows with rows look at.
 SAMPLE = 10_000
 # The columns of a table that name its rows, the first that is there.
@@ -388,7 +390,8 @@ def similarity_lines(
 
 def spectrum_lines(cloud: Cloud, about: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The share of the variance on every principal direction, as the lines of a record; none if no metric looked at them."""
-    if not {"eigenvalues", "spectrum"} & set(vars(cloud)):
+    known = vars(cloud)  # what is computed when it is first asked for
+    if not ("eigenvalues" in known or "spectrum" in known or ("moments" in known and cloud.d <= CHEAP)):
         return []
     variances = cloud.eigenvalues.clip(min=0.0)  # rounding makes some of the smallest negative
     total = float(variances.sum())

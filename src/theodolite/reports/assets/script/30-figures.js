@@ -2,6 +2,8 @@
 
 const PANEL = 225; // pixels that a panel needs to be legible; if there is less room, the figure scrolls sideways
 const NARROW = 560; // pixels below which long names of lines are above the lines, not next to them
+const STACKED = 4; // panels that are put below each other on a narrow page; more of them scroll sideways
+const FRAME = 100; // pixels of a figure besides its panels
 const ABOVE = 14; // pixels that such a name takes
 // Plotly's own button to share a chart would upload it; a page of ours sends nothing.
 const CONFIG = {
@@ -43,6 +45,31 @@ function putNamesAbove(layout) {
   layout.height += ABOVE * lines * panels;
 }
 
+// A few panels that are too narrow side by side are below each other instead; false if there are too many for that.
+function stackPanels(layout) {
+  const start = (key) => layout[`yaxis${key}`].domain[1];
+  const keys = Object.keys(layout).filter((key) => /^yaxis\d*$/.test(key)).map((key) => key.slice(5))
+    .sort((a, b) => start(b) - start(a) || layout[`xaxis${a}`].domain[0] - layout[`xaxis${b}`].domain[0]);
+  if (keys.length > STACKED) return false;
+  const deep = new Set(keys.map(start)).size;
+  const title = layout[`yaxis${keys[0]}`].title;
+  const gap = 0.3 / keys.length;
+  const high = (1 - gap * (keys.length - 1)) / keys.length;
+  keys.forEach((key, at) => {
+    const [x, y] = [layout[`xaxis${key}`], layout[`yaxis${key}`]];
+    const top = 1 - at * (high + gap);
+    for (const note of layout.annotations || []) {
+      if (note.xref !== "paper" || note.yref !== "paper" || Math.abs(note.x - (x.domain[0] + x.domain[1]) / 2) > 1e-6) continue;
+      if (Math.abs(note.y - y.domain[1]) < 1e-6 && !note.moved) Object.assign(note, { x: 0.5, y: top, moved: true });
+    }
+    x.domain = [0, 1];
+    y.domain = [Math.max(0, top - high), top];
+    Object.assign(y, { showticklabels: true, title: y.title || title });
+  });
+  layout.height = ((layout.height - FRAME) / deep) * keys.length + FRAME;
+  return true;
+}
+
 const drawings = new WeakMap(); // of each place, when it is drawn
 function drawFigure(place) {
   if (!drawings.has(place)) drawings.set(place, plotFigure(place));
@@ -55,11 +82,13 @@ async function plotFigure(place) {
     if (!window.Plotly) await startPlotly();
     const figure = dataOf(place.dataset.figure);
     const { names, panel } = figure.layout.meta || {};
-    const across = panelsAcross(figure.layout);
+    let across = panelsAcross(figure.layout);
     const needed = across * (panel || PANEL);
     figure.layout.template = LOOK.templates[theme()];
+    if (across > 1 && place.clientWidth < needed && stackPanels(figure.layout)) across = 1;
     if (names === "above" && place.clientWidth < NARROW) putNamesAbove(figure.layout);
-    if ((across > 1 || panel) && place.clientWidth < needed) figure.layout.width = needed;
+    const least = across * (panel || PANEL);
+    if ((across > 1 || panel) && place.clientWidth < least) figure.layout.width = least;
     else figure.layout.autosize = true;
     figure.config = { ...CONFIG, responsive: !figure.layout.width };
     await Plotly.newPlot(place, figure);
