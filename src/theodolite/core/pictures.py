@@ -103,9 +103,14 @@ def draw_picture(
 
 
 def common_frame(clouds: Sequence[ArrayLike]) -> NDArray[np.float64]:
-    """The three directions, from the origin, on which all of these clouds together are longest: (d, at most 3), orthonormal."""
+    """The three directions, from the origin, on which all of these clouds together are longest: (d, at most 3), orthonormal.
+
+    They are in the order of the variance on them, as those of a single cloud are.
+    """
     rows = [np.asarray(array(cloud), np.float64) for cloud in clouds]
-    return _main_directions([entry / np.sqrt(len(entry)) for entry in rows])
+    frame = _main_directions([entry / np.sqrt(len(entry)) for entry in rows])
+    variances = sum((entry @ frame).var(axis=0) for entry in rows)
+    return frame[:, np.argsort(-variances, kind="stable")]
 
 
 def _main_directions(parts: Sequence[NDArray[Any]]) -> NDArray[np.float64]:

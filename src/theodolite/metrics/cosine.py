@@ -221,7 +221,7 @@ def pair_cosines(X: Vectors | Cloud, *, pairs: int = PAIRS, threshold: float = S
     return cloud.cached(("pair cosines", pairs, threshold), measured)
 
 
-@metric("[-1, 1]", NEITHER, needs="sample", paper="Ethayarajh 2019", label="pair cosine, 5 %")
+@metric("[-1, 1]", NEITHER, needs="sample", paper="Ethayarajh 2019", label="pair cosine, 5%")
 def pair_cosine_p05(X: Vectors | Cloud) -> float:
     """5 % quantile of the cosine of two random rows, in [-1, 1]; 19 of 20 pairs are more similar. See `pair_cosines`.
 
@@ -245,7 +245,7 @@ def pair_cosine_median(X: Vectors | Cloud) -> float:
     return float(pair_cosines(X).quantiles[1])
 
 
-@metric("[-1, 1]", LOWER, needs="sample", paper="Ethayarajh 2019", label="pair cosine, 95 %")
+@metric("[-1, 1]", LOWER, needs="sample", paper="Ethayarajh 2019", label="pair cosine, 95%")
 def pair_cosine_p95(X: Vectors | Cloud) -> float:
     """95 % quantile of the cosine of two random rows, in [-1, 1]; one pair of 20 is more similar. See `pair_cosines`.
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from theodolite.core.measures import MEASURES
 from theodolite.core.numbers import interval_text, number_text
 from theodolite.core.rows import Row
 from theodolite.metrics.registry import METRICS, label_of
@@ -27,6 +28,8 @@ Item = TypeVar("Item")
 FRAME_FIELDS = (*ABOUT_FIELDS, "metric", "value", "low", "high", "n", "d", "reason")
 # Pixels that slider and buttons take below a plot.
 SLIDER_HEIGHT = 150
+# What an axis spans at least: this share of the range of a bounded metric, or of the largest value of another.
+LEAST_SPAN, RELATIVE_SPAN = 0.1, 0.25
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -63,6 +66,7 @@ class FigureSpec(ABC):
     note: str
     metrics: tuple[str, ...]
     of_states: str = ""  # what the heading ends with if there are several states
+    asides: tuple[tuple[Callable[[Sequence[Row]], bool], str], ...] = ()  # what the note ends with for rows of which it is true
     split: tuple[str, ...] = ("model", "task")
     select: Callable[[Sequence[Row]], Sequence[Row]] = list
     source: Callable[[Result], Sequence[Row]] = lambda result: result.rows
@@ -77,7 +81,8 @@ class FigureSpec(ABC):
             selected = tuple(self.select(group))
             if selected:
                 heading = self.heading + (self.of_states if len({row.state for row in selected}) > 1 else "")
-                yield RowsDisplay(rows=selected, spec=self, note=self.note, **titles_of(self.name, heading, about))
+                note = " ".join([self.note, *(sentence for applies, sentence in self.asides if applies(selected))]).strip()
+                yield RowsDisplay(rows=selected, spec=self, note=note, **titles_of(self.name, heading, about))
 
     def columns(self, rows: Sequence[Row]) -> dict[str, list[Any]]:
         """The columns of the frame of these rows."""
@@ -158,6 +163,35 @@ def error_bars(rows: Sequence[Row], colour: str) -> dict[str, Any] | None:
     # Paler than the line, so that the bars of several lines at one place do not hide the lines.
     look = {"color": faded(colour), "thickness": 1.2, "width": 3}
     return {"type": "data", "symmetric": False, "array": up, "arrayminus": down, **look}
+
+
+def steady_range(rows: Sequence[Row], levels: Iterable[float] = ()) -> list[float] | None:
+    """The ends of an axis on which a small change looks small; None if rows and levels are far enough apart to fill an axis.
+
+    An axis spans at least a tenth of what a metric can be, or a quarter of the largest value if that has no bounds.
+    """
+    finite = [row for row in rows if math.isfinite(row.value)]
+    if not finite:
+        return None
+    values = [*levels, *(value for row in finite for value in (row.value, *(_interval(row) or ())))]
+    low, high = min(values), max(values)
+    bounds = METRICS[finite[0].metric].limits if finite[0].metric in METRICS else (-math.inf, math.inf)
+    if all(map(math.isfinite, bounds)):
+        least = LEAST_SPAN * (bounds[1] - bounds[0])
+    elif finite[0].metric in MEASURES and max(-low, high) <= 1:
+        least = LEAST_SPAN  # a score, at most 1
+    else:
+        least = RELATIVE_SPAN * max(abs(low), abs(high))
+    if high - low >= least:
+        return None
+    start = max(bounds[0], min((low + high - least) / 2, bounds[1] - least))
+    # A dot at a bound needs some room beyond it.
+    return [start - 0.04 * least, start + 1.04 * least]
+
+
+def has_intervals(rows: Sequence[Row]) -> bool:
+    """Whether any row has an interval."""
+    return any(_interval(row) for row in rows)
 
 
 def finite_value(row: Row) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,11 @@ from theodolite.core.rows import Row
 from theodolite.core.states import FINE_TUNING, state_order
 from theodolite.metrics.registry import LAYER_METRICS, axis_of
 from theodolite.reports.cloud_display import cloud_displays
-from theodolite.reports.displays import Display, FigureSpec, grouped, of_last_layer, records_of
+from theodolite.reports.displays import Display, FigureSpec, grouped, has_intervals, of_last_layer, records_of
 from theodolite.reports.label_displays import HeatMapSpec, MovementSpec, PlaceMapSpec, path_displays
 from theodolite.reports.overviews import overview_displays, similarity_displays
-from theodolite.reports.row_plots import DotSpec, LineSpec, XAxis
-from theodolite.reports.theme import growth_pens, ramp_pens, unit_pens
+from theodolite.reports.row_plots import DotSpec, LineSpec, XAxis, has_arrows
+from theodolite.reports.theme import ALL_PAIRS, CHANCE, chance_pens, growth_pens, ramp_pens, unit_pens
 from theodolite.reports.wording import unique_names
 
 if TYPE_CHECKING:
@@ -28,15 +29,16 @@ TUNED_ELSEWHERE = "tuned on "
 # Parts of speech that ZS22 says are apart from the others in figures 7 to 10.
 APART = ("INTJ", "SYM")
 SCORES = ("accuracy", "matthews")
+MAJORITY = "majority_accuracy"
 # States of the rows of `advise`.
 ADVICE_STATES = ("repair", "compression", "layer", "choice")
 MEAN_DISTANCE = "mean_minimum_distance"
-# Directions that make a curve.
-FEWEST_DIRECTIONS = 3
+# Directions that make a curve: EV 1 to 3 are in a table, and the spectrum shows them all.
+FEWEST_DIRECTIONS = 4
 # How the names of EV of centred vectors end.
 CENTRED = "_centered"
 SPECTRUM = "eigenvalue_share"
-PROBABILITY = "match_probability"
+PROBABILITY, MATCH_SHARE = "match_probability", "match_share"
 # Shares of the variance below this are rounding error of single precision, and would stretch a logarithmic axis.
 LEAST_SHARE = 1e-8
 SPECTRUM_COLUMNS = ("model", "state", "layer", "setting", "k", "value")
@@ -70,8 +72,8 @@ def displays_of(result: Result) -> list[Display]:
     """
     displays = [
         *overview_displays(result),
-        *(TRAINING.displays(result) if result.verb == "tune" else ()),
-        *(display for spec in (PLACES, GAINS) for display in spec.displays(result) if result.verb == "advise"),
+        *(_training_figure(result).displays(result) if result.verb == "tune" else ()),
+        *(display for spec in (PLACES, _gain_figure(result)) for display in spec.displays(result) if result.verb == "advise"),
         *(PROBED.displays(result) if result.verb == "probe" else ()),
         *similarity_displays(result),
         *(display for spec in CALIBRATION for display in spec.displays(result) if result.verb == "calibrate"),
@@ -107,29 +109,39 @@ def _state_unit_step(row: Row) -> str:
 def _spectrum_rows(result: Result) -> list[Row]:
     """The shares of the variance on every direction as rows whose label is the direction."""
     # As rows, so that the display that draws lines of rows draws these too.
-    rows = []
-    for line in records_of(result, "spectra", SPECTRUM_COLUMNS):
+    rows, lines = [], records_of(result, "spectra", SPECTRUM_COLUMNS)
+    sizes = Counter((line["model"], line["state"], line["setting"], line["layer"]) for line in lines)
+    for line in lines:
         if line["value"] is not None and line["value"] < LEAST_SHARE:
             continue
         about: dict[str, Any] = {name: str(line[name] or "") for name in ("model", "state", "setting")}
-        about |= {"layer": int(line["layer"] or 0), "label": str(int(line["k"]))}
+        about |= {"layer": max(0, int(line["layer"] or 0)), "label": str(int(line["k"]))}
+        about["d"] = sizes[line["model"], line["state"], line["setting"], line["layer"]]
         value = math.nan if line["value"] is None else float(line["value"])
         rows.append(Row(metric=SPECTRUM, value=value, reason="not known" if math.isnan(value) else "", **about))
     return rows
 
 
 def _probability_rows(result: Result) -> list[Row]:
-    """The map from cosine to the probability of a match as rows whose label is the cosine."""
-    return [
+    """The map from cosine to the probability of a match as rows whose label is the cosine, and how often pairs match at all."""
+    rows = [
         Row(metric=PROBABILITY, value=line["probability"], low=line["low"], high=line["high"], label=str(line["cosine"]))
         for line in records_of(result, "probability", ("cosine", "probability", "low", "high"))
     ]
+    matches, others = (
+        next((row.n for row in result.rows if row.metric == f"{name}_above"), None) for name in ("matches", "non_matches")
+    )
+    if rows and matches and others:
+        share = matches / (matches + others)
+        rows += [replace(row, metric=MATCH_SHARE, value=share, low=None, high=None) for row in (rows[0], rows[-1])]
+    return rows
 
 
 def _last_curves(rows: Sequence[Row]) -> list[Row]:
     """The curve of the last training step and layer of each model, task, state and seed, if it has enough directions."""
     curves: list[Row] = []
-    for group in grouped(rows, lambda row: (row.model, row.task, row.state, row.setting, row.seed)).values():
+    kinds = grouped(rows, lambda row: (row.model, row.task, row.state, row.setting, row.seed, row.metric.endswith(CENTRED)))
+    for group in kinds.values():
         # A row without a layer is of the model's final vectors: it comes after all layers.
         steps = grouped(group, lambda row: (row.step or 0, row.layer is None, row.layer or 0))
         whole = [step for step, members in steps.items() if len({row.metric for row in members}) >= FEWEST_DIRECTIONS]
@@ -161,6 +173,20 @@ def _gains(result: Result) -> list[Row]:
 def _scores_of_places(result: Result) -> list[Row]:
     """The score of every layer and pooling that `advise` tried, whatever the score is."""
     return [replace(row, metric="score") for row in result.rows if row.state == "layer" and not row.metric.endswith("_gain")]
+
+
+def _training_figure(result: Result) -> FigureSpec:
+    """The figure of a training run, with what always answering the most frequent label would score."""
+    share = (result.provenance.get("outcome") or {}).get("baseline")
+    level = (lambda row: (share, CHANCE[0]) if row.metric == "accuracy" else None) if share else None
+    return replace(TRAINING, level=level)
+
+
+def _gain_figure(result: Result) -> FigureSpec:
+    """The figure of the gains, which says what the repairs were fitted on."""
+    is_search = any(row.metric.endswith("_gain") and row.metric.startswith(("ndcg", "recall", "mrr")) for row in result.rows)
+    fitted = "Repairs are fitted on all documents, without the judgements." if is_search else FITTED_ON_OTHERS
+    return replace(GAINS, note=f"{GAINS.note} {fitted}")
 
 
 def _repairs_by_layer(rows: Sequence[Row]) -> list[Row]:
@@ -200,8 +226,10 @@ def _probe_scores(rows: Sequence[Row]) -> list[Row]:
     """The last layer's scores; the probe's accuracy has its deviation over initialisations as bounds."""
     spreads = [row for row in rows if row.metric == "probe_accuracy_sd" and not row.setting]
     deviations = {("probe_accuracy", row.task, row.state, row.layer, row.seed): row.value for row in spreads}
-    scores = [row for row in _own_task(rows) if row.metric != "probe_accuracy_sd"]
-    bounded = []
+    majorities = [replace(row, metric=MAJORITY) for row in _own_task(rows) if row.metric in (MAJORITY, "majority_share")]
+    left_out = ("probe_accuracy_sd", MAJORITY, "majority_share")
+    scores = [row for row in _own_task(rows) if row.metric not in left_out]
+    bounded = list({row.task: row for row in majorities}.values()) if scores else []
     for group in grouped(scores, lambda row: row.task).values():
         for row in of_last_layer(group):
             deviation = deviations.get((row.metric, row.task, row.state, row.layer, row.seed))
@@ -310,25 +338,18 @@ CALIBRATION: tuple[FigureSpec, ...] = (
         name="match-probability",
         heading="How probable a match is at each cosine",
         note="Of pairs that match as often as the labelled ones do. Bars are 95% intervals.",
-        metrics=(PROBABILITY,),
+        metrics=(PROBABILITY, MATCH_SHARE),
         split=(),
         source=_probability_rows,
         x=XAxis(title="cosine", place=lambda row: float(row.label), hover="cosine ", column="cosine"),
         y=lambda _: "probability of a match",
-        line=lambda _: "labelled pairs",
+        line=lambda row: "labelled pairs" if row.metric == PROBABILITY else ALL_PAIRS,
+        pens=chance_pens,
         y_axis={"range": [-0.02, 1.02]},
     ),
-    DotSpec(
-        name="cutoffs",
-        heading="Cutoffs",
-        note="The cosine that only the accepted share of unrelated pairs exceeds, by where the pairs come from. Bars are 95% "
-        "intervals.",
-        metrics=("cutoff",),
-        split=("model",),
-        category="setting",
-        category_title="pairs",
-    ),
 )
+FITTED_ON_OTHERS = "Each pair or text is scored by repairs fitted on others."
+ARROWS = "An arrow marks a loss that is larger than the axis shows."
 # What a page of `migrate` opens with.
 MIGRATION: tuple[FigureSpec, ...] = (
     DotSpec(
@@ -368,9 +389,8 @@ PLACES = PlaceMapSpec(
 GAINS = DotSpec(
     name="gains",
     heading="What each change gains",
-    note="The score with each repair, or smaller form of the vectors, minus the score without. Pairs and texts are scored by "
-    "repairs fitted on others; queries by repairs fitted on all documents, without the judgements. Bars are 95% intervals; "
-    "if one crosses 0, the gain may be chance.",
+    note="The score with each change minus the score without. Bars are 95% intervals; if one crosses 0, the gain may be chance.",
+    asides=((lambda rows: has_arrows(rows, "gain"), ARROWS),),
     metrics=("gain",),
     split=("model", "task", "state"),
     select=lambda rows: rows if len(rows) > 1 else (),
@@ -380,12 +400,14 @@ GAINS = DotSpec(
     row_height=26,
     zero="gain",
 )
+SHUFFLED_BARS = "Bars on shuffled labels are the range of their gaps."
 # What a page of `probe` opens with, if it has several layers.
 PROBED = LineSpec(
     name="probe-by-layer",
     heading="Accuracy and smallest gap by layer",
-    note="Accuracy is on held-out rows, next to always answering the most frequent label. The smallest gap is 0 if two labels "
-    "overlap; bars on that of shuffled labels are its range over the shuffles. Layers have scales of their own.",
+    note="Accuracy is on held-out rows. The smallest gap is 0 if two labels overlap, and layers have scales of their own.",
+    asides=((lambda rows: has_intervals([row for row in rows if row.metric == "shuffled_gap"]), SHUFFLED_BARS),),
+    pens=chance_pens,
     metrics=("hull_accuracy", "probe_accuracy", "majority_accuracy", "smallest_gap", "shuffled_gap"),
     select=_of_several_layers,
     x=LAYER,
@@ -399,30 +421,52 @@ PROBED = LineSpec(
 FIGURES: tuple[FigureSpec, ...] = (
     LineSpec(
         name="isotropy-by-layer", heading="Isotropy by layer",
-        note="Layer 0 is the embeddings. Bars are intervals, if the run took any; [CLS] has one vector per text, tokens many.",
+        note="",
+        asides=(
+            (lambda rows: any(row.layer == 0 for row in rows), "Layer 0 is the embeddings."),
+            (has_intervals, "Bars are intervals."),
+            (lambda rows: any(row.setting == "cls" for row in rows), "[CLS] has one vector per text, tokens many."),
+        ),
         metrics=(*LAYER_METRICS, "iso_score_corrected"), split=("metric",), select=_layer_lines,
         x=LAYER, line=_state_unit_step, panel=("model", "task"), pens=unit_pens, merge=True,
     ),
     LineSpec(
         name="spectra", heading="Spectrum of the cloud",
-        note="Share of the centred variance on each principal direction. A flat line is isotropic; a steep start means that a "
-        "few directions dominate.",
+        note="Share of the centred variance on each principal direction. An isotropic cloud has the same share, 1/d, on each; a "
+        "steep start means that a few directions dominate.",
         metrics=(SPECTRUM,), split=(), source=_spectrum_rows, select=lambda rows: sorted(rows, key=lambda row: int(row.label)),
         x=DIRECTION, y=lambda _: "share of the variance", line=_state_and_setting, panel=("model",), mode="lines",
-        hover="%{y:.3%}", slider="layer", axes={"type": "log", "dtick": 1}, y_axis={"exponentformat": "power"},
+        hover="%{y:.3%}", slider="layer", axes={"type": "log", "dtick": 1}, y_axis={"exponentformat": "power"}, merge=True,
+        level=lambda row: (1 / row.d, f"isotropic: 1/{row.d}") if row.d else None,
     ),
     LineSpec(
         name="ev-curves", heading="Explained variance of the first directions",
-        note="Share of the cloud on its first k directions; the lower the curve, the more isotropic. Thin lines are seeds, thick "
-        "ones their medians. The uncentred reading, as IL23 writes it, contains the mean vector; the centred one leaves it out.",
+        note="Share of the cloud on its first k directions; the lower the curve, the more isotropic.",
+        asides=(
+            (lambda rows: len({row.seed for row in rows}) > 1, "Thin lines are seeds, thick ones their medians."),
+            (
+                lambda rows: len({row.metric.endswith(CENTRED) for row in rows}) > 1,
+                "The uncentred reading, as IL23 writes it, contains the mean vector; the centred one leaves it out.",
+            ),
+        ),
         metrics=tuple(f"ev_{k}{ending}" for ending in ("", CENTRED) for k in range(1, 21)), split=(), select=_last_curves,
         x=DIRECTIONS, y=lambda row: f"EV<sub>k</sub>, {'' if row.metric.endswith(CENTRED) else 'un'}centred",
         line=_state_and_setting, panel=("model", "task"), merge=True, median_of_seeds=True, y_axis=FROM_ZERO,
     ),
     DotSpec(
         name="repair-scores", heading="Scores after each repair",
-        note="Left the score, right its change against the same state without a repair. Bars are intervals of a bootstrap over "
-        "sentence pairs; if one crosses 0, the change could be in either direction.",
+        note="",
+        asides=(
+            (
+                lambda rows: len({row.metric for row in rows}) > 1,
+                "Left the score, right its change against the same state without a repair.",
+            ),
+            (
+                has_intervals,
+                "Bars are intervals of a bootstrap over sentence pairs; if one crosses 0, the change may be chance.",
+            ),
+            (lambda rows: has_arrows(rows, "spearman_change"), ARROWS),
+        ),
         metrics=("spearman", "spearman_change"), select=_repairs_of_last_layer,
         category="setting", category_title="repair", dodge=0.28, row_height=34, zero="spearman_change",
     ),
@@ -430,19 +474,26 @@ FIGURES: tuple[FigureSpec, ...] = (
         name="repair-gains", heading="What each repair gains",
         note="The score with each repair minus the score without, on data that it was not fitted on. Bars are 95% intervals; if "
         "one crosses 0, the gain may be chance.",
+        asides=((lambda rows: has_arrows(rows, "gain"), ARROWS),),
         metrics=("gain",), split=("model",), select=lambda rows: of_last_layer(rows) if len(rows) > 1 else (),
         category="setting", category_title="repair", facet="task", dodge=0.28, row_height=30, zero="gain",
     ),
     LineSpec(
         name="score-by-layer", heading="Scores by layer after each repair",
-        note="Each layer is repaired and scored by itself. Bars are intervals of a bootstrap over sentence pairs.",
+        note="Each layer is repaired and scored by itself.",
+        asides=((has_intervals, "Bars are intervals of a bootstrap over sentence pairs."),),
         metrics=("spearman",), select=_repairs_by_layer,
         x=LAYER, line=lambda row: row.setting, panel=("state",), panels_across=2,
     ),
     LineSpec(
         name="sweep", heading="Removing more and more top directions",
-        note="D = 0 is the centred cloud. If the fine-tuned line of isotropy is below the other one at the same D, it has more "
-        "long directions left.",
+        note="D = 0 is the centred cloud.",
+        asides=(
+            (
+                lambda rows: len({row.state for row in rows}) > 1,
+                "If the fine-tuned line of isotropy is below the other one at the same D, it has more long directions left.",
+            ),
+        ),
         metrics=("spearman", "log_partition_isotropy", "iso_score"), select=_sweep_rows,
         x=REMOVED, line=lambda row: row.state,
     ),
@@ -464,14 +515,20 @@ FIGURES: tuple[FigureSpec, ...] = (
     ),
     DotSpec(
         name="probe-scores", heading="What probes score", of_states=" before and after",
-        note="On held-out rows of the last layer. Bars are the standard deviation over initialisations, or an interval over "
-        "labels.",
-        metrics=("probe_accuracy", "hull_accuracy", "train_test_similarity", "probe_accuracy_sd"), split=("model",),
+        note="On held-out rows of the last layer.",
+        asides=(
+            (lambda rows: any(row.metric == MAJORITY for row in rows), "Grey: always answering the most frequent label."),
+            (has_intervals, "Bars are the standard deviation over initialisations, or an interval over labels."),
+        ),
+        reference=MAJORITY, reference_of=("probe_accuracy", "hull_accuracy"),
+        metrics=("probe_accuracy", "hull_accuracy", "train_test_similarity", "probe_accuracy_sd", MAJORITY, "majority_share"),
+        split=("model",),
         select=_probe_scores, category="task", category_title="task", dodge=0.28, least_height=260,
     ),
     HeatMapSpec(
         name="label-distances", heading="Distances between labels",
-        note="Brighter is further apart, on one colour scale. Labels that are close in the first map are side by side.",
+        note="Brighter is further apart. Labels that are close are side by side.",
+        asides=((lambda rows: len({row.state for row in rows}) > 1, "All maps share one order and one colour scale."),),
         metrics=("label_distance", "minimum_distance", "label_min_distance", "centroid_movement"), select=_label_pairs,
     ),
     LineSpec(

@@ -16,7 +16,7 @@ from theodolite.core.rows import Row
 from theodolite.core.states import state_order, state_title
 from theodolite.reports.displays import Display, FigureSpec, add_slider, frame_of, grouped, name_once, records_of, titles_of
 from theodolite.reports.theme import AXIS, CELL_SCALE, GREY, NAME, PALETTE, Pen, panel_grid, panel_position, state_pens
-from theodolite.reports.wording import plain
+from theodolite.reports.wording import CUT, clean, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
     from theodolite.core.result import Result
 
-# Pixels that a heat map is wide on a usual page.
-MAP_WIDTH = 420
+# Pixels of a heat map's cell that leave room for its label, and of the label's letters.
+CELL, LETTERS = 14, 11
+# Characters of a label on a heat map, and pixels of its colour bar with the margins.
+SHOWN, BAR = 18, 130
 PATH_HEADING = "Paths of the labels' centroids"
 PATH_NOTE = (
     "A hollow mark is where a label starts, a full one where it is at the step. Of many labels, the three that are closest "
@@ -58,7 +60,7 @@ class HeatMapSpec(FigureSpec):
         labels = sorted({label for row in rows for label in (row.label, row.other_label)})
         squares = [_square([row for row in rows if row.state == state], labels) for state in states]
         order = _similar_together(squares[0])  # of the first state in all maps, so that what moved stands out
-        height = max(320, min(640, 14 * len(labels) + 120))
+        height = max(320, CELL * len(labels) + 140)
         titles = [state_title(state) for state in states]
         figure = panel_grid(titles, columns=2, height=height, horizontal_spacing=0.03)
         for i, square in enumerate(squares):
@@ -66,14 +68,15 @@ class HeatMapSpec(FigureSpec):
             figure.add_trace(_heat_map(square[np.ix_(order, order)], [labels[j] for j in order]), **place)
             is_first = place["col"] == 1
             figure.update_yaxes(showticklabels=is_first, title_text="label" if is_first else "", **place)
-        names = [plain(labels[i], 24 if len(labels) <= 20 else 14) for i in order]
-        # Letters shrink with the number of labels, down to what can still be read.
-        font = {"size": max(6.5, min(12.0, 0.85 * MAP_WIDTH / len(labels)))}
+        names = [plain(_without_middle(labels[i]), NAME) for i in order]
+        font = {"size": LETTERS}
         ticks = {"tickvals": list(range(len(labels))), "ticktext": names, "tickfont": font, "showgrid": False, "ticks": ""}
         figure.update_xaxes(**ticks, tickangle=-90 if len(labels) > 6 else 0, title_text="label", constrain="domain")
         figure.update_yaxes(**ticks, autorange="reversed")  # the first label on top, as in a matrix
         bar = {"title": {"text": "distance", "side": "right"}, "thickness": 12, "outlinewidth": 0, "len": 0.9}
-        return figure.update_layout(coloraxis={"colorscale": CELL_SCALE, "cmin": 0, "colorbar": bar})
+        # A narrower page scrolls sideways: letters that are squeezed over each other say nothing.
+        needed = CELL * len(labels) + 7 * min(SHOWN, max(map(len, labels))) + BAR
+        return figure.update_layout(coloraxis={"colorscale": CELL_SCALE, "cmin": 0, "colorbar": bar}, meta={"panel": needed})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,6 +242,12 @@ def _changes(trace: Scatter) -> dict[str, Any]:
     """What of a trace depends on the step."""
     marker = {"symbol": trace.marker.symbol, "size": trace.marker.size}
     return {"x": trace.x, "y": trace.y, "text": trace.text, "marker": marker}
+
+
+def _without_middle(label: str) -> str:
+    """A label that fits an axis: of a long one its start and its end, which tell it from others that start alike."""
+    text = clean(label)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN // 2]}{CUT}{text[1 - SHOWN // 2 :]}"
 
 
 def _square(rows: Sequence[Row], labels: Sequence[str]) -> NDArray[np.float64]:

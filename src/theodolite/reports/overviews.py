@@ -14,7 +14,7 @@ from theodolite.core.rows import Row
 from theodolite.core.states import DIFFERENCE, state_order, state_title
 from theodolite.metrics.registry import label_of
 from theodolite.reports.displays import Display, frame_of, grouped, name_once, records_of, titles_of
-from theodolite.reports.theme import AXIS, CELL_SCALE, GREY, NAME, faded, panel_grid, panel_position, state_pens
+from theodolite.reports.theme import AXIS, CELL_SCALE, GREY, NAME, Pen, faded, panel_grid, panel_position, state_pens
 from theodolite.reports.wording import (
     SEVERITY_LOOKS,
     clean,
@@ -52,6 +52,7 @@ SIMILARITY_NOTE = (
 CALIBRATION_NOTE = (
     "Share of pairs at each cosine. A threshold can tell two kinds of pairs apart only if their histograms hardly overlap."
 )
+CUTOFF_NOTE = " A dashed line is a cutoff, in the colour of the pairs that it is from: only the accepted share of them is above."
 BIN_COLUMNS = ("model", "state", "layer", "pairs", "low", "high", "count", "n")
 
 
@@ -60,6 +61,7 @@ def overview_displays(result: Result) -> Iterator[Display]:
     for about, findings in grouped(result.findings, lambda finding: finding.model).items():
         if result.verb == "survey":
             note = "Left of the first line is OK, right of the second is bad. The ranges come from a few real spaces."
+            note += " An arrow marks a number beyond the axis." if any(_is_beyond(finding) for finding in findings) else ""
             several = len({finding.model for finding in result.findings}) > 1
             titles = titles_of("ranges", "Where this space lies", (about if several else "",))
             yield RangesDisplay(findings=tuple(findings), note=note, **titles)
@@ -101,12 +103,13 @@ class RangesDisplay(Display):
         """Dots between the bounds, worst on top."""
         from plotly.graph_objects import Scatter
 
-        ordered = sorted(self.findings, key=lambda finding: _severity(finding))
-        figure = panel_grid([""], columns=1, height=LINE * len(ordered) + 40)
+        ordered = sorted(self.findings, key=lambda finding: -_severity(finding))
+        lines = {id(finding): line for line, finding in enumerate(ordered)}
+        figure = panel_grid([""], columns=1, height=LINE * len(ordered) + 40).update_layout(meta={"names": "above"})
         for verdict, group in grouped(ordered, lambda finding: finding.verdict).items():
             sign, look = SEVERITY_LOOKS[verdict]
             places = [_severity(finding) for finding in group]
-            texts = [judged_number(finding) for finding in group]
+            texts = [f"\u00a0{_with_arrow(finding)}\u00a0" for finding in group]  # some room between a dot and its number
             hover = [plain(f"{finding.topic}: {finding_numbers(finding)}") for finding in group]
             marker = {"color": LOOKS[look], "size": 11, "symbol": {"good": "circle", "watch": "diamond", "bad": "x"}[verdict]}
             sides = ["middle left" if place > 0.5 else "middle right" for place in places]  # long texts stay inside
@@ -120,25 +123,43 @@ class RangesDisplay(Display):
             }
             figure.add_trace(
                 Scatter(
-                    x=places, y=[plain(finding.topic, NAME) for finding in group], text=texts, customdata=hover,
+                    x=places, y=[lines[id(finding)] for finding in group], text=texts, customdata=hover,
                     hovertemplate="%{customdata}<extra></extra>", **look_of,
                 )
             )  # fmt: skip
         for place in (0.0, 1.0):
             figure.add_vline(x=place, line_width=1, line_dash="dot", line_color=AXIS)
         ticks = {"tickvals": [-0.5, 0.5, 1.5], "ticktext": ["OK", "watch", "bad"], "ticks": "", "showgrid": False}
-        figure.update_xaxes(range=[NEAR - 0.1, FAR + 0.3], zeroline=False, **ticks)
-        return figure.update_yaxes(categoryorder="array", categoryarray=[plain(finding.topic, NAME) for finding in ordered])
+        figure.update_xaxes(range=[NEAR - 0.15, FAR + 0.15], zeroline=False, **ticks)
+        names = [plain(finding.topic, NAME) for finding in ordered]
+        return figure.update_yaxes(tickvals=list(range(len(names))), ticktext=names, range=[len(names) - 0.5, -0.5])
+
+
+def _distance(finding: Finding) -> float | None:
+    """How far a finding is from the healthy range, 1 where it is bad; None if its rule has no place for it."""
+    rule = next((rule for rule in RULES if rule.topic == finding.topic), None)
+    value: float | None = finding.value  # None if a file was read that has no number there
+    if rule is None or value is None or not math.isfinite(rule.bad) or not math.isfinite(value):
+        return None
+    return (value - rule.watch) / (rule.bad - rule.watch)
+
+
+def _is_beyond(finding: Finding) -> bool:
+    distance = _distance(finding)
+    return distance is not None and not NEAR <= distance <= FAR
+
+
+def _with_arrow(finding: Finding) -> str:
+    """The number of a finding, with an arrow if the axis does not reach so far."""
+    text = judged_number(finding)
+    return text if not _is_beyond(finding) else f"← {text}" if (_distance(finding) or 0.0) < NEAR else f"{text} →"
 
 
 def _severity(finding: Finding) -> float:
     """Where a finding is between the bounds of its rule: below 0 healthy, above 1 bad."""
-    rule = next((rule for rule in RULES if rule.topic == finding.topic), None)
-    fallback = {"good": -0.5, "watch": 0.5, "bad": 1.5}[finding.verdict]
-    value: float | None = finding.value  # None if a file was read that has no number there
-    if rule is None or value is None or not math.isfinite(rule.bad) or not math.isfinite(value):
-        return fallback
-    place = (value - rule.watch) / (rule.bad - rule.watch)
+    place = _distance(finding)
+    if place is None:
+        return {"good": -0.5, "watch": 0.5, "bad": 1.5}[finding.verdict]
     # The words of the finding and its place must agree, although a bound itself counts as healthy.
     low, high = {"good": (NEAR, -0.04), "watch": (0.04, 0.96), "bad": (1.04, FAR)}[finding.verdict]
     return max(low, min(high, place))
@@ -350,7 +371,10 @@ def similarity_displays(result: Result) -> Iterator[Display]:
     for model, group in groups.items():
         about = (model if len(groups) > 1 else "",)
         note = CALIBRATION_NOTE if result.verb == "calibrate" else SIMILARITY_NOTE
-        yield SimilarityDisplay(bins=tuple(group), note=note, **titles_of("similarities", SIMILARITY_HEADING, about))
+        cutoffs = tuple(row for row in result.rows if row.metric == "cutoff" and math.isfinite(row.value))
+        note += CUTOFF_NOTE if cutoffs else ""
+        titles = titles_of("similarities", SIMILARITY_HEADING, about)
+        yield SimilarityDisplay(bins=tuple(group), cutoffs=cutoffs, note=note, **titles)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -358,6 +382,7 @@ class SimilarityDisplay(Display):
     """Histograms: the kinds of pairs of one cloud over each other, or a panel for each kind with the states over each other."""
 
     bins: tuple[Bin, ...]
+    cutoffs: tuple[Row, ...] = ()
 
     def frame(self) -> pd.DataFrame:
         """Every bin that is not empty, one per line."""
@@ -368,7 +393,8 @@ class SimilarityDisplay(Display):
         states = sorted({each.state for each in self.bins}, key=state_order)
         kinds = list(dict.fromkeys(each.pairs for each in self.bins))
         panels = kinds if len(states) > 1 else [""]
-        figure = panel_grid(panels, columns=2, height=300)
+        # On a phone every entry of the legend takes a line.
+        figure = panel_grid(panels, columns=2, height=280 + 14 * (len(kinds if panels == [""] else states) + len(self.cutoffs)))
         pens = state_pens(states if len(states) > 1 else kinds)
         for i, kind in enumerate(panels):
             members = [each for each in self.bins if kind in ("", each.pairs)]
@@ -377,6 +403,14 @@ class SimilarityDisplay(Display):
                 trace = pens[name].draw(_outline(group), hover="cosine %{x:.2f}: %{y:.1%}", mode="lines")
                 trace.update(line_shape="hv", fill="tozeroy", fillcolor=faded(pens[name].colour, 0.18), name=_title(name, group))
                 figure.add_trace(trace, **panel_position(i, 2))
+        highest = max(each.count / each.n for each in self.bins)
+        for row in self.cutoffs:
+            colour = next((pens[kind].colour for kind in kinds if kind.endswith(row.setting)), GREY)
+            name = f"cutoff, {plain(row.setting, NAME)}: {number_text(row.value)}"
+            points = [(row.value, share, "") for share in (0.0, highest)]
+            interval = interval_text(row.low, row.high) if row.low is not None and row.high is not None else ""
+            pen = Pen(name=name, colour=colour, dash="dash")
+            figure.add_trace(pen.draw(points, hover=f"{name} {interval}<extra></extra>", mode="lines"))
         low = min(each.low for each in self.bins)
         figure.update_xaxes(title_text="cosine", range=[min(0.0, low) - 0.02, 1.0])
         figure.update_yaxes(title_text="share of the pairs", tickformat=".0%", rangemode="tozero")

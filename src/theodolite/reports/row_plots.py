@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
+from theodolite.core.numbers import number_text
 from theodolite.core.rows import Row
 from theodolite.core.states import state_title
-from theodolite.metrics.registry import axis_of
-from theodolite.reports.displays import FigureSpec, add_slider, error_bars, finite_value, grouped, hover_text, of_last_layer
+from theodolite.metrics.registry import axis_of, label_of
+from theodolite.reports.displays import (
+    FigureSpec,
+    add_slider,
+    error_bars,
+    finite_value,
+    grouped,
+    hover_text,
+    of_last_layer,
+    steady_range,
+)
 from theodolite.reports.theme import AXIS, GREY, NAME, Pen, Point, Series, panel_grid, panel_position, state_pens, tick_step
 from theodolite.reports.wording import plain
 
@@ -22,6 +33,9 @@ HEIGHT = 360
 WIDE = 20
 # Pixels of a panel for its axes and titles, besides the lines of its categories.
 FRAME_HEIGHT = 120
+# An axis of changes reaches this far below 0, or this many times as far as the median change; an arrow marks what is further.
+AROUND_ZERO, TYPICAL = 0.1, 5.0
+BEYOND = "triangle-left"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +67,7 @@ class LineSpec(FigureSpec):
     slider: Literal["", "layer", "step"] = ""
     axes: Mapping[str, Any] = field(default_factory=dict)
     y_axis: Mapping[str, Any] = field(default_factory=dict)
+    level: Callable[[Row], tuple[float, str] | None] | None = None  # a line to compare with, such as chance, and its name
 
     def columns(self, rows: Sequence[Row]) -> dict[str, list[Any]]:
         """The columns of the frame of these rows, with the position on the axis if it is not a field of a row."""
@@ -77,6 +92,14 @@ class LineSpec(FigureSpec):
                 figure.add_trace(trace, **place)
             if not shared_y or place["col"] == 1:  # a shared axis needs its title once per row
                 figure.update_yaxes(title_text=y_title, **place)
+            if not (self.axes or self.y_axis):
+                members = [row for row in rows if self.y(row) == y_title]
+                levels = [level[0] for level in map(self.level, members) if level] if self.level else []
+                figure.update_yaxes(range=steady_range(members, levels), **place)
+        moving = len(figure.data)  # what is added from here on is the same in every frame of a slider
+        for i, lines in enumerate(panels.values()):
+            for trace in self._levels([row for members in lines.values() for row in members]):
+                figure.add_trace(trace, **panel_position(i, min(self.panels_across, len(panels))))
         figure.update_yaxes(**self.axes, **self.y_axis)
         ticks = {"dtick": tick_step(len({self.x.place(row) for row in rows}))} if self.x.whole else {}
         figure.update_xaxes(title_text=self.x.title, **ticks, **self.axes)
@@ -89,7 +112,16 @@ class LineSpec(FigureSpec):
             layer: [{"x": trace.x, "y": trace.y} for lines in panels.values() for trace in self._traces(lines, pens, layer)]
             for layer in layers
         }
-        return add_slider(figure, frames, prefix="layer", traces=range(len(figure.data)))
+        return add_slider(figure, frames, prefix="layer", traces=range(moving))
+
+    def _levels(self, rows: Sequence[Row]) -> Iterator[Scatter]:
+        """What the lines of a panel are compared with, across all of it."""
+        places = [place for place in map(self.x.place, rows) if place is not None]
+        for level in dict.fromkeys(self.level(row) for row in rows) if self.level else ():
+            if level is not None and places:
+                value, name = level
+                points = [(place, value, "") for place in (min(places), max(places))]
+                yield Pen(name=name, colour=GREY, dash="dash", width=1.5).draw(points, hover=f"{name}: {value:.3g}", mode="lines")
 
     def _panels(self, rows: Sequence[Row]) -> dict[tuple[str, str], dict[str, list[Row]]]:
         """Lines by the title of their panel and of its vertical axis."""
@@ -183,6 +215,7 @@ class DotSpec(FigureSpec):
     medians: bool = False
     zero: str = ""
     reference: str = ""
+    reference_of: tuple[str, ...] = ()  # the metrics that it is compared with; all if empty
     by_layer: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -200,13 +233,17 @@ class DotSpec(FigureSpec):
             across = len({getattr(row, self.facet) for row in rows})
         height = max(self.least_height, self.row_height * (1 if self.vertical else len(places)) + FRAME_HEIGHT)
         figure = panel_grid(titles, columns=across, height=height, shared_y=not (self.vertical or layered), **self.options)
-        across = min(across, len(titles))
+        # Where there is little room, the names of the categories are above their lines and leave the width to the axis.
+        figure.update_layout(meta={} if self.vertical else {"names": "above"})
+        across, lowest = min(across, len(titles)), lowest_shown(rows, self.zero)
         references = [row for row in rows if row.metric == self.reference]
         for i, (_, members) in enumerate(panels):
             place = panel_position(i, across)
-            for trace in (*self._backdrop(members, references, places), *self._dots(members, places, pens)):
+            compared = references if not self.reference_of or {row.metric for row in members} & {*self.reference_of} else []
+            for trace in (*self._backdrop(members, compared, places), *self._dots(members, places, pens, lowest)):
                 figure.add_trace(trace, **place)
-            self._update_axes(figure, members, list(places), place, is_last=i >= len(panels) - across)
+            is_last = i >= len(panels) - across
+            self._update_axes(figure, [*members, *compared], list(places), place, is_last=is_last, lowest=lowest)
         for i, members in enumerate(layered.values(), start=len(panels)):
             self._draw_layers(figure, members, pens, panel_position(i, across))
         return figure
@@ -236,12 +273,14 @@ class DotSpec(FigureSpec):
         # Every state says the same of a category, so one mark stands for all of them.
         marks = {self._category(row): row for row in references}
         if marks:
-            texts = {name: f"{plain(name, NAME)}: {row.value:.0f} {row.metric}" for name, row in marks.items()}
+            texts = {
+                name: f"{plain(name, NAME)}: {number_text(row.value)}, {label_of(row.metric)}" for name, row in marks.items()
+            }
             points = [self._point(finite_value(row), places[name], texts[name]) for name, row in marks.items()]
             mark = {"symbol": "line-ns-open", "size": 20, "color": GREY, "line": {"width": 3}}
-            yield Pen(name=self.reference, colour=GREY).draw(points, hover="%{text}", mode="markers", marker=mark)
+            yield Pen(name=label_of(self.reference), colour=GREY).draw(points, hover="%{text}", mode="markers", marker=mark)
 
-    def _dots(self, rows: Sequence[Row], places: Mapping[str, int], pens: Mapping[str, Pen]) -> Iterator[Scatter]:
+    def _dots(self, rows: Sequence[Row], places: Mapping[str, int], pens: Mapping[str, Pen], lowest: float) -> Iterator[Scatter]:
         names = list(pens)
         # If the categories are the states, the axis names them, and a legend would say it again.
         legend = {"showlegend": False, "opacity": 0.75} if self.medians else {}
@@ -251,9 +290,14 @@ class DotSpec(FigureSpec):
             points = []
             for row in group:
                 text = f"{plain(self.hover(row) if self.hover else self._category(row), NAME)}: {hover_text(row)}"
-                points.append(self._point(finite_value(row), places[self._category(row)] + shift, text))
-            bars = {f"error_{'y' if self.vertical else 'x'}": error_bars(group, pen.colour)}
-            yield pen.draw(points, hover="%{text}", mode="markers", **bars, **legend)
+                value = finite_value(row)
+                shown = max(lowest, value) if row.metric == self.zero and value is not None else value
+                points.append(self._point(shown, places[self._category(row)] + shift, text))
+            beyond = [row.metric == self.zero and row.value < lowest for row in group]
+            marker = {"color": pen.colour, "size": 7, "symbol": [BEYOND if out else pen.symbol for out in beyond]}
+            inside = [replace(row, low=None, high=None) if out else row for row, out in zip(group, beyond, strict=True)]
+            bars = {f"error_{'y' if self.vertical else 'x'}": error_bars(inside, pen.colour)}
+            yield pen.draw(points, hover="%{text}", mode="markers", marker=marker, **bars, **legend)
             values = [row.value for row in group if finite_value(row) is not None]
             if self.medians and values:
                 bar = {"symbol": "line-ew-open", "size": 30, "color": pen.colour, "line": {"width": 3}}
@@ -274,13 +318,29 @@ class DotSpec(FigureSpec):
         return str(getattr(row, self.category))
 
     def _update_axes(
-        self, figure: Figure, rows: Sequence[Row], categories: Sequence[str], place: Mapping[str, int], *, is_last: bool
+        self,
+        figure: Figure,
+        rows: Sequence[Row],
+        categories: Sequence[str],
+        place: Mapping[str, int],
+        *,
+        is_last: bool,
+        lowest: float,
     ) -> None:
         count = len(categories)
-        value_axis = {"title_text": axis_of(rows[0].metric) if rows else ""}
+        value_axis: dict[str, Any] = {"title_text": axis_of(rows[0].metric) if rows else ""}
         values = [value for row in rows if (value := finite_value(row)) is not None and value > 0]
         if self.by_layer and values and max(values) > WIDE * min(values):
             value_axis["type"] = "log"
+        elif any(row.metric == self.zero for row in rows):
+            value_axis |= {"rangemode": "tozero"}
+            if has_arrows(rows, self.zero, lowest):
+                highest = max([0.0, *(end for row in rows for end in (row.value, row.high or 0.0) if math.isfinite(end))])
+                value_axis["range"] = [1.08 * lowest, highest - 0.08 * lowest]
+        elif self.by_layer:
+            value_axis["rangemode"] = "tozero"
+        else:
+            value_axis["range"] = steady_range(rows)
         # States are next to each other within a category, so the axis is one of numbers whose ticks are named.
         names = [plain(state_title(name) or "all", NAME) for name in categories]
         ticks: dict[str, Any] = {"tickvals": list(range(count)), "ticktext": names, "range": [count - 0.5, -0.5]}
@@ -300,3 +360,16 @@ class DotSpec(FigureSpec):
             figure.add_trace(pens[state].draw(points, hover="layer %{x}: %{text}", error_y=bars), **place)
         figure.update_xaxes(title_text="layer", dtick=tick_step(len({row.layer for row in rows})), **place)
         figure.update_yaxes(title_text=axis_of(rows[0].metric), rangemode="tozero", **place)
+
+
+def lowest_shown(rows: Sequence[Row], zero: str) -> float:
+    """Where an axis of changes ends on the left: one change that does great harm must not hide what all others do."""
+    changes = [row for row in rows if row.metric == zero and math.isfinite(row.value)]
+    ends = [abs(row.value) for row in changes if row.value > 0]
+    return -max(AROUND_ZERO, TYPICAL * median(abs(row.value) for row in changes), *ends) if changes else -math.inf
+
+
+def has_arrows(rows: Sequence[Row], zero: str, lowest: float | None = None) -> bool:
+    """Whether one of these changes is beyond the axis, and so drawn as an arrow."""
+    lowest = lowest_shown(rows, zero) if lowest is None else lowest
+    return any(row.metric == zero and row.value < lowest for row in rows)

@@ -53,7 +53,7 @@ CARRYING: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "probe": (("figures-probe-by-layer", "figures-label-distances"), ("figures-label-distances",)),
     "advise": (("figures-layer-scores",), ("figures-gains",)),
     "migrate": (("figures-tiers", "figures-bridge-curve"),),
-    "calibrate": (("figures-match-probability", "figures-similarities"), ("figures-similarities", "figures-cutoffs")),
+    "calibrate": (("figures-match-probability", "figures-similarities"), ("figures-similarities",)),
 }
 
 
@@ -98,6 +98,7 @@ def page_content(results: Sequence[Result], *, text: bool) -> PageContent:
         **_opening_figures(results, _figures(page, runs)),
         "folded": results[0].verb == "study" or any(result.verdicts for result in results),
         "clouds": bool(pictures),
+        "panels": len(pictures),
         "provenance": [
             {
                 "name": name,
@@ -154,8 +155,11 @@ def _opening_figures(results: Sequence[Result], sections: Sequence[dict[str, Any
     choices = CARRYING.get(results[0].verb, ()) if len(results) == 1 else ()
     names = next((choice for choice in choices if choice[0] in by_id), ())
     carrying = [{**by_id[name]["figures"][0], "section": name} for name in names if name in by_id]
-    shown = {figure["id"] for figure in carrying}
+    shown, said = {figure["id"] for figure in carrying}, {figure["note"] for figure in carrying}
     left = [{**section, "figures": [f for f in section["figures"] if f["id"] not in shown]} for section in sections]
+    # What the page opens with says how to read it; another figure of its kind need not say so again.
+    for figure in (figure for section in left for figure in section["figures"]):
+        figure["note"] = "" if figure["note"] in said else figure["note"]
     return {"carrying": carrying, "figures": [_with_one_note(section) for section in left if section["figures"]]}
 
 

@@ -48,6 +48,9 @@ CLEAR = "rgba(0,0,0,0)"
 NAME = 40
 # Labels that are named of those that grow most, and of those that grow least.
 NAMED_LABELS = 3
+# Lines that show what chance alone gives: always answering the most frequent label, shuffled labels, pairs of any cosine.
+ALL_PAIRS = "matches among all pairs"
+CHANCE = ("most frequent label", "shuffled labels", ALL_PAIRS)
 
 
 def colours_of(names: Iterable[str]) -> dict[str, str]:
@@ -169,6 +172,12 @@ def state_pens(names: Iterable[str]) -> dict[str, Pen]:
         symbol, dash = SYMBOLS[i % len(SYMBOLS)], DASHES[i // len(SYMBOLS) % len(DASHES)]
         pens[name] = Pen(name=state_title(name), colour=colours[name], symbol=symbol, dash=dash)
     return pens
+
+
+def chance_pens(lines: Series) -> dict[str, Pen]:
+    """As `state_pens`, with what the others are compared with in grey and dashed."""
+    grey = {name: Pen(name=name, colour=GREY, dash="dash", symbol="circle-open", width=1.5) for name in lines if name in CHANCE}
+    return state_pens(name for name in lines if name not in CHANCE) | grey
 
 
 def unit_pens(lines: Series) -> dict[str, Pen]:

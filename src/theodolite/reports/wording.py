@@ -200,7 +200,7 @@ def finding_numbers(finding: Finding) -> str:
 def judged_number(finding: Finding) -> str:
     """The judged number alone; a share of the possible maximum says so, since a table has another number for the metric."""
     rule = _rule_of(finding)
-    return f"{100 * finding.value:.3g}% of the maximum" if rule and rule.judged else number_text(finding.value)
+    return f"{100 * finding.value:.3g}% of max" if rule and rule.judged else number_text(finding.value)
 
 
 def _rule_of(finding: Finding) -> FindingRule | None:

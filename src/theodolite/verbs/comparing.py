@@ -45,6 +45,7 @@ from theodolite.verbs.surveying import (
     similarity_lines,
     space_notes,
     space_picture,
+    spectrum_lines,
     text_groups,
 )
 
@@ -59,8 +60,8 @@ if TYPE_CHECKING:
     from theodolite.probes import Correspondence, KeptStructure, Shift
     from theodolite.spaces.space import Space
 
-# Times that the rows of one side may be longer than those of the other for both clouds to be drawn in one frame.
-MOST_LONGER = 5.0
+# Times that the rows of one side may be longer, or further apart, than those of the other for both to be drawn in one frame.
+MOST_LONGER = 2.0
 # Columns that name a row, best first, and what the answer calls them.
 KEYS = {"id": "ids", "_id": "ids", "sentence": "texts", "text": "texts", "token": "tokens", "word": "words"}
 FEWEST_COMMON = 10  # rows with a common id or text, from which on two sides are compared by them
@@ -429,10 +430,13 @@ class _Side:
 
     def similarities(self, layer: int | None, state: str, metrics: Sequence[str]) -> list[dict[str, Any]]:
         """How similar its rows are, for the report."""
-        number = self.layers[-1] if layer is None else layer
-        about = {"model": short_name(self.name), "state": state, "layer": number}
-        given = None if self._space is None or number is None else given_pairs(self._space, number)
+        about = self.record_fields(layer, state)
+        given = None if self._space is None or about["layer"] is None else given_pairs(self._space, about["layer"])
         return similarity_lines(self.cloud(layer), metrics, about, given=given)
+
+    def record_fields(self, layer: int | None, state: str) -> dict[str, Any]:
+        """What the report's records say of it."""
+        return {"model": short_name(self.name), "state": state, "layer": self.layers[-1] if layer is None else layer}
 
 
 def _layer_cloud(vectors: Callable[[], Floats], index: Indices | None, *, sample: int, seed: int) -> Cloud:
@@ -626,17 +630,20 @@ def _drawn(sides: Sequence[_Side], layer: int | None, metrics: Sequence[str]) ->
 
     clouds = [side.cloud(layer) for side in sides]
     lengths = [cloud.moments.mean_norm or 1.0 for cloud in clouds]
+    widths = [(cloud.moments.trace / cloud.n) ** 0.5 or 1.0 for cloud in clouds]
     # Clouds of very different size share no view in which both can be read.
-    is_common = clouds[0].d == clouds[1].d and max(lengths) <= MOST_LONGER * min(lengths)
+    is_common = clouds[0].d == clouds[1].d and all(max(sizes) <= MOST_LONGER * min(sizes) for sizes in (lengths, widths))
     frame = common_frame([cloud.sample for cloud in clouds]) if is_common else None
     # Of layers only a few metrics are measured; random pairs are cheap next to an encoder.
     looked_at = metrics if layer is None else [*metrics, "pair_cosine_median"]
     pictures: list[Picture] = []
     lines: list[dict[str, Any]] = []
+    spectra: list[dict[str, Any]] = []
     for side, state in zip(sides, (BEFORE, AFTER), strict=True):
         pictures += side.picture(layer, state, frame)
         lines += side.similarities(layer, state, looked_at)
-    return tuple(pictures), similarities(lines)
+        spectra += spectrum_lines(side.cloud(layer), side.record_fields(layer, state))
+    return tuple(pictures), similarities(lines, spectra=spectra)
 
 
 def _common_layers(first: _Side, second: _Side) -> tuple[int | None, ...]:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from theodolite.metrics.cloud import Cloud
     from theodolite.spaces.space import Space
 
+# Dimensions up to which the eigenvalues of a covariance take less than a second.
+CHEAP = 1024
 # Rows that metrics comparing rows with rows look at.
 SAMPLE = 10_000
 # The columns of a table that name its rows, the first that is there.
@@ -154,7 +156,7 @@ def _survey_vectors(
         title=label,
         rows=tuple(rows),
         pictures=cloud_picture(cloud, about),
-        records=similarities(similarity_lines(cloud, metrics, about), deviation_records(measured)),
+        records=similarities(similarity_lines(cloud, metrics, about), deviation_records(measured), spectrum_lines(cloud, about)),
         conditions=sample_conditions(cloud),
         notes=(*cloud.source.notes, *_cache_note(cloud)),
         provenance=provenance(cloud_facts(cloud, opened.name)),
@@ -221,7 +223,7 @@ def _survey_space(
         title=title,
         rows=tuple(rows),
         pictures=space_picture(space, chosen[-1], texts, seed=last.seed),
-        records=similarities(lines, deviation_records(pairs)),
+        records=similarities(lines, deviation_records(pairs), spectrum_lines(last, space.about(chosen[-1]))),
         conditions=sample_conditions(last),
         notes=space_notes(space),
         provenance=provenance(facts | encoder_facts(space.origin)),
@@ -398,15 +400,33 @@ def similarity_lines(
     """How similar rows are, as the lines of a record; none if no metric looked at pairs."""
     from theodolite.metrics.similarities import similarity_records
 
+    return list(similarity_records(cloud, metrics, _record_fields(about), given=given))
+
+
+def spectrum_lines(cloud: Cloud, about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The share of the variance on every principal direction, as the lines of a record; none if no metric looked at them."""
+    known = vars(cloud)  # what is computed when it is first asked for
+    if not ("eigenvalues" in known or "spectrum" in known or ("moments" in known and cloud.d <= CHEAP)):
+        return []
+    variances = cloud.eigenvalues.clip(min=0.0)  # rounding makes some of the smallest negative
+    total = float(variances.sum())
+    fields = {**_record_fields(about), "setting": ""}
+    return [{**fields, "k": k, "value": float(value) / total} for k, value in enumerate(variances, 1)] if total > 0 else []
+
+
+def _record_fields(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What the lines of a record say of where they are from."""
     layer = about.get("layer")
     model = str(about.get("model") or "").encode("utf-8", "replace").decode()  # a table of Arrow has no lone surrogates
-    fields = {"model": model, "state": about.get("state") or "", "layer": -1 if layer is None else layer}
-    return list(similarity_records(cloud, metrics, fields, given=given))
+    return {"model": model, "state": about.get("state") or "", "layer": -1 if layer is None else layer}
 
 
-def similarities(lines: Sequence[Mapping[str, Any]], deviations: Sequence[Mapping[str, Any]] = ()) -> Mapping[str, Any]:
-    """The records of a result: these lines for the report's histogram, and what is behind its intervals."""
-    return LateTables({name: value for name, value in (("similarities", lines), ("deviations", deviations)) if value})
+def similarities(
+    lines: Sequence[Mapping[str, Any]], deviations: Sequence[Mapping[str, Any]] = (), spectra: Sequence[Mapping[str, Any]] = ()
+) -> Mapping[str, Any]:
+    """The records of a result: these lines for the report's histogram, what is behind its intervals, and spectra."""
+    tables = {"similarities": lines, "deviations": deviations, "spectra": spectra}
+    return LateTables({name: value for name, value in tables.items() if value})
 
 
 def text_groups(space: Space) -> Any:

@@ -236,7 +236,7 @@ function drawAxes(pen, panel) {
   pen.lineTo(10 + length, height - 10);
   pen.strokeStyle = colourOf("soft");
   pen.stroke();
-  pen.fillText(number(tick), 10, height - 15);
+  pen.fillText(String(Number(tick.toPrecision(1))), 10, height - 15);
 }
 
 function nice(value) {
