@@ -29,14 +29,15 @@ def demo_command(
       theodolite demo
       theodolite demo --static
     """  # noqa: D301  # \b keeps the lines of the example apart
+    from dataclasses import replace
     from pathlib import Path
     from time import perf_counter
 
     from theodolite.cli.output import console
-    from theodolite.reports.blocks import print_blocks
+    from theodolite.reports.blocks import Paragraph, print_blocks
     from theodolite.reports.drawing import report
     from theodolite.reports.page import check_target
-    from theodolite.reports.summary import opening_blocks
+    from theodolite.reports.summary import answer_blocks
     from theodolite.verbs.demonstrating import demo, static_demo
 
     start, folder = perf_counter(), Path(to)
@@ -45,12 +46,14 @@ def demo_command(
     if not static:
         say("all-MiniLM-L6-v2 (6 layers, d = 384), fine-tuned here on pairs of sentences\n")
     first, *others = static_demo(to) if static else demo(to)
+    others = [replace(result, answer=result.answer and replace(result.answer, next=())) for result in others]  # the page is here
+    report([first, *others], page)
     show(first)
+    titles = {"compare": "What the repair changed" if static else "What fine-tuning changed", "tune": "Training"}
     for result in others:  # what they conclude; the page has the rest
         print()
-        print_blocks([block for block in opening_blocks(result) if block.style != "dim"], console())
-    report([first, *others], page)
-    kept = "vectors.npy, the repaired vectors, the repairs" if static else "the tuned encoder, sentences.npy, sentences.txt"
-    say(f"\nThis took {perf_counter() - start:.0f} s. {to} holds {kept}\nand all numbers. Next, survey vectors:")
-    say(f"    theodolite survey {folder / ('vectors.npy' if static else 'sentences.npy')}")
-    say(f"Open this page in a browser: {page}")
+        conclusion = answer_blocks(replace(result.answer, reasons=())) if result.answer else ()
+        print_blocks([Paragraph(titles[result.verb], "bold"), *conclusion], console())
+    kept = "vectors.npy, the repaired vectors" if static else "the tuned encoder, sentences.npy, sentences.txt"
+    say(f"\nThis took {perf_counter() - start:.0f} s. {to} holds all numbers,\n{kept} and this page:")
+    say(f"    {page}")

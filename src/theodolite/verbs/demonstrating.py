@@ -113,7 +113,7 @@ def _repair_scores(encoder: Any, tuned: Path) -> Result:
                 change = value - unrepaired
                 low, high = deviation_interval(change, draws @ (moved - influence))
                 rows.append(Row(value=change, low=low, high=high, setting=name, state=DIFFERENCE, **about))
-    title = f"Spearman of {about['n']} pairs of sentences ({TASK} dev) after each repair"
+    title = f"Spearman after each repair ({TASK}, {about['n']} pairs)"
     return Result(verb="repairs", title=title, rows=tuple(rows), answer=_conclusion(rows, tuned))
 
 
