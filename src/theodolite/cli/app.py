@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from theodolite.cli import cache, calibrate, compare, demo, extract, gate, probe, repair, report, study, survey, tune
+from theodolite.cli import cache, calibrate, compare, demo, extract, gate, mcp, probe, repair, report, study, survey, tune
 
 HELP = """Survey embedding spaces: measure how a space is shaped, see what fine-tuning did to it, and repair it.
 
@@ -44,6 +44,7 @@ app.add_typer(study.app, name="study")
 app.command("report")(report.report_command)
 app.add_typer(cache.app, name="cache")
 app.command("demo")(demo.demo_command)
+app.command("mcp")(mcp.mcp_command)
 
 
 def _print_version(requested: bool) -> None:
