@@ -23,7 +23,7 @@ CONFIG = "theodolite.toml"
 DEVIATIONS = "deviations"
 # Tables of the configuration that say what is measured.
 MEASURING = ("survey", "probe", "score", "retrieval")
-# A metric got worse if it is certain, at 95 %, that it did by more than this share of what it was, or this much.
+# A metric got worse if it is certain, at 95%, that it did by more than this share of what it was, or this much.
 TOLERANCE, SMALLEST_TOLERANCE = 0.05, 0.01
 # What two rows must share to be compared, in the order in which a mismatch is reported.
 _SHARED = ("model", "task", "split", "setting", "sample", "layer", "label", "d", "n")
@@ -167,7 +167,7 @@ def _change_interval(row: Row, old: Row, now: Mapping[Any, Mapping[int, float]],
 def worse_metrics(result: Result) -> list[str]:
     """One sentence for every metric of a comparison that got worse beyond doubt and beyond its tolerance.
 
-    A metric is worse if the whole 95 % interval of its change lies on the side away from isotropy, by more than 5 % of what it
+    A metric is worse if the whole 95% interval of its change lies on the side away from isotropy, by more than 5% of what it
     was and more than 0.01. Metrics that have no better side, or no interval, are not judged.
     """
     changes = [row for row in result.rows if row.state == DIFFERENCE]
@@ -186,7 +186,7 @@ def worse_metrics(result: Result) -> list[str]:
             interval = f"{number_text(change.low)} to {number_text(change.high)}"
             sentences.append(
                 f"{label_of(change.metric)}{layer} got worse: {number_text(before)} → {number_text(after)}, a change of "
-                f"{interval} (95 %), beyond the tolerance {number_text(tolerance)}"
+                f"{interval} (95%), beyond the tolerance {number_text(tolerance)}"
             )
     return sentences
 

@@ -41,7 +41,7 @@ def compare_command(
     text: opt.Text = True,
     everything: opt.Everything = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with code 1 if a metric got worse, beyond doubt and by more than 5 %.")
+        bool, typer.Option("--strict", help="Exit with code 1 if a metric got worse, beyond doubt and by more than 5%.")
     ] = False,
     **_reading: Any,
 ) -> None:

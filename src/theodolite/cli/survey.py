@@ -22,7 +22,7 @@ def survey_command(
     metrics: opt.Metrics = None,
     sample: opt.Sample = 10_000,
     seed: opt.Seed = 0,
-    bootstrap: Annotated[int, typer.Option(help="Half-samples for 95 % intervals; 0 leaves them out.", min=0, metavar="N")] = 0,
+    bootstrap: Annotated[int, typer.Option(help="Half-samples for 95% intervals; 0 leaves them out.", min=0, metavar="N")] = 0,
     findings: Annotated[bool, typer.Option("--findings/--no-findings", help="Judge the numbers.")] = True,
     store: Annotated[
         bool,

@@ -156,9 +156,9 @@ def effective_rank_singular(X: Vectors | Moments | Cloud) -> float:
     return _exp_entropy(np.sqrt(np.where(values > floor, values, 0.0)))
 
 
-@metric("[1, d]", HIGHER, needs="moments", paper="principal component analysis", label="dimensions for 95 %")
+@metric("[1, d]", HIGHER, needs="moments", paper="principal component analysis", label="dimensions for 95%")
 def dimensions_95(X: Vectors | Moments | Cloud) -> float:
-    """Number of principal components that hold 95 % of the variance, in [1, d]; 0.95 d is isotropic.
+    """Number of principal components that hold 95% of the variance, in [1, d]; 0.95 d is isotropic.
 
     Parameters
     ----------

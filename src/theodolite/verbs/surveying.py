@@ -76,7 +76,7 @@ def survey(
     seed
         Seed of that sample and of the half-samples.
     bootstrap
-        Number of half-samples for 95 % intervals; 0 leaves them out.
+        Number of half-samples for 95% intervals; 0 leaves them out.
     findings
         Whether to judge the numbers.
     store
