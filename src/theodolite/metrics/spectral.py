@@ -146,6 +146,8 @@ def effective_rank(X: Vectors | Moments | Cloud) -> float:
 def effective_rank_singular(X: Vectors | Moments | Cloud) -> float:
     """Effective rank as Roy & Vetterli (2007) define it, on centred singular values, in [1, d]; d is isotropic.
 
+    RankMe (Garrido et al. 2023) is the same number for vectors that are not centred.
+
     Parameters
     ----------
     X
