@@ -43,7 +43,7 @@ nb_execution_raise_on_error = True
 nb_output_stderr = "remove"  # progress bars, and warnings with the paths of the machine that built the site
 os.environ.setdefault("THEODOLITE_CACHE", tempfile.mkdtemp(prefix="theodolite-docs-"))
 os.environ["HF_HUB_OFFLINE"] = "1"
-# Figures are SVG, which loads nothing, if a browser can draw them; otherwise Plotly's library comes from its CDN, once per reader.
+# Figures are SVG, which loads nothing, if a browser can draw them; otherwise Plotly's library comes from its CDN.
 _draws = find_spec("kaleido") and any(map(which, ("chromium", "chromium-browser", "google-chrome")))
 os.environ["PLOTLY_RENDERER"] = "svg" if _draws else "notebook_connected"
 

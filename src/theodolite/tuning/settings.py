@@ -168,7 +168,7 @@ class TuneSettings:
     strategy
         "full", "frozen:N" (embeddings and the first N layers stay as they are), "head" (the encoder stays) or "lora".
     seed
-        Seed of everything that is random.
+        Random seed.
     max_length
         Texts are cut to this number of tokens.
     train_rows

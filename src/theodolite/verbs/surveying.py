@@ -1,4 +1,4 @@
-"""The verb `survey`: measure how a space is shaped, and say what is wrong with it."""
+"""The verb `survey`: measure how a space is shaped, and report what is unusual about it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def survey(
     progress: bool | Progress | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> Result:
-    """Measure how a space is shaped, and say what is wrong with it.
+    """Measure how a space is shaped, and report what is unusual about it.
 
     Vectors get every metric that needs no second input; a space or an encoder gets a few per layer, and findings on its last
     layer, the one that is usually shipped.
