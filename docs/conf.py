@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent / "benchmarks")]
@@ -28,6 +30,8 @@ exclude_patterns = ["_build", "_ext", "**.ipynb_checkpoints"]
 html_theme = "furo"
 html_title = "Theodolite"
 html_show_sphinx = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 
@@ -39,7 +43,9 @@ nb_execution_raise_on_error = True
 nb_output_stderr = "remove"  # progress bars, and warnings with the paths of the machine that built the site
 os.environ.setdefault("THEODOLITE_CACHE", tempfile.mkdtemp(prefix="theodolite-docs-"))
 os.environ["HF_HUB_OFFLINE"] = "1"
-os.environ["PLOTLY_RENDERER"] = "notebook_connected"  # the figures' library comes once per reader, not once per page
+# Figures are SVG, which loads nothing, if a browser can draw them; otherwise Plotly's library comes from its CDN.
+_draws = find_spec("kaleido") and any(map(which, ("chromium", "chromium-browser", "google-chrome")))
+os.environ["PLOTLY_RENDERER"] = "svg" if _draws else "notebook_connected"
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3

@@ -79,7 +79,7 @@ _MODULES = {
     )
 } | {"repair": "verbs.repairing"}
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = [
     "METRICS",
     "REPAIRS",

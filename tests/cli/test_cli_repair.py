@@ -1,8 +1,7 @@
-"""`repair` and `demo`: the command does what the estimator does, and leaves nothing half done."""
+"""`repair`: the command does what the estimator does, and leaves nothing half done."""
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 
@@ -101,16 +100,6 @@ def test_settings_are_read_as_json_or_text(run: Run) -> None:
     texts = {"a": "3", "b": "0.5", "c": "true", "d": "null", "e": "[1, 2]", "f": "top"}
     values = settings_dict("--set")([f"{name}={text}" for name, text in texts.items()])
     assert list(values.values()) == [3, 0.5, True, None, [1, 2], "top"]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("wordllama") is None, reason="wordllama is not installed")
-def test_the_demo_centres_real_vectors(files: Path, run: Run) -> None:
-    text = run("demo", "--static", "--to", "here").stdout
-    assert {"vectors.npy", "zero-mean.npy", "global.npy", "rows.json"} <= {path.name for path in (files / "here").iterdir()}
-    assert abs(np.load("here/zero-mean.npy").mean(axis=0)).max() < 1e-4
-    assert "theodolite survey here/vectors.npy" in text
-    assert "B - A" in text
 
 
 def test_weights_are_learned_from_scored_pairs(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""The files for GitHub and pre-commit in docs/gate.md: valid, and their commands pass and fail as a gate must."""
+"""The action, the hook and the files in docs/gate.md: valid, and their commands pass and fail as a gate must."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import pytest
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 
-PAGE = (Path(__file__).parents[2] / "docs" / "gate.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "gate.md").read_text(encoding="utf-8")
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 WORKFLOW, HOOKS = (yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE))
 X = np.random.default_rng(0).normal(0, 1, (300, 8)).astype(np.float32)
 
@@ -30,25 +33,78 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def run(command: str, folder: Path) -> Any:
+def run(command: str, folder: Path, *shell: str, **variables: str) -> Any:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    summary = str(folder.parent / "summary.md")
-    environment = {**os.environ, "THEODOLITE_CACHE": str(folder / "cache"), "PATH": path, "GITHUB_STEP_SUMMARY": summary}
-    return subprocess.run(["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "THEODOLITE_CACHE": str(folder / "cache"), "PATH": path, **variables}
+    words = [*(shell or ("sh",)), "-c", command]
+    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_the_workflow_passes_fails_and_writes_its_summary(project: Path) -> None:
-    steps = [step for step in WORKFLOW["jobs"]["gate"]["steps"] if "run" in step]
+def step(name: str) -> dict[str, Any]:
+    return next(step for step in ACTION["runs"]["steps"] if step.get("name") == name)
+
+
+def test_the_workflow_uses_the_action_with_inputs_that_it_has() -> None:
     assert WORKFLOW[True] == "pull_request"  # `on` is true in YAML 1.1
-    install, gate, summary = (step["run"] for step in steps)
-    assert install.startswith("pip install path/to/theodolite") and steps[2]["if"] == "always()"
-    assert run(gate, project).returncode == 0
+    (used,) = (step for step in WORKFLOW["jobs"]["gate"]["steps"] if step["uses"] == "./theodolite")
+    assert set(used["with"]) <= set(ACTION["inputs"])
+
+
+def test_the_action_passes_values_to_the_shell_by_environment_only() -> None:
+    """An expression inside a script would run whatever a pull request writes into it."""
+    for each in ACTION["runs"]["steps"]:
+        assert "${{" not in each.get("run", "")
+        named = re.findall(r"inputs\.([\w-]+)", str(each))
+        assert set(named) <= set(ACTION["inputs"])
+
+
+def test_the_action_passes_fails_and_writes_its_summary(project: Path) -> None:
+    gate = step("Run the gate")
+    assert gate["shell"] == "bash"
+    written = {name: project.parent / f"{name}.txt" for name in ("summary", "output")}
+    environment = {
+        "CONFIG": ACTION["inputs"]["config"]["default"],
+        "GITHUB_STEP_SUMMARY": str(written["summary"]),
+        "GITHUB_OUTPUT": str(written["output"]),
+    }
+    assert set(gate["env"]) == {"CONFIG"}
+
+    def outcome() -> tuple[int, str, str]:
+        written["summary"].write_text("")
+        done = run(gate["run"], project, "bash", "--noprofile", "--norc", "-eo", "pipefail", **environment)
+        return done.returncode, written["output"].read_text().splitlines()[-1], written["summary"].read_text(encoding="utf-8")
+
+    code, verdict, summary = outcome()
+    assert (code, verdict) == (0, "verdict=pass")
+    assert "All" in summary or "The bound holds" in summary
     np.save(project / "vectors.npy", X + 1)
-    broken = run(gate, project)
-    assert broken.returncode == 1
-    assert sum(line.startswith("✗ mean cosine") for line in broken.stdout.splitlines()) == 1
-    assert run(summary, project).returncode == 0
-    assert "| ✗ | mean cosine |" in (project.parent / "summary.md").read_text(encoding="utf-8")
+    code, verdict, summary = outcome()
+    assert (code, verdict) == (1, "verdict=breach")
+    assert "| ✗ | mean cosine |" in summary
+    (project / "theodolite.toml").write_text("[bounds]\ncolour = { max = 1 }\n")
+    code, verdict, summary = outcome()
+    assert (code, verdict, summary) == (2, "verdict=error", "")
+
+
+def test_the_action_installs_the_package_that_it_is_part_of(project: Path) -> None:
+    """With pip replaced by a program that prints what it is given."""
+    install = step("Install theodolite")
+    (project / "python").write_text('#!/bin/sh\necho "$@"\n')
+    (project / "python").chmod(0o755)
+    for extras, suffix in (("", ""), ("models,fast", "[models,fast]")):
+        environment = {"EXTRAS": extras, "SOURCE": "/the/action", "PATH": f"{project}:{os.environ['PATH']}"}
+        done = run(install["run"], project, "bash", "-eo", "pipefail", **environment)
+        assert done.stdout.split() == ["-m", "pip", "install", "--quiet", f"/the/action{suffix}"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert "models" in extras and "models" in ACTION["inputs"]["extras"]["description"]
+
+
+def test_both_hooks_run_the_same_command_on_the_same_files() -> None:
+    (published,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    (local,) = HOOKS["repos"][0]["hooks"]
+    assert published["language"] == "python"  # pre-commit installs the package
+    same = ("id", "name", "entry", "pass_filenames", "files")
+    assert {name: published[name] for name in same} == {name: local[name] for name in same}
 
 
 def test_the_hook_passes_and_fails(project: Path) -> None:

@@ -79,7 +79,7 @@ def test_the_code_in_the_documentation_mends_it(raw_folder: Path, monkeypatch: p
 
 def test_every_verb_that_encodes_shows_the_counts(tiny: Tiny, tmp_path: Path) -> None:
     texts = ["the cat sat", "the dog", "the Dog", "a river bank " * 30]
-    line = "4 texts cut; 1 of 4 distinct texts have the tokens of another"
+    line = "4 texts cut; 1 of 4 different texts tokenize like another"
     with pytest.warns(TokenizerWarning, match="1 of 4 texts are longer than max_length=64 and were cut"):
         space = extract(tiny("bert"), texts, to=tmp_path / "space", progress=False)
     assert line in counts_line(space.origin.counts) == counts_line(Space.open(tmp_path / "space").origin.counts)
@@ -90,7 +90,7 @@ def test_every_verb_that_encodes_shows_the_counts(tiny: Tiny, tmp_path: Path) ->
     table = tmp_path / "own.csv"
     table.write_text("text,label\n" + "".join(f"the cat {letter},x\na dog {letter},y\n" for letter in "abcdefgh"))
     probed = probe(tiny("bert"), own={"train": table}, kind="classification", hold_out=0, progress=False)
-    assert any("16 texts cut; 0 of 16 distinct texts" in note for note in probed.notes)
+    assert any(note.endswith("16 texts cut") for note in probed.notes)
 
 
 def test_texts_as_long_as_allowed_are_not_cut(tiny: Tiny) -> None:

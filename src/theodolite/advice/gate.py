@@ -23,7 +23,7 @@ CONFIG = "theodolite.toml"
 DEVIATIONS = "deviations"
 # Tables of the configuration that say what is measured.
 MEASURING = ("survey", "probe", "score", "retrieval")
-# A metric got worse if it is certain, at 95 %, that it did by more than this share of what it was, or this much.
+# A metric got worse if it is certain, at 95%, that it did by more than this share of what it was, or this much.
 TOLERANCE, SMALLEST_TOLERANCE = 0.05, 0.01
 # Scores on a user's own items, besides those of judged queries.
 SCORES = ("spearman", "knn_accuracy", "linear_accuracy")
@@ -169,8 +169,8 @@ def _change_interval(row: Row, old: Row, now: Mapping[Any, Mapping[int, float]],
 def worse_metrics(result: Result) -> list[str]:
     """One sentence for every metric, or score, of a comparison that got worse beyond doubt and beyond its tolerance.
 
-    A metric is worse if the whole 95 % interval of its change lies on the side away from isotropy, and a score if it lies below
-    0, by more than 5 % of what it was and more than 0.01. Metrics that have no better side, or no interval, are not judged.
+    A metric is worse if the whole 95% interval of its change lies on the side away from isotropy, and a score if it lies below
+    0, by more than 5% of what it was and more than 0.01. Metrics that have no better side, or no interval, are not judged.
     """
     changes = [row for row in result.rows if row.state == DIFFERENCE]
     if not any(row.low is not None for row in changes):
@@ -190,7 +190,7 @@ def worse_metrics(result: Result) -> list[str]:
             interval = f"{number_text(change.low)} to {number_text(change.high)}"
             sentences.append(
                 f"{label_of(change.metric)}{layer} got worse: {number_text(before)} → {number_text(after)}, a change of "
-                f"{interval} (95 %), beyond the tolerance {number_text(tolerance)}"
+                f"{interval} (95%), beyond the tolerance {number_text(tolerance)}"
             )
     return sentences
 

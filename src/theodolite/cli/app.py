@@ -13,6 +13,7 @@ from theodolite.cli import (
     demo,
     extract,
     gate,
+    mcp,
     migrate,
     probe,
     repair,
@@ -64,6 +65,7 @@ app.add_typer(study.app, name="study")
 app.command("report")(report.report_command)
 app.add_typer(cache.app, name="cache")
 app.command("demo")(demo.demo_command)
+app.command("mcp")(mcp.mcp_command)
 for group in (app, repair.app, study.app, cache.app):
     for registered in group.registered_commands:
         registered.cls = SectionedCommand

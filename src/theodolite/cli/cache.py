@@ -7,7 +7,7 @@ import typer
 from theodolite.cli.output import guarded
 
 app = typer.Typer(
-    help="Show or clean what is kept of files already read.",
+    help="Show or clear the cache.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -19,10 +19,10 @@ def calibrate_command(
     ] = None,
     model: opt.Model = None,
     canonical: Annotated[
-        str | None, typer.Option(help="For PATH: vectors of the package's sentences, in their order.", metavar="FILE")
+        str | None, typer.Option(help="Vectors of the package's sentences by the encoder of PATH, in order.", metavar="FILE")
     ] = None,
     pairs: Annotated[
-        str | None, typer.Option(help="The other side of scored pairs, row by row with PATH.", metavar="FILE")
+        str | None, typer.Option(help="Second side of scored pairs: row i belongs to row i of PATH.", metavar="FILE")
     ] = None,
     scores: Annotated[str | None, typer.Option(help="One score per pair, one per line or .npy.", metavar="FILE")] = None,
     queries: Annotated[

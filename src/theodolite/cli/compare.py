@@ -16,13 +16,13 @@ from theodolite.cli.output import CHECK_FAILED, Output, guarded
 def compare_command(
     context: typer.Context,
     before: Annotated[str, typer.Argument(metavar="A", help="File of vectors, space, or encoder.")],
-    after: Annotated[str, typer.Argument(metavar="B", help="The one to compare with it.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="What to compare it with.")],
     metrics: opt.Metrics = None,
     paired: Annotated[
         bool | None,
         typer.Option(
             "--paired/--independent",
-            help="Whether row i of both is the same text; by default if ids, texts or the vectors themselves show it.",
+            help="Pair row i with row i; by default if ids, texts or the vectors themselves show that they belong together.",
             show_default=False,
         ),
     ] = None,
@@ -47,7 +47,7 @@ def compare_command(
     seed: opt.Seed = 0,
     bootstrap: Annotated[
         int | None,
-        typer.Option(help="Half-samples for 95% intervals; by default 40, for layers on the last one only.", min=0, metavar="N"),
+        typer.Option(help="Half-samples for 95% intervals; by default 40, for the last layer only.", min=0, metavar="N"),
     ] = None,
     cache: opt.Cache = True,
     workers: opt.Workers = None,
@@ -58,15 +58,15 @@ def compare_command(
     text: opt.Text = True,
     everything: opt.Everything = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with code 1 if a metric or score got worse, beyond doubt and by more than 5 %.")
+        bool, typer.Option("--strict", help="Exit with code 1 if a metric or score got worse, beyond doubt and by more than 5%.")
     ] = False,
     **_reading: Any,
 ) -> None:
     """Say how two spaces are related, and how their metrics differ.
 
-    Rows that correspond are identical, rounded, scaled, turned, mapped, partly re-embedded or different; otherwise a test tells
-    whether B is a shifted sample. Two spaces written by extract, or two encoders that read the texts of --task, are compared
-    layer by layer. With labels, scored pairs or judged queries, the answer says which of the two scores higher on them.
+    Rows that correspond are identical, rounded, scaled, turned, mapped, partly re-embedded or different; if they do not, a test
+    decides whether B is a shifted sample. Two spaces written by extract, or two encoders that read the texts of --task, are
+    compared layer by layer. With labels, scored pairs or judged queries, the answer says which of the two scores higher on them.
 
     \b
     Examples:

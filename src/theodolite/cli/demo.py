@@ -13,41 +13,47 @@ from theodolite.cli.output import guarded, say, show
 def demo_command(
     to: Annotated[
         str,
-        typer.Option("--to", metavar="FOLDER", help="Folder for all results; what an earlier demo wrote is replaced."),
+        typer.Option("--to", metavar="FOLDER", help="Folder for all results; replaces what an earlier demo wrote."),
     ] = "theodolite-demo",
     static: Annotated[
         bool, typer.Option("--static", help="Without torch: survey and repair a table of 32,000 word vectors instead.")
     ] = False,
 ) -> None:
-    """Fine-tune a small English encoder on sentences that come with the package, and see what that does to its space.
+    """Fine-tune a small English encoder, try to repair its space, and see why the score falls.
 
-    Takes about a minute and a half of one core and needs no network: the encoder (all-MiniLM-L6-v2, a contrastively fine-tuned
-    sentence model) comes with the extra [demo], the sentences with the package.
+    Takes about a minute of one core and needs no network: the encoder (all-MiniLM-L6-v2, a contrastively fine-tuned sentence
+    model) comes with the extra [demo], the sentences with the package.
 
     \b
     Examples:
       theodolite demo
       theodolite demo --static
     """  # noqa: D301  # \b keeps the lines of the example apart
+    from dataclasses import replace
+    from pathlib import Path
     from time import perf_counter
 
+    from theodolite.cli.output import console
+    from theodolite.reports.blocks import Paragraph, print_blocks
+    from theodolite.reports.drawing import report
+    from theodolite.reports.page import check_target
+    from theodolite.reports.summary import answer_blocks
     from theodolite.verbs.demonstrating import demo, static_demo
 
-    start = perf_counter()
+    start, folder = perf_counter(), Path(to)
+    folder.mkdir(parents=True, exist_ok=True)
+    page = check_target(folder / "report.html")
     if not static:
-        say("Encoder: all-MiniLM-L6-v2, 6 layers, d = 384, contrastively fine-tuned.\n")
-    for result in static_demo(to) if static else demo(to):
-        show(result)
+        say("all-MiniLM-L6-v2 (6 layers, d = 384), fine-tuned here on pairs of sentences\n")
+    first, *others = static_demo(to) if static else demo(to)
+    others = [replace(result, answer=result.answer and replace(result.answer, next=())) for result in others]  # the page is here
+    report([first, *others], page)
+    show(first)
+    titles = {"compare": "What the repair changed" if static else "What fine-tuning changed", "tune": "Training"}
+    for result in others:  # what they conclude; the page has the rest
         print()
-    if not static:
-        say(
-            "Why repairs can lower the score: training put what the task needs into the directions of most variance, and a repair"
-        )
-        say("that removes directions removes those.\n")
-    say(f"This took {perf_counter() - start:.0f} s.")
-    if static:
-        say(f"In {to}: vectors.npy, the repaired vectors, the fitted repairs, and rows.json with all numbers.")
-        say(f"Next: theodolite survey {to}/vectors.npy --bootstrap 200")
-    else:
-        say(f"In {to}: the fine-tuned encoders (tuned-pairs/model, tuned-topics/model), sentences.npy, and rows.parquet.")
-        say(f"Next: theodolite survey {to}/sentences.npy")
+        conclusion = answer_blocks(replace(result.answer, reasons=())) if result.answer else ()
+        print_blocks([Paragraph(titles[result.verb], "bold"), *conclusion], console())
+    kept = "vectors.npy, the repaired vectors" if static else "the tuned encoder, sentences.npy, sentences.txt"
+    say(f"\nThis took {perf_counter() - start:.0f} s. {to} holds all numbers,\n{kept} and this page:")
+    say(f"    {page}")

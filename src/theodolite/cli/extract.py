@@ -20,10 +20,12 @@ from theodolite.cli.output import guarded, show
 def extract_command(
     context: typer.Context,
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="Hub id or folder of an encoder; demo for the one of the extra [demo].")
+        str, typer.Argument(metavar="MODEL", help="Hub id or folder of an encoder, or demo (needs the extra [demo]).")
     ],
-    to: Annotated[str, typer.Option("--to", metavar="FOLDER", help="Folder that gets the space.")],
-    frequencies: Annotated[bool, typer.Option("--frequencies", help="Keep each token's or word's frequency in English.")] = False,
+    to: Annotated[str, typer.Option("--to", metavar="FOLDER", help="Folder to write the space to.")],
+    frequencies: Annotated[
+        bool, typer.Option("--frequencies", help="Store each token's or word's English frequency.")
+    ] = False,
     store_dtype: Annotated[
         str, typer.Option(help="What the vectors are stored as: float32, or float16 for half the size.", metavar="NAME")
     ] = "float32",
@@ -35,7 +37,7 @@ def extract_command(
 ) -> None:
     """Write the vectors of every layer of an encoder to a folder, from one pass over the texts.
 
-    An interrupted run continues where it stopped when the command is repeated.
+    If a run is interrupted, run the same command again to resume it.
 
     \b
     Examples:

@@ -16,7 +16,7 @@ def gate_command(
     context: typer.Context,
     results: Annotated[
         list[str] | None,
-        typer.Argument(help="Results to judge; by default what the file describes.", metavar="RESULT", show_default=False),
+        typer.Argument(help="Results to check; by default what the file describes.", metavar="RESULT", show_default=False),
     ] = None,
     config: Annotated[str, typer.Option(help="File with the bounds.", metavar="FILE")] = "theodolite.toml",
     update: Annotated[bool, typer.Option("--update", help="Save what was measured as the new baseline.")] = False,
@@ -28,7 +28,7 @@ def gate_command(
     everything: opt.Everything = False,
     **_reading: Any,
 ) -> None:
-    """Judge measurements by the bounds and the baseline of a theodolite.toml; exit code 1 if one is broken.
+    """Check measurements against the bounds and the baseline in a theodolite.toml; exit with code 1 on a breach.
 
     \b
     Examples:

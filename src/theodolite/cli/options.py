@@ -21,8 +21,8 @@ Metrics = Annotated[
     str | None, typer.Option(help="Metrics to measure, separated by commas; see survey --list-metrics.", metavar="LIST")
 ]
 Sample = Annotated[int, typer.Option(help="Number of rows for metrics that compare rows with rows.", min=2, metavar="N")]
-Seed = Annotated[int, typer.Option(help="Seed of everything that is random.", metavar="N")]
-Cache = Annotated[bool, typer.Option("--cache/--no-cache", help="Keep a file's moments in the cache, and use them.")]
+Seed = Annotated[int, typer.Option(help="Random seed.", metavar="N")]
+Cache = Annotated[bool, typer.Option("--cache/--no-cache", help="Read and store a file's moments in the cache.")]
 Workers = Annotated[
     int | None,
     typer.Option(help="Number of workers on this machine; see docs/engines.md.", min=1, metavar="N", show_default=False),
@@ -34,7 +34,7 @@ DryRun = Annotated[
     bool,
     typer.Option("--dry-run", help="Print what would be done and downloaded, and stop."),
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what exists already.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file or folder.")]
 
 Model = Annotated[
     str | None, typer.Option("--model", "-m", help="An encoder, by Hub id or folder, instead of files.", metavar="MODEL")
@@ -42,11 +42,11 @@ Model = Annotated[
 
 QueryPrompt = Annotated[
     str | None,
-    typer.Option(help="What an encoder puts before queries; the model's own prompt for them by default.", metavar="TEXT"),
+    typer.Option(help="Prompt before each query; the model's own by default.", metavar="TEXT"),
 ]
 DocumentPrompt = Annotated[
     str | None,
-    typer.Option(help="What an encoder puts before documents; the model's own prompt for them by default.", metavar="TEXT"),
+    typer.Option(help="Prompt before each document; the model's own by default.", metavar="TEXT"),
 ]
 
 QueriesOfBoth = Annotated[
@@ -97,20 +97,20 @@ READING: dict[str, Any] = {
         "Column of your own files for text, text_b, label or score; of --texts for text or id.",
     ),
     "score_range": _option(str | None, "LOW,HIGH", "Lowest and highest score of your own pairs, such as 0,5."),
-    "encoding": _option(str | None, "NAME", "Encoding of the files, if it is not the usual one."),
+    "encoding": _option(str | None, "NAME", "Character encoding of the files; UTF-8, or the task's own, by default."),
     "unit": _option(
-        str | None, "UNIT", f"What gets a vector: {UNITS}; text for sentence models, otherwise the task's own by default."
+        str | None, "UNIT", f"Embedding unit: {UNITS}; by default text for sentence models, otherwise the task's own."
     ),
     "layers": _option(str, "LIST", "all, last, or numbers separated by commas; 0 is the embeddings."),
-    "specials": _option(bool, "", "Count special tokens among the tokens.", "--specials"),
+    "specials": _option(bool, "", "Include special tokens.", "--specials"),
     "batch_size": _option(int | None, "N", "Texts per batch; chosen by length by default.", min=1),
     "device": _option(str, "NAME", "auto, cpu, cuda, cuda:1, mps."),
     "dtype": _option(str, "NAME", "Precision of the encoder: float32, bfloat16 or float16."),
-    "max_length": _option(int | None, "N", "Number of tokens that a text is cut to.", min=1),
+    "max_length": _option(int | None, "N", "Cut texts to this number of tokens.", min=1),
     "revision": _option(str | None, "NAME", "Revision of the model on the Hub."),
     "trust_remote_code": _option(bool, "", "Run code that comes with the model.", "--trust-remote-code"),
     "allow_unknown": _option(
-        bool, "", "Continue even if a fifth of the tokens or more is unknown to the tokenizer.", "--allow-unknown"
+        bool, "", "Continue even if the tokenizer does not know 20% of the tokens or more.", "--allow-unknown"
     ),
 }
 

@@ -30,7 +30,7 @@ def probe_command(
         typer.Option(help="Labels: a column of the space (label by default), or FILE[:COLUMN].", metavar="NAME"),
     ] = None,
     test: Annotated[str | None, typer.Option(help="Held-out rows to score on, of the same kind as PATH.", metavar="PATH")] = None,
-    test_labels: Annotated[str | None, typer.Option(help="Labels of the test rows, as --labels.", metavar="NAME")] = None,
+    test_labels: Annotated[str | None, typer.Option(help="Labels of the test rows; syntax as --labels.", metavar="NAME")] = None,
     hold_out: Annotated[
         float | None,
         typer.Option(help="Hold out this share of the rows, stratified by label.", min=0.0, max=0.99, metavar="SHARE"),

@@ -45,7 +45,7 @@ def list_command() -> None:
 @opt.reading_options("key", "columns", "delimiter", "header", "decimal")
 def fit_command(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Which repair; see repair list.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the repair; see repair list.")],
     path: Vectors,
     to: Annotated[str, typer.Option("--to", metavar="FOLDER", help="Folder to save the fitted repair to.")],
     directions: Annotated[int | None, typer.Option(help="Principal directions to remove.", min=0, metavar="N")] = None,
@@ -55,7 +55,7 @@ def fit_command(
         list[str] | None, typer.Option("--set", help="Any other setting of the repair; may be repeated.", metavar="KEY=VALUE")
     ] = None,
     pairs: Annotated[
-        str | None, typer.Option(help="For weighted: the other side of scored pairs, row by row with PATH.", metavar="FILE")
+        str | None, typer.Option(help="For weighted: second side of scored pairs, in the order of PATH.", metavar="FILE")
     ] = None,
     scores: Annotated[
         str | None, typer.Option(help="For weighted: one score per pair, one per line or .npy.", metavar="FILE")
@@ -96,7 +96,7 @@ def fit_command(
 @opt.reading_options("key", "columns", "delimiter", "header", "decimal")
 def apply_command(
     context: typer.Context,
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder a repair was saved to.")],
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder of a saved repair.")],
     path: Vectors,
     to: Annotated[
         str, typer.Option("--to", metavar="FILE", help="File to write: .parquet, .csv, .tsv, .jsonl, .npy, .safetensors.")
@@ -148,20 +148,20 @@ def quantize_command(
 @opt.reading_options("revision")
 def export_command(
     context: typer.Context,
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder a repair was saved to.")],
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder of a saved repair.")],
     to: Annotated[str, typer.Option("--to", metavar="PATH", help="Folder to write; without MODEL also NAME.faiss or NAME.onnx.")],
     model: Annotated[
-        str | None, typer.Argument(metavar="MODEL", help="Model to put it into, by Hub id or folder.", show_default=False)
+        str | None, typer.Argument(metavar="MODEL", help="Model that gets the repair, by Hub id or folder.", show_default=False)
     ] = None,
     texts: Annotated[
         str | None,
-        typer.Option(help="The texts of the fit, one per line, to check the model with.", metavar="FILE"),
+        typer.Option(help="Texts that the repair was fitted on, one per line, to check the model against.", metavar="FILE"),
     ] = None,
     prompt: Annotated[
-        str | None, typer.Option(help="What was put before every text, if not the model's default.", metavar="TEXT")
+        str | None, typer.Option(help="Prompt before every text of the fit, if not the model's default.", metavar="TEXT")
     ] = None,
     max_length: Annotated[
-        int | None, typer.Option(help="Tokens after which texts of the fit were cut, if not the model's.", metavar="N", min=1)
+        int | None, typer.Option(help="Length limit of the fit in tokens, if not the model's.", metavar="N", min=1)
     ] = None,
     overwrite: opt.Overwrite = False,
     **_reading: Any,
@@ -209,7 +209,7 @@ def advise_command(
     path: Annotated[str | None, typer.Argument(metavar="PATH", help="File of vectors, or space.", show_default=False)] = None,
     model: opt.Model = None,
     pairs: Annotated[
-        str | None, typer.Option(help="The other side of scored pairs, row by row with PATH.", metavar="FILE")
+        str | None, typer.Option(help="Second side of scored pairs: row i belongs to row i of PATH.", metavar="FILE")
     ] = None,
     scores: Annotated[str | None, typer.Option(help="One score per pair, one per line or .npy.", metavar="FILE")] = None,
     labels: Annotated[
@@ -234,13 +234,13 @@ def advise_command(
             metavar="NAME",
         ),
     ] = None,
-    worth: Annotated[float, typer.Option(help="The least gain that is worth having.", metavar="GAIN")] = 0.02,
+    worth: Annotated[float, typer.Option(help="Smallest gain worth having.", metavar="GAIN")] = 0.02,
     dimensions: Annotated[
         str | None,
         typer.Option(help="Numbers of dimensions to try with pca and truncate; 64,128,256 by default.", metavar="N,N"),
     ] = None,
     folds: Annotated[int, typer.Option(help="Number of folds, at least 3.", metavar="N")] = 5,
-    sample: Annotated[int, typer.Option(help="Most pairs, texts or queries to look at.", min=2, metavar="N")] = 10_000,
+    sample: Annotated[int, typer.Option(help="Use at most N pairs, texts or queries.", min=2, metavar="N")] = 10_000,
     seed: opt.Seed = 0,
     layers: Annotated[
         str, typer.Option(help="Which layer: last or a number; all, or several, are tried instead of repairs.", metavar="LAYERS")

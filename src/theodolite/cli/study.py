@@ -54,7 +54,7 @@ def list_command(as_json: opt.AsJson = False) -> None:
 @app.command("show")
 @guarded
 def show_command(name: Name) -> None:
-    """Print a study's TOML file, to read it or to make another study of it.
+    """Print a study's TOML file, to read it, or as a start for a study of your own.
 
     \b
     Examples:
@@ -95,7 +95,7 @@ def run_command(
     origin: Annotated[
         str | None,
         typer.Option(
-            help="Last training of encoders that the study does not know: pre-trained (language modelling) or tuned.",
+            help="How encoders that the study does not know were last trained: pre-trained (language modelling) or tuned.",
             metavar="ORIGIN",
         ),
     ] = None,
@@ -114,10 +114,10 @@ def run_command(
     everything: opt.Everything = False,
     **_reading: Any,
 ) -> None:
-    """Run what is missing of a study, judge its claims, and write the report.
+    """Run the missing steps of a study, judge its claims, and write the report.
 
-    Every step is kept under a hash of all that decides its result: the same command continues where it was stopped, and a changed
-    setting repeats only what depends on it.
+    Every step is stored under a hash of everything that decides its result: run the same command again to resume, and a changed
+    setting repeats only the steps that depend on it.
 
     \b
     Examples:

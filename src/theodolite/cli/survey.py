@@ -22,8 +22,8 @@ def survey_command(
     metrics: opt.Metrics = None,
     sample: opt.Sample = 10_000,
     seed: opt.Seed = 0,
-    bootstrap: Annotated[int, typer.Option(help="Half-samples for 95 % intervals; 0 leaves them out.", min=0, metavar="N")] = 0,
-    findings: Annotated[bool, typer.Option("--findings/--no-findings", help="Judge the numbers.")] = True,
+    bootstrap: Annotated[int, typer.Option(help="Half-samples for 95% intervals; 0 leaves them out.", min=0, metavar="N")] = 0,
+    findings: Annotated[bool, typer.Option("--findings/--no-findings", help="Compare the numbers with healthy ranges.")] = True,
     explain: Annotated[
         bool, typer.Option("--explain", help="Find the columns that the strongest directions, hubs and outliers follow.")
     ] = False,
@@ -43,7 +43,7 @@ def survey_command(
     list_metrics: Annotated[bool, typer.Option("--list-metrics", help="List all metrics and exit.")] = False,
     **_reading: Any,
 ) -> None:
-    """Measure how a space is shaped, and say what is wrong with it.
+    """Measure how a space is shaped, and report what is unusual about it.
 
     Reads .npy, .npz, .safetensors, .parquet, .csv, .tsv, .jsonl, .txt and .vec files, folders of them, and spaces written by
     extract. With --model, an encoder reads the texts of a task, and every layer is measured.

@@ -17,7 +17,7 @@ def tune_command(
     model: Annotated[
         str | None,
         typer.Argument(
-            metavar="MODEL", help="Hub id or folder of an encoder; demo for the one of the extra [demo]. Not with --from-run."
+            metavar="MODEL", help="Hub id or folder of an encoder, or demo (needs the extra [demo]). Not with --from-run."
         ),
     ] = None,
     as_json: opt.AsJson = False,
@@ -25,7 +25,8 @@ def tune_command(
 ) -> None:
     """Fine-tune an encoder on a task, and measure what that does to its space.
 
-    An interrupted run continues from its last complete checkpoint, and ends with the same weights. Methods against
+    If a run is interrupted, run the same command again: it resumes from its last complete checkpoint and ends with the same
+    weights. Methods against
     anisotropy also print the score, IsoScore and EV 1 to 3 of the vectors that the head reads, before and after.
 
     \b

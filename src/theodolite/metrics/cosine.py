@@ -150,7 +150,7 @@ def zero_rows(X: Vectors | Moments | Cloud) -> float:
 
 @dataclass(frozen=True, eq=False)
 class PairCosines:
-    """Cosines of pairs of different rows: quantiles and the share above a threshold, with 95 % intervals.
+    """Cosines of pairs of different rows: quantiles and the share above a threshold, with 95% intervals.
 
     The intervals are for the sampling of the pairs, not for that of the rows. If all pairs were measured, they are the values
     themselves.
@@ -167,7 +167,7 @@ class PairCosines:
 
     @cached_property
     def quantiles(self) -> Doubles:
-        """The 5 %, 50 % and 95 % quantiles (`LEVELS`)."""
+        """The 5%, 50% and 95% quantiles (`LEVELS`)."""
         return np.quantile(self.cosines, LEVELS)
 
     @cached_property
@@ -196,7 +196,7 @@ class PairCosines:
 
 
 def pair_cosines(X: Vectors | Cloud, *, pairs: int = PAIRS, threshold: float = SIMILAR) -> PairCosines:
-    """Quantiles (5 %, 50 %, 95 %) of the cosines of random pairs of different rows, and the share above a threshold.
+    """Quantiles (5%, 50%, 95%) of the cosines of random pairs of different rows, and the share above a threshold.
 
     Rows of zeros are left out.
 
@@ -223,7 +223,7 @@ def pair_cosines(X: Vectors | Cloud, *, pairs: int = PAIRS, threshold: float = S
 
 @metric("[-1, 1]", NEITHER, needs="sample", paper="Ethayarajh 2019", label="pair cosine, 5%")
 def pair_cosine_p05(X: Vectors | Cloud) -> float:
-    """5 % quantile of the cosine of two random rows, in [-1, 1]; 19 of 20 pairs are more similar. See `pair_cosines`.
+    """5% quantile of the cosine of two random rows, in [-1, 1]; 19 of 20 pairs are more similar. See `pair_cosines`.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ def pair_cosine_median(X: Vectors | Cloud) -> float:
 
 @metric("[-1, 1]", LOWER, needs="sample", paper="Ethayarajh 2019", label="pair cosine, 95%")
 def pair_cosine_p95(X: Vectors | Cloud) -> float:
-    """95 % quantile of the cosine of two random rows, in [-1, 1]; one pair of 20 is more similar. See `pair_cosines`.
+    """95% quantile of the cosine of two random rows, in [-1, 1]; one pair of 20 is more similar. See `pair_cosines`.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from theodolite.metrics.cloud import Cloud, Undefined
 from theodolite.metrics.registry import METRICS, check_metrics
 from theodolite.metrics.resampling import half_clouds
 
-REPLICATES = 40  # half-samples behind the intervals of a comparison; more narrow them by 3 % at most
+REPLICATES = 40  # half-samples behind the intervals of a comparison; more narrow them by 3% at most
 FEWEST_REPLICATES = 20  # half-samples that an interval needs at least
 # Share of a value's scale, 100 units in float32's last place, within which a difference is rounding, whatever the storage.
 ROUNDING = 100 * float(np.finfo(np.float32).eps)

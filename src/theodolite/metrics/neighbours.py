@@ -89,7 +89,7 @@ def intrinsic_dimension(X: Vectors | Cloud) -> float:
     """Intrinsic dimension by TwoNN (Facco et al. 2017), above 0, usually far below d; Euclidean.
 
     If r1 and r2 are a row's distances to its two nearest, P(r2 / r1 <= mu) = 1 - mu^-dimension. The dimension is the slope of
-    -log(1 - F) on log mu, by least squares through the origin, with F = i / n for the i-th smallest mu. The 10 % largest ratios
+    -log(1 - F) on log mu, by least squares through the origin, with F = i / n for the i-th smallest mu. The 10% largest ratios
     are discarded, and copies of rows are left out.
 
     Parameters
@@ -148,9 +148,9 @@ def never_retrieved(X: Vectors | Cloud) -> float:
 
 @metric("[0.01, 1]", NEITHER, needs="sample", paper="Radovanović et al. 2010", resample=False)
 def hub_share(X: Vectors | Cloud) -> float:
-    """Share of all lists of 10 nearest that the 1 % of rows in most of them fill, in [0.01, 1]; 0.01 is an even spread.
+    """Share of all lists of 10 nearest that the 1% of rows in most of them fill, in [0.01, 1]; 0.01 is an even spread.
 
-    The 1 % is rounded up to whole rows.
+    The 1% is rounded up to whole rows.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ def metric_agreement(X: Vectors | Cloud) -> float:
 def retrieval_stability(X: Vectors | Cloud) -> float:
     """Mean overlap (Jaccard) of the 10 nearest by cosine before and after a small change of the query, in [0, 1]; 1 is stable.
 
-    300 seeded queries take a Gaussian step whose length is about 5 % of the mean distance between a row and its 10 nearest, both
+    300 seeded queries take a Gaussian step whose length is about 5% of the mean distance between a row and its 10 nearest, both
     as unit vectors. Copies are searched once, as their order is arbitrary.
 
     Parameters
@@ -319,7 +319,7 @@ def components(X: Vectors | Cloud) -> tuple[Indices, ...]:
 
 
 def island_components(X: Vectors | Cloud) -> list[Indices]:
-    """Row numbers of each part of the neighbour graph that is an island: of at most 20 rows, or 0.5 % of all if that is more.
+    """Row numbers of each part of the neighbour graph that is an island: of at most 20 rows, or 0.5% of all if that is more.
 
     A part has at least 11 rows, a row and its 10 nearest, so a much smaller limit would find nothing. The largest part is the
     mainland, and never an island.
@@ -333,7 +333,7 @@ def island_components(X: Vectors | Cloud) -> list[Indices]:
 def islands(X: Vectors | Cloud) -> float:
     """Share of rows in small parts cut off from the rest of the graph of 10 nearest by cosine, in [0, 1); 0 is none.
 
-    A part is small with at most 20 rows or 0.5 % of them. `island_components` names the rows.
+    A part is small with at most 20 rows or 0.5% of them. `island_components` names the rows.
 
     Parameters
     ----------

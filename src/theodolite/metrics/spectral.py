@@ -146,6 +146,8 @@ def effective_rank(X: Vectors | Moments | Cloud) -> float:
 def effective_rank_singular(X: Vectors | Moments | Cloud) -> float:
     """Effective rank as Roy & Vetterli (2007) define it, on centred singular values, in [1, d]; d is isotropic.
 
+    RankMe (Garrido et al. 2023) is the same number for vectors that are not centred.
+
     Parameters
     ----------
     X
@@ -158,7 +160,7 @@ def effective_rank_singular(X: Vectors | Moments | Cloud) -> float:
 
 @metric("[1, d]", HIGHER, needs="moments", paper="principal component analysis", label="dimensions for 95%")
 def dimensions_95(X: Vectors | Moments | Cloud) -> float:
-    """Number of principal components that hold 95 % of the variance, in [1, d]; 0.95 d is isotropic.
+    """Number of principal components that hold 95% of the variance, in [1, d]; 0.95 d is isotropic.
 
     Parameters
     ----------

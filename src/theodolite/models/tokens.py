@@ -291,10 +291,8 @@ def counts_line(counts: Mapping[str, Any]) -> str:
     if not counts:
         return ""
     known = TokenCounts(**counts)
-    return (
-        f"{known.tokens:,} tokens, {known.unknown_share:.1%} unknown; {known.cut:,} of {known.texts:,} texts cut; "
-        f"{known.confused:,} of {known.distinct:,} distinct texts have the tokens of another"
-    )
+    confused = f"; {known.confused:,} of {known.distinct:,} different texts tokenize like another" if known.confused else ""
+    return f"{known.tokens:,} tokens, {known.unknown_share:.1%} unknown; {known.cut:,} of {known.texts:,} texts cut{confused}"
 
 
 def warnings_of(counts: Mapping[str, Any]) -> list[str]:

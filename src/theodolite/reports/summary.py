@@ -508,8 +508,15 @@ def _study(result: Result) -> Iterator[Block]:
 
 
 def _repairs(result: Result) -> Iterator[Block]:
-    """The score after each repair, one column per state."""
-    yield from _pivoted(result.rows, "setting", "state")
+    """The score after each repair, one column per state; the last state's changes have intervals."""
+    states = grouped(result.rows, lambda row: row.state)
+    changes = {row.setting: row for row in states.pop(DIFFERENCE, ())}
+    columns = [Column("repair", [row.setting for row in next(iter(states.values()))])]
+    columns += [Column(state, [f"{row.value:.3f}" for row in rows]) for state, rows in states.items()]
+    lines = [changes.get(name) for name in columns[0].values]
+    columns.append(Column("change", [f"{row.value:+.3f}" if row else "" for row in lines]))
+    columns.append(Column("95% interval", [f"[{row.low:+.3f}, {row.high:+.3f}]" if row else "" for row in lines]))
+    yield Table("", tuple(columns))
 
 
 def _places(result: Result) -> Iterator[Block]:

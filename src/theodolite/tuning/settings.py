@@ -168,7 +168,7 @@ class TuneSettings:
     strategy
         "full", "frozen:N" (embeddings and the first N layers stay as they are), "head" (the encoder stays) or "lora".
     seed
-        Seed of everything that is random.
+        Random seed.
     max_length
         Texts are cut to this number of tokens.
     train_rows
@@ -193,7 +193,7 @@ class TuneSettings:
         When the geometry is measured: "epoch", a number of steps, several steps, "never" (or None), or any of these as text,
         such as "0,10,50".
     track_texts
-        On how many texts; by default 256, or fewer if they would cost more than 5 % of the training.
+        On how many texts; by default 256, or fewer if they would cost more than 5% of the training.
     track_rows
         Of more labelled vectors than this, hulls are measured and vectors kept of a stratified sample.
     track_hulls

@@ -262,7 +262,7 @@ def _notes(splits: Splits, used: Splits) -> list[str]:
 
 
 def _affordable_texts(settings: TuneSettings, splits: Splits) -> int:
-    """As many texts as cost about 3 % of the training, a step of which costs three forward passes; from 32 to 256."""
+    """As many texts as cost about 3% of the training, a step of which costs three forward passes; from 32 to 256."""
     texts = len(splits.train.texts) * (2 if settings.is_siamese else 1)
     # The geometry is measured once more than there are epochs: before the first.
     share = 0.03 * settings.epochs / (settings.epochs + 1)

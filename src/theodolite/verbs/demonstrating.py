@@ -1,66 +1,62 @@
-"""The demo: the main job end to end, offline. Fine-tune an encoder, see what that did to its space, and repair it."""
+"""The demo: the main job end to end, offline. Fine-tune an encoder, see what that did to its space, and try to repair it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from theodolite.core.result import Result
-from theodolite.core.states import FINE_TUNED
+from theodolite.core.result import Answer, Command, Result
+from theodolite.core.spelling import command
+from theodolite.core.states import DIFFERENCE, FINE_TUNED
 from theodolite.verbs.progress import Progress
 
 if TYPE_CHECKING:
     from theodolite.core.rows import Row
 
-TASKS = ("demo-pairs", "demo-topics")
+TASK = "demo-pairs"
 EPOCHS = 4
 LEARNING_RATE = 1e-4  # a few hundred sentences give few steps
 DIRECTIONS = 6  # the papers' 12 of 768, for 384 dimensions
 CLUSTERS = 5  # a few hundred sentences do not fill the papers' 27
-AS_IT_COMES = "as it comes"
+DRAWS = 1000
+UNTUNED = "before fine-tuning"
+REASON = (
+    "Fine-tuning stores what the task needs in the directions of most variance, and a repair removes or flattens just those: "
+    "a better-shaped space is not a better model."
+)
 
 STATIC_REPAIRS = ("zero-mean", "global")
 STATIC_SAMPLE = 5_000  # half of what a survey takes by itself: three clouds are measured, and it should not take long
 STATIC_METRICS = ("iso_score", "mean_cosine", "effective_rank", "hubness")
 
 
-def demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: bool | Progress | None = None) -> Iterator[Result]:
-    """Fine-tune a small English encoder on sentences that come with the package, and see what that does to its space."""
+def demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: bool | Progress | None = None) -> list[Result]:
+    """What repairs do to a fine-tuned encoder, what fine-tuning did to its space, and the training run, in this order."""
     from theodolite.core.rows import write_rows
+    from theodolite.models.encoder import Encoder
     from theodolite.tasks.declarations import find_task
     from theodolite.verbs.comparing import compare
     from theodolite.verbs.fine_tuning import tune
 
     folder = Path(to)
     folder.mkdir(parents=True, exist_ok=True)
-    rows: list[Row] = []
-    for task in TASKS:
-        run = folder / f"tuned-{task.removeprefix('demo-')}"
-        tuned = tune(
-            "demo",
-            task=task,
-            to=run,
-            epochs=EPOCHS,
-            learning_rate=LEARNING_RATE,
-            validation=0.0,
-            overwrite=True,
-            progress=progress,
-        )
-        yield tuned
-        # The task's unit shows every layer; a sentence model's own text has one.
-        changed = compare("demo", run / "model", task=task, unit=find_task(task).unit, progress=progress)
-        rows += [*tuned.rows, *changed.rows]
-        yield changed
-    repaired = _repair_scores({AS_IT_COMES: "demo", FINE_TUNED: str(folder / "tuned-pairs" / "model")})
-    yield repaired
-    _write_sentences(folder / "sentences.npy")
-    write_rows([*rows, *repaired.rows], folder / "rows.parquet")
+    run = folder / "tuned-pairs"
+    tuned = tune(
+        "demo", task=TASK, to=run, epochs=EPOCHS, learning_rate=LEARNING_RATE, validation=0.0, overwrite=True, progress=progress
+    )
+    encoder = Encoder.load("demo")  # not its name, which a folder here may have, too
+    # The task's unit shows every layer; a sentence model's own text has one.
+    changed = compare(encoder, run / "model", task=TASK, unit=find_task(TASK).unit, progress=progress)
+    repaired = _repair_scores(encoder, run / "model")
+    _write_sentences(encoder, folder)
+    results = [repaired, changed, tuned]
+    write_rows([row for result in results for row in result.rows], folder / "rows.parquet")
+    return results
 
 
-def static_demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: bool | Progress | None = None) -> Iterator[Result]:
-    """Survey, repair and compare 32,000 real word vectors, without torch."""
+def static_demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: bool | Progress | None = None) -> list[Result]:
+    """A survey of 32,000 real word vectors, and what a repair changed; without torch."""
     from theodolite.core.rows import write_rows
     from theodolite.spaces import write_vectors
     from theodolite.spaces.opening import demo_vectors
@@ -72,24 +68,27 @@ def static_demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: boo
     folder.mkdir(parents=True, exist_ok=True)
     vectors, original = demo_vectors(), folder / "vectors.npy"
     write_vectors([vectors], original, n=len(vectors), d=vectors.shape[1], dtype=vectors.dtype, overwrite=True)
-    result = survey(original, sample=STATIC_SAMPLE, progress=progress)
-    rows = list(result.rows)
-    yield result
+    surveyed = survey(original, sample=STATIC_SAMPLE, progress=progress)
+    rows = list(surveyed.rows)
     for name in STATIC_REPAIRS:
         repair = repairing.fit(name, original, to=folder / f"repair-{name}", overwrite=True, progress=progress)
         repaired = folder / f"{name}.npy"
-        yield repairing.apply(repair, original, to=repaired, overwrite=True, progress=progress)
+        repairing.apply(repair, original, to=repaired, overwrite=True, progress=progress)
         rows += survey(repaired, sample=STATIC_SAMPLE, findings=False, progress=progress).rows
-    yield compare(original, repaired, metrics=STATIC_METRICS, sample=STATIC_SAMPLE, bootstrap=50, progress=progress)
+    changed = compare(original, repaired, metrics=STATIC_METRICS, sample=STATIC_SAMPLE, bootstrap=50, progress=progress)
     write_rows(rows, folder / "rows.json")
+    return [surveyed, changed]
 
 
-def _repair_scores(models: dict[str, str]) -> Result:
-    """Spearman of the demo's pairs after each repair, on the encoder as it comes and fine-tuned."""
+def _repair_scores(encoder: Any, tuned: Path) -> Result:
+    """Spearman of the demo's pairs after each repair, before and after fine-tuning; changes after it have an interval."""
+    import numpy as np
+
+    from theodolite.advice.folds import resample_counts, spearman_influence
     from theodolite.advice.pair_scores import SentencePairs
+    from theodolite.core.intervals import deviation_interval
     from theodolite.core.rows import Row, current_versions
     from theodolite.repairs import make_repair
-    from theodolite.tasks.scores import spearman
     from theodolite.verbs.extracting import extract
 
     repairs = {
@@ -98,28 +97,49 @@ def _repair_scores(models: dict[str, str]) -> Result:
         "global": make_repair("global", directions=DIRECTIONS),
         "cluster-based": make_repair("cluster-based", clusters=CLUSTERS, directions=DIRECTIONS),
     }
-    rows = []
-    for state, model in models.items():
-        space = extract(model, task="demo-pairs", split="dev", unit="mean", layers="last", progress=False)
+    rows: list[Row] = []
+    for state, model in {UNTUNED: encoder, FINE_TUNED: tuned}.items():
+        space = extract(model, task=TASK, split="dev", unit="mean", layers="last", progress=False)
         X, pairs = space[-1], SentencePairs(space)
-        about: dict[str, Any] = {"state": state, "model": model, "task": "demo-pairs", "split": "dev", "n": len(pairs)}
-        vectors = {"none": X} | {name: repair.fit(X).transform(X) for name, repair in repairs.items()}
-        for name, repaired in vectors.items():
-            value = spearman(pairs.scores, pairs.cosines(repaired))
-            rows.append(Row(metric="spearman", value=value, setting=f"repair={name}", versions=current_versions(), **about))
-    return Result(verb="repairs", title="Spearman after each repair (demo-pairs dev)", rows=tuple(rows))
+        about: dict[str, Any] = {"metric": "spearman", "task": TASK, "split": "dev", "n": len(pairs), "model": space.origin.model}
+        about["versions"] = current_versions()
+        draws = resample_counts(np.arange(len(pairs)), DRAWS, seed=0) / len(pairs)
+        unrepaired, influence = spearman_influence(pairs.scores, pairs.cosines(X))
+        rows.append(Row(value=unrepaired, setting="none", state=state, **about))
+        for name, repair in repairs.items():
+            value, moved = spearman_influence(pairs.scores, pairs.cosines(repair.fit(X).transform(X)))
+            rows.append(Row(value=value, setting=name, state=state, **about))
+            if state == FINE_TUNED:
+                change = value - unrepaired
+                low, high = deviation_interval(change, draws @ (moved - influence))
+                rows.append(Row(value=change, low=low, high=high, setting=name, state=DIFFERENCE, **about))
+    title = f"Spearman after each repair ({TASK}, {about['n']} pairs)"
+    return Result(verb="repairs", title=title, rows=tuple(rows), answer=_conclusion(rows, tuned))
 
 
-def _write_sentences(path: Path) -> None:
-    """Vectors of all demo sentences, as the encoder comes: something to try the other verbs on."""
+def _conclusion(rows: list[Row], tuned: Path) -> Answer:
+    """How many repairs lower the score of the fine-tuned encoder, and how many of them beyond doubt."""
+    changes = [row for row in rows if row.state == DIFFERENCE]
+    lower = [row for row in changes if row.value < 0]
+    certain = [row for row in lower if row.high is not None and row.high < 0]
+    counts = f"{len(lower)} of {len(changes)}"
+    return Answer(
+        verdict=f"{counts} lower",
+        sentence=f"{counts} repairs lower the score of the fine-tuned encoder, {len(certain)} of them beyond doubt.",
+        reasons=(REASON,) if len(lower) > len(changes) / 2 else (),
+        next=(Command(words=command("repair advise", model=str(tuned), task=TASK), why="try all repairs, each on unseen pairs"),),
+    )
+
+
+def _write_sentences(encoder: Any, folder: Path) -> None:
+    """All demo sentences, and their vectors before fine-tuning: something to try the other verbs on."""
+    from theodolite.core.files import write_text
     from theodolite.spaces import write_vectors
     from theodolite.tasks.loading import load_task
     from theodolite.verbs.extracting import extract
 
-    texts: list[str] = []
-    for task in TASKS:
-        for split in ("train", "dev"):
-            examples = load_task(task, split)
-            texts += [*examples.texts, *(examples.second or ())]
-    vectors = extract("demo", texts, layers="last", progress=False)[-1]
-    write_vectors([vectors], path, n=len(vectors), d=vectors.shape[1], dtype=vectors.dtype, overwrite=True)
+    parts = [load_task(task, split) for task in (TASK, "demo-topics") for split in ("train", "dev")]
+    texts = [text for examples in parts for text in (*examples.texts, *(examples.second or ()))]
+    vectors = extract(encoder, texts, layers="last", progress=False)[-1]
+    write_vectors([vectors], folder / "sentences.npy", n=len(vectors), d=vectors.shape[1], dtype=vectors.dtype, overwrite=True)
+    write_text(folder / "sentences.txt", "".join(f"{text}\n" for text in texts))

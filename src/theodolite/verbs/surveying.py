@@ -1,4 +1,4 @@
-"""The verb `survey`: measure how a space is shaped, and say what is wrong with it."""
+"""The verb `survey`: measure how a space is shaped, and report what is unusual about it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def survey(
     progress: bool | Progress | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> Result:
-    """Measure how a space is shaped, and say what is wrong with it.
+    """Measure how a space is shaped, and report what is unusual about it.
 
     Vectors get every metric that needs no second input; a space or an encoder gets a few per layer, and findings on its last
     layer, the one that is usually shipped.
@@ -80,7 +80,7 @@ def survey(
     seed
         Seed of that sample and of the half-samples.
     bootstrap
-        Number of half-samples for 95 % intervals; 0 leaves them out.
+        Number of half-samples for 95% intervals; 0 leaves them out.
     findings
         Whether to judge the numbers.
     explain
