@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Annotated
 
 import typer
@@ -44,6 +45,17 @@ app.add_typer(study.app, name="study")
 app.command("report")(report.report_command)
 app.add_typer(cache.app, name="cache")
 app.command("demo")(demo.demo_command)
+
+
+def app_for(arguments: list[str]) -> typer.Typer:
+    """The app with no more than the command that the arguments begin with: to build all of them takes longer than a survey."""
+    entries = [each for each in (*app.registered_commands, *app.registered_groups) if each.name in arguments[:1]]
+    if not entries:
+        return app
+    chosen = copy(app)
+    chosen.registered_commands = [each for each in app.registered_commands if each in entries]
+    chosen.registered_groups = [each for each in app.registered_groups if each in entries]
+    return chosen
 
 
 def _print_version(requested: bool) -> None:
