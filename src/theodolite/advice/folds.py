@@ -23,8 +23,8 @@ def linked_groups(first: Sequence[Hashable], second: Sequence[Hashable]) -> Indi
     [0, 1, 0]
     """
     codes: dict[Hashable, int] = {}
-    ends = [np.array([codes.setdefault(element, len(codes)) for element in side]) for side in (first, second)]
-    return np.unique(first_connected(*ends, len(codes))[ends[0]], return_inverse=True)[1]
+    left, right = (np.array([codes.setdefault(element, len(codes)) for element in side]) for side in (first, second))
+    return np.unique(first_connected(left, right, len(codes))[left], return_inverse=True)[1]
 
 
 def row_names(X: NDArray[Any]) -> list[bytes]:
