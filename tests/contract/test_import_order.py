@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -118,34 +118,39 @@ def upward(layer: str, module: str) -> bool:
     return LAYERS.index(parts[1]) > LAYERS.index(layer)
 
 
-@pytest.mark.parametrize("file", FILES, ids=name_of)
-def test_every_module_lies_in_a_layer(file: Path) -> None:
-    assert layer_of(file) in LAYERS or name_of(file) in {"__init__.py", "__main__.py"}
+def faults(is_fault: Callable[[Path, Import], bool]) -> list[str]:
+    """Every import that is a fault, with its place."""
+    return [f"{name_of(file)}:{each.line}: {each.module}" for file in FILES for each in imports_of(file) if is_fault(file, each)]
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if layer_of(file)], ids=name_of)
-def test_imports_point_down(file: Path) -> None:
-    layer = layer_of(file)
-    wrong = [f"line {each.line}: {layer} imports {each.module}" for each in imports_of(file) if upward(layer, each.module)]
-    assert wrong == []
+def test_every_module_lies_in_a_layer() -> None:
+    assert {name_of(file) for file in FILES if layer_of(file) not in LAYERS} == {"__init__.py", "__main__.py"}
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if layer_of(file) not in WITH_TORCH], ids=name_of)
-def test_torch_stays_in_its_layers(file: Path) -> None:
-    lazily = name_of(file) in LAZILY_WITH_TORCH
-    assert [each for each in imports_of(file) if each.top in TORCH and not (lazily and each.lazy)] == []
+def test_imports_point_down() -> None:
+    assert faults(lambda file, each: bool(layer_of(file)) and upward(layer_of(file), each.module)) == []
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if layer_of(file) == "core"], ids=name_of)
-def test_core_stands_on_numpy_and_scipy(file: Path) -> None:
-    allowed = CORE_MAY_USE | CORE_EXCEPTIONS.get(name_of(file), set()) | {"theodolite"} | sys.stdlib_module_names
-    assert [each for each in imports_of(file) if each.top not in allowed] == []
+def test_torch_stays_in_its_layers() -> None:
+    def is_fault(file: Path, each: Import) -> bool:
+        is_allowed = layer_of(file) in WITH_TORCH or (each.lazy and name_of(file) in LAZILY_WITH_TORCH)
+        return each.top in TORCH and not is_allowed
+
+    assert faults(is_fault) == []
 
 
-@pytest.mark.parametrize("file", FILES, ids=name_of)
-def test_heavy_libraries_wait_for_their_use(file: Path) -> None:
-    allowed = LIGHT | LIGHT_IN.get(layer_of(file), set()) | {"theodolite"} | sys.stdlib_module_names
-    assert [each for each in imports_of(file) if not each.lazy and each.top not in allowed] == []
+def test_core_stands_on_numpy_and_scipy() -> None:
+    always = CORE_MAY_USE | {"theodolite"} | sys.stdlib_module_names
+
+    def is_fault(file: Path, each: Import) -> bool:
+        return layer_of(file) == "core" and each.top not in always | CORE_EXCEPTIONS.get(name_of(file), set())
+
+    assert faults(is_fault) == []
+
+
+def test_heavy_libraries_wait_for_their_use() -> None:
+    always = LIGHT | {"theodolite"} | sys.stdlib_module_names
+    assert faults(lambda file, each: not each.lazy and each.top not in always | LIGHT_IN.get(layer_of(file), set())) == []
 
 
 def test_only_a_result_binds_late() -> None:

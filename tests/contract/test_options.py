@@ -137,10 +137,10 @@ def known_somewhere(text: str) -> bool:
     return text in GENERAL or any(text in options for options in OPTIONS.values())
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_an_option_in_a_message_exists(path: Path) -> None:
+def test_an_option_in_a_message_exists() -> None:
     wrong = [
-        f"line {line}: {option}"
+        f"{path.relative_to(ROOT)}:{line}: {option}"
+        for path in SOURCES
         for text, line in strings(path)
         for option in SPELLED.findall(text)
         if not known_somewhere(option)
@@ -170,15 +170,16 @@ def command_lines() -> Iterator[tuple[str, str]]:
                 yield from ((f"{path.name}:{line}: {found[0]}", found[0]) for found in THEODOLITE.finditer(each))
 
 
-@pytest.mark.parametrize(("place", "line"), sorted(set(command_lines())), ids=lambda value: str(value)[:80])
-def test_a_shown_command_has_the_options_it_shows(place: str, line: str) -> None:
-    words = line.split()[1:]
-    name = " ".join(words[:2]) if " ".join(words[:2]) in COMMANDS else words[0]
-    if name not in COMMANDS:
-        assert name not in {each.partition(" ")[0] for each in COMMANDS} or len(words) < 2, f"{place}: no such command"
-        return  # prose that goes on after the name of the program
-    wrong = [option for option in SPELLED.findall(line) if option not in OPTIONS[name] | GENERAL]
-    assert wrong == [], place
+def test_a_shown_command_has_the_options_it_shows() -> None:
+    wrong = []
+    for place, line in sorted(set(command_lines())):
+        words = line.split()[1:]
+        name = " ".join(words[:2]) if " ".join(words[:2]) in COMMANDS else words[0]
+        if name in COMMANDS:
+            wrong += [f"{place}: {option}" for option in SPELLED.findall(line) if option not in OPTIONS[name] | GENERAL]
+        elif name in {each.partition(" ")[0] for each in COMMANDS} and len(words) > 1:  # else prose that goes on after the name
+            wrong.append(f"{place}: no such command")
+    assert wrong == []
 
 
 def test_the_collection_is_not_empty() -> None:

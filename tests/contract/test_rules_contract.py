@@ -48,7 +48,6 @@ def outcomes(
     return seen
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [2, 5])
 @pytest.mark.parametrize(("spec", "claim"), CLAIMS)
 def test_at_the_boundary_both_verdicts_are_rare(spec: StudySpec, claim: Claim, seeds: int) -> None:
@@ -57,7 +56,6 @@ def test_at_the_boundary_both_verdicts_are_rare(spec: StudySpec, claim: Claim, s
     assert seen["supported"] <= MOST * COUNT and seen["contradicted"] <= MOST * COUNT
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("spec", "claim"), CLAIMS)
 def test_a_true_effect_is_rarely_contradicted_and_scale_never_supports(spec: StudySpec, claim: Claim) -> None:
     seen = outcomes(spec, claim, "true", range(COUNT))

@@ -29,11 +29,11 @@ def test_rows_are_read_as_they_were_written(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.json", "rows.jsonl"])
 def test_no_flipped_bit_changes_a_row(name: str, tmp_path: Path) -> None:
-    rows = [replace(ROWS[0], layer=layer, value=layer / 7) for layer in range(20)]
+    rows = [replace(ROWS[0], layer=layer, value=layer / 7) for layer in range(5)]
     write_rows(rows, tmp_path / name)
     whole = (tmp_path / name).read_bytes()
     noticed = 0
-    for at in range(0, len(whole), 3):
+    for at in range(0, len(whole), 13):  # which comes by every bit of a byte
         content = bytearray(whole)
         content[at] ^= 1 << at % 8
         (tmp_path / name).write_bytes(content)
@@ -42,7 +42,7 @@ def test_no_flipped_bit_changes_a_row(name: str, tmp_path: Path) -> None:
             assert read_rows(tmp_path / name) == rows
         except (ValueError, TypeError, OSError):  # what the command line turns into one sentence
             noticed += 1
-    assert noticed > len(whole) // 12
+    assert noticed > len(whole) // 52
 
 
 def test_rows_of_other_programs_have_no_hash(tmp_path: Path) -> None:

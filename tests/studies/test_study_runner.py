@@ -156,7 +156,7 @@ def test_a_step_whose_files_were_changed_is_done_again(tmp_path, file):
 def test_changed_rows_are_not_read(tmp_path):
     (step, *_), store = chain(), Store(tmp_path)
     run([step], tmp_path)
-    for at in range(len((store.path(step) / "rows.parquet").read_bytes())):
+    for at in range(0, len((store.path(step) / "rows.parquet").read_bytes()), 13):
         content = bytearray((store.path(step) / "rows.parquet").read_bytes())
         content[at] ^= 4
         (store.path(step) / "rows.parquet").write_bytes(content)

@@ -253,17 +253,17 @@ def _causes(cloud: Cloud, flagged: Mapping[FindingRule, float]) -> dict[str, str
     if not flagged:
         return {}
     X = cloud.sample[_cause_rows(cloud, flagged)].astype(np.result_type(cloud.source.dtype, np.float32), copy=False)
+    is_whole = len(X) == cloud.n and X.dtype == cloud.sample.dtype
+    part = cloud if is_whole else Cloud(X, sample=max(2, len(X)))
     # On fewer rows some numbers are smaller for that alone, so it is the change that is carried over to all rows.
     is_second = _in_second_population(cloud, X) if any(rule.topic == POPULATIONS for rule in flagged) else None
-    before = Facts(
-        Cloud(X, sample=max(2, len(X))), {rule.judged or rule.metric: flagged[rule] for rule in flagged if len(X) == cloud.n}
-    )
+    before = Facts(part, {rule.judged or rule.metric: flagged[rule] for rule in flagged if len(X) == cloud.n})
     cleared = {} if is_second is None else {POPULATIONS: POPULATIONS}
-    for cause, changed in _remedies(X, is_second):
+    for cause, changed in _remedies(X, part, is_second):
         left = [rule for rule in flagged if rule.topic not in cleared]
         if not left:
             break
-        if not changed.size:
+        if not changed.size or np.array_equal(changed, X):
             continue
         after = Facts(Cloud(changed, sample=max(2, len(changed))), {})
         for rule in left:
@@ -273,7 +273,7 @@ def _causes(cloud: Cloud, flagged: Mapping[FindingRule, float]) -> dict[str, str
                 value = ideal + (float(after[name]) - ideal) * (flagged[rule] - ideal) / (float(before[name]) - ideal)
                 if rule.beyond(value, rule.watch) <= 0:
                     cleared[rule.topic] = cause
-    return dict.fromkeys((rule.topic for rule in flagged), UNEXPLAINED) | _merged(cleared, X)
+    return dict.fromkeys((rule.topic for rule in flagged), UNEXPLAINED) | _merged(cleared, part)
 
 
 def _cause_rows(cloud: Cloud, flagged: Mapping[FindingRule, float]) -> Indices:
@@ -305,14 +305,14 @@ def _unit_rows(X: Floats) -> Floats:
     return np.asarray(X / np.where(norms > 0, norms, 1), dtype=X.dtype)
 
 
-def _remedies(X: Floats, is_second: NDArray[np.bool_] | None = None) -> Iterator[tuple[str, Floats]]:
-    """Each cause in its fixed order, with the rows as they are without it; what is not there to be removed is no cause."""
+def _remedies(X: Floats, cloud: Cloud, is_second: NDArray[np.bool_] | None = None) -> Iterator[tuple[str, Floats]]:
+    """Each cause in its fixed order, with the rows X of a cloud as they are without it; all of them if it is not there."""
     if len(X) < 3:
         return
     if is_second is not None:
         yield POPULATIONS, X[~is_second]
     yield "zero vectors", X[X.any(axis=1)]
-    cloud, mean = Cloud(X, sample=len(X)), X.mean(axis=0, dtype=np.float64)
+    mean = X.mean(axis=0, dtype=np.float64)
     centred = (X - mean).astype(X.dtype)
     yield "duplicates", X[_without_copies(X, centred)]
     if has_mean := METRICS["mean_cosine"].value(cloud)[0] > LEAST["mean"]:
@@ -341,7 +341,7 @@ def _without_copies(X: Floats, centred: Floats) -> Indices:
     return np.setdiff1d(np.arange(len(X)), table.rows[is_copy])
 
 
-def _merged(cleared: Mapping[str, str], X: Floats) -> dict[str, str]:
+def _merged(cleared: Mapping[str, str], cloud: Cloud) -> dict[str, str]:
     """The causes with one number of directions; what takes both mean and directions belongs to the latter if each is a cause."""
     families = {topic: cause.removeprefix("mean and ") for topic, cause in cleared.items()}
     directions = {cause for cause in cleared.values() if cause in DIRECTIONS}
@@ -349,7 +349,7 @@ def _merged(cleared: Mapping[str, str], X: Floats) -> dict[str, str]:
     if not directions and not combined:
         return dict(cleared)
     most = max((cause for cause in families.values() if cause in DIRECTIONS), key=DIRECTIONS.index)
-    top = Cloud(X).spectrum.vectors[:, : DIRECTIONS.index(most) + 1]
+    top = cloud.spectrum.vectors[:, : DIRECTIONS.index(most) + 1]
     alone = "rogue dimensions" if (np.square(top).max(axis=0) > ALIGNED).all() else most
     both = alone if directions and "mean" in cleared.values() else f"mean and {most}"
     return {topic: alone if cause in directions else both if cause in combined else cause for topic, cause in cleared.items()}

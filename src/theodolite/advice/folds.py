@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from theodolite.core.moments import Doubles
 from theodolite.core.spelling import option
 from theodolite.core.vectors import Indices
+from theodolite.metrics.nearest_rows import first_connected
 
 
 def linked_groups(first: Sequence[Hashable], second: Sequence[Hashable]) -> Indices:
@@ -21,14 +22,9 @@ def linked_groups(first: Sequence[Hashable], second: Sequence[Hashable]) -> Indi
     >>> linked_groups(["a", "c", "b"], ["b", "d", "e"]).tolist()
     [0, 1, 0]
     """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     codes: dict[Hashable, int] = {}
-    ends = [np.array([codes.setdefault(element, len(codes)) for element in side]) for side in (first, second)]
-    graph = coo_array((np.ones(len(ends[0])), (ends[0], ends[1])), shape=(len(codes), len(codes)))
-    _, component = connected_components(graph, directed=False)
-    return np.unique(component[ends[0]], return_inverse=True)[1]
+    left, right = (np.array([codes.setdefault(element, len(codes)) for element in side]) for side in (first, second))
+    return np.unique(first_connected(left, right, len(codes))[left], return_inverse=True)[1]
 
 
 def row_names(X: NDArray[Any]) -> list[bytes]:

@@ -9,7 +9,7 @@ import sys
 def main() -> None:
     """Entry point of the command `theodolite`."""
     try:
-        from theodolite.cli.app import app
+        from theodolite.cli.app import app_for
         from theodolite.cli.output import end_on_sigterm
 
         arguments = sys.argv[1:]
@@ -17,7 +17,7 @@ def main() -> None:
             arguments.remove("--debug")
             os.environ["THEODOLITE_DEBUG"] = "1"
         end_on_sigterm()
-        app(arguments, prog_name="theodolite")
+        app_for(arguments)(arguments, prog_name="theodolite")
     except KeyboardInterrupt as interruption:
         print("theodolite: interrupted", file=sys.stderr)
         sys.exit(143 if type(interruption).__name__ == "Terminated" else 130)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Annotated
 
 import typer
@@ -69,6 +70,17 @@ app.command("mcp")(mcp.mcp_command)
 for group in (app, repair.app, study.app, cache.app):
     for registered in group.registered_commands:
         registered.cls = SectionedCommand
+
+
+def app_for(arguments: list[str]) -> typer.Typer:
+    """The app with no more than the command that the arguments begin with: to build all of them takes longer than a survey."""
+    entries = [each for each in (*app.registered_commands, *app.registered_groups) if each.name in arguments[:1]]
+    if not entries:
+        return app
+    chosen = copy(app)
+    chosen.registered_commands = [each for each in app.registered_commands if each in entries]
+    chosen.registered_groups = [each for each in app.registered_groups if each in entries]
+    return chosen
 
 
 def _print_version(requested: bool) -> None:

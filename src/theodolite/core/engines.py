@@ -6,8 +6,6 @@ is whatever `joblib.parallel_config` says, or what `chosen_engine` sets for a ve
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import re
 import threading
 import time
@@ -17,7 +15,6 @@ from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, Literal, TypeVar
-from uuid import uuid4
 
 import numpy as np
 
@@ -189,6 +186,9 @@ def chosen_engine(workers: int | None = None, engine: str | None = None) -> Iter
 @contextmanager
 def _client(address: str) -> Iterator[Any]:
     """A client of a scheduler that has workers, all of them with the versions of this process."""
+    import asyncio
+    import logging
+
     try:
         import dask
         from distributed import Client
@@ -266,6 +266,8 @@ def _short(name: str, version: str) -> str:
 
 
 def _dask_backend(client: Any) -> Any:
+    from uuid import uuid4
+
     from joblib.parallel import ParallelBackendBase
 
     class Backend(ParallelBackendBase):  # type: ignore[misc]

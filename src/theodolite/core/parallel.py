@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import TypeAlias, TypeVar
-
-from threadpoolctl import ThreadpoolController
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from theodolite.core.vectors import Floats, Source
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Output = TypeVar("Output")
@@ -43,6 +44,8 @@ def one_blas_thread() -> AbstractContextManager[object]:
 
 @lru_cache
 def _controller(*_loaded: bool) -> ThreadpoolController:
+    from threadpoolctl import ThreadpoolController
+
     return ThreadpoolController()
 
 

@@ -7,6 +7,7 @@ enough for the cache, casts them to float32 or float64, and names the row and co
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
@@ -259,7 +260,7 @@ def _plain(X: Any) -> NDArray[Any]:
             ) from None
     if is_frame(X):
         return frame_vectors(X)
-    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+    if "numpy.ma" in sys.modules and np.ma.is_masked(X):
         raise ValueError("the array has masked entries; every entry must be a number: fill or drop them first")
     try:
         return np.asarray(X)

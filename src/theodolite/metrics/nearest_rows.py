@@ -219,15 +219,23 @@ def _search(points: Floats, first: Indices, k: int, also: Visit | None = None) -
 
 def _merge_copies(index: Indices, is_copy: NDArray[np.bool_], first: Indices, group: Indices) -> tuple[Indices, Indices]:
     """Distinct rows and groups after distinct rows that are listed as copies of each other were merged."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     row, place = np.nonzero(is_copy)
-    edges = coo_array((np.ones(len(row), np.int8), (row, index[row, place])), shape=(len(first), len(first)))
-    _, part = connected_components(edges, directed=False)
-    _, leader, number = np.unique(part, return_index=True, return_inverse=True)
-    order = np.argsort(leader)  # parts in the order of their first rows
-    return first[leader[order]], np.argsort(order)[number][group]
+    leaders, part = np.unique(first_connected(row, index[row, place], len(first)), return_inverse=True)
+    return first[leaders], part[group]
+
+
+def first_connected(row: Indices, other: Indices, m: int) -> Indices:
+    """(m,) the first row of the part of a graph that each row is in, from the edges between `row` and `other`."""
+    # SciPy has this too, but its import takes as long as a survey of a thousand rows.
+    first = np.arange(m)
+    while True:
+        low, before = np.minimum(first[row], first[other]), first.copy()
+        for end in (row, other, before[row], before[other]):  # the ends, and the rows that stand for their parts so far
+            np.minimum.at(first, end, low)
+        while not np.array_equal(first, first[first]):
+            first = first[first]
+        if np.array_equal(first, before):
+            return first
 
 
 def _with_copies(index: Indices, distance: Doubles, group: Indices, k: int) -> tuple[Indices, Doubles]:

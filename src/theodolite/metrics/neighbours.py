@@ -14,6 +14,7 @@ from theodolite.metrics.nearest_rows import (
     Best,
     K,
     distinct_rows,
+    first_connected,
     largest_products,
     mean_distance,
     nearest_candidates,
@@ -295,8 +296,7 @@ def retrieval_stability(X: Vectors | Cloud) -> float:
     steps = np.random.default_rng(cloud.seed).standard_normal((len(queries), cloud.d)) * (length / np.sqrt(cloud.d))
     stepped = (points[queries] + steps).astype(points.dtype)
     after = largest_products(stepped, points, k, bias=-np.einsum("ij,ij->i", points, points) / 2, own=queries)
-    before = np.sort(table.distinct_index[queries], axis=1)
-    shared = np.array([len(np.intersect1d(a, b, assume_unique=True)) for a, b in zip(before, after, strict=True)])
+    shared = (table.distinct_index[queries][:, :, None] == after[:, None]).sum(axis=(1, 2))
     return float(np.mean(shared / (2 * k - shared)))
 
 
@@ -305,14 +305,9 @@ def components(X: Vectors | Cloud) -> tuple[Indices, ...]:
     cloud = Cloud.of(X)
 
     def connected() -> tuple[Indices, ...]:
-        from scipy.sparse import csr_array
-        from scipy.sparse.csgraph import connected_components
-
         table = neighbours_of(cloud)
-        ends = np.arange(0, table.m * table.k + 1, table.k)
-        graph = csr_array((np.ones(table.index.size, np.int8), table.index.ravel(), ends), shape=(table.m, table.m))
-        _, label = connected_components(graph, directed=True, connection="weak")
-        parts = np.split(np.argsort(label, kind="stable"), np.cumsum(np.bincount(label))[:-1])
+        first = first_connected(np.repeat(np.arange(table.m), table.k), table.index.ravel(), table.m)
+        parts = np.split(np.argsort(first, kind="stable"), np.cumsum(np.unique(first, return_counts=True)[1])[:-1])
         return tuple(table.rows[part] for part in sorted(parts, key=len, reverse=True))
 
     return cloud.cached("components", connected)

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from theodolite.tuning.training import fine_tune as fine_tune
     from theodolite.tuning.training import tune_runs as tune_runs
     from theodolite.tuning.tuned_classifier import TunedClassifier as TunedClassifier
-    from theodolite.tuning.tuned_classifier import insert_layer as insert_layer
-    from theodolite.tuning.tuned_classifier import load_with_layer as load_with_layer
-    from theodolite.tuning.tuned_classifier import save_with_layer as save_with_layer
 
 _NAMES = {
     "evaluator": ("GeometryEvaluator",),
@@ -33,7 +30,7 @@ _NAMES = {
     "settings": ("LayerSettings", "TuneSettings"),
     "tracker": ("Alarm", "CollapseWarning", "GeometryCallback", "GeometryTracker"),
     "training": ("fine_tune", "tune_runs"),
-    "tuned_classifier": ("TunedClassifier", "insert_layer", "load_with_layer", "save_with_layer"),
+    "tuned_classifier": ("TunedClassifier",),
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 _EXTRA = {"torch", "transformers", "sentence_transformers", "accelerate", "datasets"}
