@@ -51,6 +51,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "repair advise": theodolite.advise,
     "calibrate": theodolite.calibrate,
     "gate": theodolite.gate,
+    "migrate": theodolite.migrate,
     "report": theodolite.report,
     "study run": Study.run,
 }
@@ -67,6 +68,7 @@ ONLY_ON_THE_COMMAND_LINE = {
     "repair advise": {"path", "model"},
     "calibrate": {"path", "model", "list_sentences"},
     "gate": set(),
+    "migrate": {"old", "new"},
     "report": {"results"},
     "study run": {"name", "models"},
 }
@@ -78,6 +80,8 @@ ONLY_IN_PYTHON = {
     "texts",
     "before",
     "after",
+    "old",
+    "new",
     "model",
     "name",
     "repair",

@@ -12,7 +12,7 @@ import pytest
 
 import theodolite
 
-VERBS = ["advise", "calibrate", "compare", "extract", "gate", "probe", "repair", "report", "study", "survey", "tune"]
+VERBS = ["advise", "calibrate", "compare", "extract", "gate", "migrate", "probe", "repair", "report", "study", "survey", "tune"]
 NOUNS = ["Cloud", "DirectProbe", "GeometryCallback", "Result", "Row", "Space"]
 OTHERS = ["METRICS", "REPAIRS", "findings", "load_repair", "read"]
 PACKAGES = [
