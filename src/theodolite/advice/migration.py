@@ -273,7 +273,7 @@ class _Choice:
         return nested
 
     def error(self, reference: Doubles, counts: Doubles) -> float:
-        """The standard error of the mean loss against a reference, from resamples (how often each query is drawn) that choose anew.
+        """The standard error of the mean loss against a reference, from resamples (counts of queries) that choose anew.
 
         The spread of the losses alone would leave out that other queries choose other variants: of six that are equally good and
         differ query by query, the limits then failed two and a half times as often as declared.
