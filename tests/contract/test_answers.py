@@ -54,6 +54,10 @@ def of_gate() -> Result:
     return th.gate()
 
 
+def of_migrate() -> Result:
+    return th.migrate("x.npy", "y.npy", queries_old="x.npy", queries_new="y.npy", judgements="same.tsv")
+
+
 def of_study() -> Result:
     result = th.study("rp21").check(min(RECORDS.glob("rp21-*"))).result
     assert result is not None
@@ -68,6 +72,7 @@ VERBS: dict[str, Callable[[], Result]] = {
     "advise": of_advise,
     "calibrate": of_calibrate,
     "gate": of_gate,
+    "migrate": of_migrate,
     "study": of_study,
 }
 
@@ -83,6 +88,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Resu
         np.save("x.npy", X.astype(np.float32))
         np.save("y.npy", (X + rng.standard_normal((N, D)) * rng.uniform(0, 2, (N, 1))).astype(np.float32))
         Path("labels.txt").write_text("".join(f"{'ab'[label]}\n" for label in labels))
+        Path("same.tsv").write_text("".join(f"{row}\t{other}\n" for row in range(N) for other in (row, (row + 2) % N)))
         np.savetxt("scores.txt", rng.uniform(0, 1, N))
         yield {}
 

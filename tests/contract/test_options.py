@@ -52,6 +52,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "repair advise": theodolite.advise,
     "calibrate": theodolite.calibrate,
     "gate": theodolite.gate,
+    "migrate": theodolite.migrate,
     "report": theodolite.report,
     "study run": Study.run,
 }
@@ -69,6 +70,7 @@ ONLY_ON_THE_COMMAND_LINE = {
     "repair advise": {"path", "model"},
     "calibrate": {"path", "model", "list_sentences"},
     "gate": set(),
+    "migrate": {"old", "new"},
     "report": {"results"},
     "study run": {"name", "models"},
 }
@@ -80,6 +82,8 @@ ONLY_IN_PYTHON = {
     "texts",
     "before",
     "after",
+    "old",
+    "new",
     "model",
     "name",
     "repair",

@@ -12,7 +12,8 @@ import pytest
 
 import theodolite
 
-VERBS = ["advise", "calibrate", "compare", "extract", "gate", "probe", "repair", "report", "study", "survey", "tune", "verify"]
+VERBS = ["advise", "calibrate", "compare", "extract", "gate", "migrate", "probe", "repair", "report", "study", "survey", "tune"]
+VERBS += ["verify"]
 NOUNS = ["Cloud", "DirectProbe", "GeometryCallback", "Result", "Row", "Space"]
 OTHERS = ["METRICS", "REPAIRS", "findings", "load_repair", "read"]
 PACKAGES = [
