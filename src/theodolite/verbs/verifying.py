@@ -37,9 +37,9 @@ from theodolite.verbs.surveying import cloud_facts, provenance
 if TYPE_CHECKING:
     from theodolite.core.vectors import Floats, Indices
     from theodolite.metrics.cloud import Cloud
+    from theodolite.metrics.populations import Populations
     from theodolite.models.reencoding import EncodingSetting, Reencoder
     from theodolite.probes.corresponding_rows import Correspondence
-    from theodolite.metrics.populations import Populations
 
 ROWS, ROWS_OF_A_MIXTURE, ROWS_OF_FILES = 64, 150, 10_000  # rows that are looked at
 SCREENED = 8  # short texts that every setting is first tried on
@@ -253,8 +253,8 @@ def _model(
     stored: _Stored, source: Any, model: Any, prompt: str | None, rows: int | None, seed: int, options: Reading, bars: Progress
 ) -> Result:
     """The answer for a model."""
-    from theodolite.models.reencoding import EncodingSetting, Reencoder
     from theodolite.metrics.populations import two_populations
+    from theodolite.models.reencoding import EncodingSetting, Reencoder
 
     texts, ids = _texts(stored, options, model)
     left, right, basis = _paired(stored, ids, len(texts), "texts")
