@@ -75,12 +75,12 @@ def pure_spaces(spaces: Mapping[tuple[str, str], Array]) -> Iterator[tuple[str, 
 def pure_rates(spaces: Mapping[tuple[str, str], Array]) -> dict[str, Any]:
     """In how many spaces of one encoder two populations are found, and how close the others come."""
     flagged, closest = [], {}
-    for count, (name, X) in enumerate(pure_spaces(spaces), start=1):
+    for name, X in pure_spaces(spaces):
         found, alignment = looked_at(X)
         flagged += [name] if found is not None else []
         closest[name] = round(alignment, 4)
     lowest = sorted((value, name) for name, value in closest.items() if value == value)[:5]
-    return {"spaces": count, "flagged": flagged, "lowest_alignments": {name: value for value, name in lowest}}
+    return {"spaces": len(closest), "flagged": flagged, "lowest_alignments": {name: value for value, name in lowest}}
 
 
 def mixture_rates(spaces: Mapping[tuple[str, str], Array], share: float) -> dict[str, Any]:

@@ -87,9 +87,10 @@ def test_the_finding_names_rows_and_no_repair() -> None:
 
 
 def test_what_is_committed_is_what_the_page_says() -> None:
-    assert COMMITTED["one_encoder"]["flagged"] == []
-    assert COMMITTED["one_encoder"]["spaces"] == 66
-    for share in ("0.1", "0.5"):
-        counted = COMMITTED[f"mixture_{share}"]["unrelated"]
-        assert counted["found"] / counted["files"] >= 0.9
+    pure, shares = COMMITTED["one_encoder"], ("0.02", "0.05", "0.1", "0.5")
+    assert (pure["spaces"], pure["flagged"]) == (66, ["granite: cisi + stsb"])
+    counted = {kind: [COMMITTED[f"mixture_{share}"][kind] for share in shares] for kind in ("unrelated", "related")}
+    assert [(each["found"], each["files"]) for each in counted["unrelated"]] == [(27, 28), (28, 28), (28, 28), (14, 14)]
+    assert [(each["found"], each["files"]) for each in counted["related"]] == [(0, 14), (1, 14), (1, 14), (0, 7)]
+    assert all(each["least_share_of_rows_named_rightly"] == 1 for each in counted["unrelated"])
     assert max(COMMITTED["cpu_seconds"].values()) <= 1.5

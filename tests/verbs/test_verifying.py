@@ -45,7 +45,9 @@ def perturbed(encoder: Encoder, size: float) -> Encoder:
     return Encoder(module, encoder.tokenizer, name="other revision", max_length=encoder.max_length)
 
 
-def stored_cases(encode: Callable[..., Array], unit_of: str, others: Mapping[str, Array], limit: int) -> dict[str, tuple[Array, str]]:
+def stored_cases(
+    encode: Callable[..., Array], unit_of: str, others: Mapping[str, Array], limit: int
+) -> dict[str, tuple[Array, str]]:
     """Stored vectors by what was done to them, with the verdict that is true of them; `encode` takes unit, prompt, max_length."""
     random = np.random.default_rng(2)
     X = encode()
@@ -110,9 +112,9 @@ def cases(encoder: Encoder, texts: list[str], tiny: Tiny) -> dict[str, tuple[Arr
 
 NAMES = [
     "itself", "float16", "bfloat16", "int8", "int8 codes", "scaled rows", "another revision", "first dimensions",
-    "turned", "turned and shifted", "cls pooling", "last pooling", "max pooling", "cls pooling, normalised", "cls pooling, float16",
-    "query prompt", "passage prompt", "shorter limit", "unusual limit", "shuffled", "one row late", "partly re-embedded",
-    "another model", "noise",
+    "turned", "turned and shifted", "cls pooling", "last pooling", "max pooling", "cls pooling, normalised",
+    "cls pooling, float16", "query prompt", "passage prompt", "shorter limit", "unusual limit", "shuffled", "one row late",
+    "partly re-embedded", "another model", "noise",
 ]  # fmt: skip
 
 
@@ -150,7 +152,9 @@ def test_the_setting_that_is_named_gives_the_vectors(
         assert answer(th.verify(cases[name][0], model=encoder, texts=texts, **setting)).verdict == "identical"
 
 
-def test_rows_that_moved_are_found_where_they_are(cases: dict[str, tuple[Array, str]], encoder: Encoder, texts: list[str]) -> None:
+def test_rows_that_moved_are_found_where_they_are(
+    cases: dict[str, tuple[Array, str]], encoder: Encoder, texts: list[str]
+) -> None:
     X = cases["itself"][0]
     order = np.random.default_rng(9).permutation(N)
     result = th.verify(X[order], model=encoder, texts=texts)
@@ -161,7 +165,7 @@ def test_rows_that_moved_are_found_where_they_are(cases: dict[str, tuple[Array, 
 
 def test_rows_that_are_not_the_models_are_named(cases: dict[str, tuple[Array, str]], encoder: Encoder, texts: list[str]) -> None:
     X, mixed = cases["itself"][0], cases["partly re-embedded"][0]
-    wrong = np.flatnonzero((X != mixed).any(axis=1))
+    wrong = np.flatnonzero((mixed != X).any(axis=1))
     result = th.verify(mixed, model=encoder, texts=texts)
     assert result.provenance["verified"]["looked_at"] == list(range(N))  # all, since 150 rows are looked at in a mixture
     assert result.provenance["verified"]["outliers"] == tuple(wrong)

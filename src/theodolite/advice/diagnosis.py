@@ -103,9 +103,9 @@ RULES: tuple[FindingRule, ...] = (
                 "distinguish them"),
     # Never bad: vectors alone do not show that the groups come from two models.
     FindingRule(POPULATIONS, "second_population", watch=0.0, bad=1.0, examples="second_rows",
-         source="0 in every space of one encoder in benchmarks/mixture_error_rates.json",
-         meaning="{second_population:.1%} of rows share hardly any neighbours with the others and vary in unrelated directions, as "
-                 "the vectors of another model do",
+         source="0 in 65 of 66 spaces of one encoder (docs/verify.md)",
+         meaning="{second_population:.1%} of rows share hardly any neighbours with the others and vary in unrelated directions, "
+                 "as the vectors of another model or of very different texts do",
          action="compare the rows named here with the others: a search in one group does not rank the other; if two models or "
                 "settings made the file, theodolite verify names the rows that are not the model's"),
     FindingRule("lengths", "norm_variation", watch=0.1, bad=0.5,
@@ -238,7 +238,7 @@ def _sentence(lead: Finding, facts: Facts) -> str:
             )
         return f"{DIRECTIONS[count - 1].capitalize()} {'explains' if count == 1 else 'explain'} {share}"
     sentence = {
-        POPULATIONS: "The rows look like two populations: {second_population:.1%} of them share hardly any neighbours with the others",
+        POPULATIONS: "The rows look like two populations: {second_population:.1%} share hardly any neighbours with the others",
         "duplicates": "{near_duplicates:.1%} of rows have another row at cosine 0.99 or more",
         "mean": "The rows share a large mean: two random rows have a cosine of {mean_cosine:.2f} on average",
         "lengths": "The lengths of the rows vary by {norm_variation:.0%} around {mean_norm:.3g}",

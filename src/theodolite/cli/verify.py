@@ -19,7 +19,8 @@ def verify_command(
         str | None, typer.Argument(metavar="ORIGINAL", help="Vectors that they should be, without --model.", show_default=False)
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Encoder that should have made them, by Hub id or folder.", metavar="MODEL")
+        str | None,
+        typer.Option("--model", "-m", help="Encoder that should have made them, by Hub id or folder.", metavar="MODEL"),
     ] = None,
     prompt: Annotated[
         str | None, typer.Option(help="What is put before every text; the model's own prompt by default.", metavar="TEXT")

@@ -47,9 +47,9 @@ class Populations:
 def second_population(X: Vectors | Cloud) -> float:
     """Share of rows that look like a second population, as of another encoder, in [0, 0.5]; 0 if all look like one.
 
-    Two groups of rows are two populations if neighbours across them are at most a quarter of what chance gives, both are wide, and
-    their covariances are not aligned. The smaller one has at least 20 rows and 1% of them. Of more than 3,000 rows, a sample is
-    looked at; fewer than 100 count as one population.
+    Two groups of rows are two populations if neighbours across them are at most a quarter of what chance gives, both are wide,
+    and their covariances are not aligned. The smaller one has at least 20 rows and 1% of them. Of more than 3,000 rows, a sample
+    is looked at; fewer than 100 count as one population.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def _unit_sample(cloud: Cloud) -> tuple[Floats, Indices, Indices]:
 
 
 def _directions(units: Floats, index: Indices, *, seed: int) -> Iterator[Doubles]:
-    """Numbers along which the rows are cut: the two sides of 2-means, eigenvectors of the neighbour graph, principal directions."""
+    """Numbers along which the rows are cut: sides of 2-means, eigenvectors of the neighbour graph, principal directions."""
     from scipy.sparse import csr_array
     from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
@@ -156,7 +156,7 @@ def _variance(rows: Floats) -> float:
 
 
 def _alignment(first: Floats, second: Floats) -> float:
-    """Inner product of the trace-free parts of two covariances, over their norms from halves of the rows, which are not biased."""
+    """Inner product of the trace-free parts of two covariances, over their norms, which halves of the rows give without bias."""
     norms = [_trace_free(group[::2], group[1::2]) for group in (first, second)]
     if min(norms) <= 0:  # no direction stands out, so there is nothing to align
         return math.nan

@@ -50,7 +50,9 @@ VERDICT_LOOKS = {
     **dict.fromkeys(("keep", "bridge", "two-stage", "re-index"), ("✓", "holds")),
     **dict.fromkeys(("watch", "separable by dimension alone", "cutoff only", "another setting"), ("!", "open")),
     **dict.fromkeys(("not judged", "not shown"), UNDECIDED),
-    **dict.fromkeys(("bad", "another model", "not separable", "does not separate", "breach", "not learned", "collapsed"), ("✗", "fails")),
+    **dict.fromkeys(
+        ("bad", "another model", "not separable", "does not separate", "breach", "not learned", "collapsed"), ("✗", "fails")
+    ),
 }
 # Keys of the provenance that are not listed as facts: the page shows them in places of their own.
 SHOWN_ELSEWHERE = ("name", "command", "tables", "versions")

@@ -523,10 +523,10 @@ def _related_sentence(relation: _Relation, comparisons: Sequence[Comparison], su
         f"{found.numbers.get('median_cosine', 1.0):.4f}, as from another runtime or quantised weights; {neighbours}.",
         "first dimensions": f"{made} is the {found.detail} dimensions of {other}{apart}; {neighbours}.",
         "turned": f"B is A {turned}{up_to}{apart}: {equal}, and the two still cannot be searched together.",
-        "linear map": f"A linear map {found.detail} explains {share_text(r2)} of unseen rows; {neighbours}, and the two cannot be "
-        "searched together.",
-        "partly re-embedded": f"{share_text(1 - found.share)} of the rows were re-embedded ({listed_rows(found.outliers, found.n)}); "
-        f"the other {rest} are {found.detail}.",
+        "linear map": f"A linear map {found.detail} explains {share_text(r2)} of unseen rows; {neighbours}, and the two cannot "
+        "be searched together.",
+        "partly re-embedded": f"{share_text(1 - found.share)} of the rows were re-embedded "
+        f"({listed_rows(found.outliers, found.n)}); the other {rest} are {found.detail}.",
         "different": f"{subject} {change}; {neighbours}." if change else f"{subject} is a different embedding; {neighbours}.",
     }
     return sentences[found.verdict]
@@ -560,7 +560,9 @@ def _reasons(relation: _Relation, comparisons: Sequence[Comparison]) -> tuple[st
     if shift is not None:
         spectrum = f"variance profiles differ by {shift.spectrum_shift:.2f} (by chance {shift.spectrum_shift_chance:.2f})"
         if shift.is_shifted:
-            reasons.append(f"Most unlike A: {listed_rows(shift.unlike_b, 0)} of B; most unlike B: {listed_rows(shift.unlike_a, 0)} of A.")
+            reasons.append(
+                f"Most unlike A: {listed_rows(shift.unlike_b, 0)} of B; most unlike B: {listed_rows(shift.unlike_a, 0)} of A."
+            )
             reasons.append(f"The {spectrum}.")
         else:
             means = f"the means are {shift.mean_shift:.2f} spreads apart (by chance {shift.mean_shift_chance:.2f})"
