@@ -40,7 +40,7 @@ from theodolite.tasks.retrieval import Collection
 
 HERE = Path(__file__).parent
 RESULTS, PAGE = HERE / "migration_halves.json", HERE.parent / "docs" / "migrate.md"
-START, END = "<!-- benchmarks/migration_halves.py writes from here -->\n", "<!-- to here -->\n"
+START, END = "<!-- benchmarks/migration_halves.py writes from here -->\n\n", "\n<!-- to here -->\n"
 DATA, MODELS = Path(os.environ["THEODOLITE_DATA"]), Path(os.environ["THEODOLITE_MODELS"])
 COLLECTIONS = {"Cranfield": "cranfield", "CISI": "cisi"}
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +23,6 @@ from theodolite.advice.migration import (
     TIERS,
     TWO_STAGE,
     Migration,
-    TierScores,
     Variant,
     decide,
     numbers_of_documents,
@@ -30,6 +32,7 @@ from theodolite.advice.scorers import JudgedQueries
 from theodolite.core.vectors import Floats
 from theodolite.tasks.retrieval import Judgements
 
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 N, Q, D, RELEVANT = 400, 200, 24, 5
 
 
@@ -159,50 +162,49 @@ def test_a_difference_of_zero_on_few_queries_is_no_certainty() -> None:
     assert decide(equal, np.arange(151)).verdict == KEEP
 
 
-def drawn(random: np.random.Generator, n: int, gain: float, bridge: float, two_stage: float) -> TierScores:
-    """Scores of n queries with these gains and losses on average; the variants of a tier differ by chance alone."""
-    best = random.beta(1.2, 1.8, n)
+@pytest.fixture
+def simulation(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import migration_error_rates
 
-    def away(mean: float, spread: float) -> Any:
-        changed = random.random(n) < 0.6  # many queries do not change at all
-        return best - mean - changed * random.standard_normal(n) * spread
-
-    scores = {Variant(KEEP): away(gain, 0.25), Variant(REINDEX): best}
-    scores |= {Variant(BRIDGE, map, count): away(bridge, 0.12) for map in ("procrustes", "ridge") for count in (50, 100, 200)}
-    scores |= {Variant(TWO_STAGE, map, count): away(two_stage, 0.08) for map, count in (("", 0), ("ridge", 100))}
-    return TierScores(scores, None, 1000, 0.01)
+    yield migration_error_rates
+    sys.modules.pop("migration_error_rates")
 
 
-def share(verdicts: tuple[str, ...], runs: int, n: int, **truth: float) -> float:
-    found = [decide(drawn(np.random.default_rng(seed), n, **truth)).verdict for seed in range(runs)]
-    return sum(verdict in verdicts for verdict in found) / runs
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [50, 200])
-def test_wrong_recommendations_are_as_rare_as_declared(n: int) -> None:
-    runs = 300
-    noise = 3 * math.sqrt(0.05 * 0.95 / runs)
-    # A gain of exactly the margin is not "less than the margin", and one of nothing is not worth any change.
-    assert share((KEEP,), runs, n, gain=MARGIN, bridge=0.0, two_stage=0.0) <= 0.025 + noise
-    assert share((BRIDGE, TWO_STAGE, REINDEX), runs, n, gain=0.0, bridge=0.0, two_stage=0.0) <= 0.025 + noise
-    # A loss of exactly the margin is not "less than the margin", whichever of the variants looks best.
-    assert share((BRIDGE, TWO_STAGE), runs, n, gain=0.2, bridge=MARGIN, two_stage=MARGIN) <= 0.025 + noise
+def test_the_committed_rates_are_of_these_cases_and_as_low_as_declared(simulation: Any) -> None:
+    results = json.loads((BENCHMARKS / "migration_error_rates.json").read_text(encoding="utf-8"))
+    assert list(results) == [f"{name}, {n} queries" for name in simulation.CASES for n in simulation.QUERIES]
+    runs = simulation.REPETITIONS
+    for name, case in results.items():
+        assert sum(case["verdicts"].values()) == runs
+        # 2.5% on each side, and the Monte Carlo error of that.
+        assert case.get("wrong", 0.0) <= 0.025 + 3 * math.sqrt(0.025 * 0.975 / runs), name
 
 
 @pytest.mark.slow
-def test_with_enough_queries_the_cheapest_good_tier_is_found() -> None:
-    assert share((BRIDGE,), 60, 800, gain=0.2, bridge=0.0, two_stage=0.0) >= 0.9
-    assert share((TWO_STAGE,), 60, 800, gain=0.2, bridge=0.1, two_stage=0.0) >= 0.9
-    assert share((REINDEX,), 60, 800, gain=0.2, bridge=0.1, two_stage=0.1) >= 0.9
-    assert share((KEEP,), 60, 2000, gain=-0.02, bridge=0.0, two_stage=0.0) >= 0.9
+@pytest.mark.parametrize("case", ["gain equals the margin", "no gain", "losses equal the margin"])
+def test_wrong_recommendations_are_as_rare_as_declared(simulation: Any, case: str) -> None:
+    runs = 100
+    counts, counted = simulation.verdicts(case, 100, runs), simulation.CASES[case][3]
+    assert sum(counts[verdict] for verdict in counted) / runs <= 0.025 + 3 * math.sqrt(0.025 * 0.975 / runs)
 
 
-def test_the_number_of_queries_that_would_settle_it_settles_it() -> None:
+@pytest.mark.parametrize(
+    ("truth", "verdict"),
+    [((0.2, 0.0, 0.0), BRIDGE), ((0.2, 0.1, 0.0), TWO_STAGE), ((0.2, 0.1, 0.1), REINDEX), ((-0.05, 0.0, 0.0), KEEP)],
+)
+def test_with_enough_queries_the_cheapest_good_tier_is_found(
+    simulation: Any, truth: tuple[float, float, float], verdict: str
+) -> None:
+    found = [decide(simulation.drawn(np.random.default_rng(seed), 3000, *truth)).verdict for seed in range(5)]
+    assert found == [verdict] * 5
+
+
+def test_the_number_of_queries_that_would_settle_it_settles_it(simulation: Any) -> None:
     """With as many queries more as named, at the same mean and spread, it is no longer not shown."""
     checked = 0
-    for seed in range(60):
-        measured = drawn(np.random.default_rng(seed), 100, gain=0.03, bridge=0.0, two_stage=0.0)
+    for seed in range(30):
+        measured = simulation.drawn(np.random.default_rng(seed), 100, 0.03, 0.0, 0.0)
         found = decide(measured)
         if found.verdict != NOT_SHOWN or found.more is None:
             continue
@@ -214,7 +216,7 @@ def test_the_number_of_queries_that_would_settle_it_settles_it() -> None:
         more = (more - more.mean()) / more.std(ddof=1) * gains.std(ddof=1) + gains.mean()
         low, high = gains_limits(more)
         assert low > 0 or high < MARGIN
-    assert checked >= 10
+    assert checked >= 5
 
 
 def gains_limits(gains: Any) -> tuple[float, float]:
@@ -224,8 +226,8 @@ def gains_limits(gains: Any) -> tuple[float, float]:
     return gains.mean() - half, gains.mean() + half
 
 
-def test_a_migration_is_decided_by_its_fields_alone() -> None:
-    found = decide(drawn(np.random.default_rng(0), 400, gain=0.2, bridge=0.1, two_stage=0.1))
+def test_a_migration_is_decided_by_its_fields_alone(simulation: Any) -> None:
+    found = decide(simulation.drawn(np.random.default_rng(0), 400, 0.2, 0.1, 0.1))
     assert isinstance(found, Migration)
     assert found.verdict == REINDEX
     assert replace(found, gain_high=0.019).verdict == KEEP

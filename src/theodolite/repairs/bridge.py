@@ -95,7 +95,7 @@ class _CrossMoments:
             scatter += a.T @ a
             products += a.T @ b
             size += float(np.vdot(b, b))
-        return cls(len(A), *means, scatter, products, size)
+        return cls(len(A), means[0], means[1], scatter, products, size)
 
 
 def _procrustes(both: _CrossMoments) -> Doubles:
