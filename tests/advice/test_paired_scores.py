@@ -73,7 +73,7 @@ def test_scored_pairs_get_spearmans_correlation() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_side_does_not_differ_from_itself_and_order_turns_the_sign(kind: str) -> None:
-    a, b = KINDS[kind](np.random.default_rng(2), 60, (0.5, 2.0))
+    a, b = KINDS[kind](np.random.default_rng(2), 80, (0.2, 3.0))
     same, there, back = score_difference(a, a), score_difference(a, b), score_difference(b, a)
     assert same.difference == 0 and not same.is_clear
     assert there.difference == pytest.approx(-back.difference) and there.low == pytest.approx(-back.high)  # type: ignore[operator]
@@ -91,17 +91,17 @@ def rates(kind: str, n: int, repetitions: int, noise: tuple[float, float] = (1.0
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n", [30, 120])
+@pytest.mark.parametrize("n", [30, 80])
 def test_equal_encoders_are_seldom_told_apart(kind: str, n: int) -> None:
-    """At 5%, of 200 repetitions 18 or fewer are clear with probability 0.99; percentile intervals of 30 items are a little short."""
-    assert rates(kind, n, 200)[0] <= 0.09
+    """At 5%, of 100 repetitions 11 or fewer are clear with probability 0.99."""
+    assert rates(kind, n, 100)[0] <= 0.11
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_intervals_hold_the_difference_of_unequal_encoders(kind: str) -> None:
-    clear, covered, truth = rates(kind, 100, 200, (0.7, 1.3))
-    assert truth < 0 and clear > 0.3 and covered >= 0.91
+    clear, covered, truth = rates(kind, 80, 80, (0.5, 1.6))
+    assert truth < 0 and clear > 0.3 and covered >= 0.88  # of 80 at 95%, 71 or more with probability 0.99
 
 
 def test_few_items_that_all_speak_for_one_side_do_not_decide() -> None:

@@ -20,6 +20,15 @@ def survey_command(
     ] = None,
     model: opt.Model = None,
     metrics: opt.Metrics = None,
+    queries: Annotated[
+        str | None, typer.Option(help="Queries: vectors if PATH holds documents, texts with --texts.", metavar="FILE")
+    ] = None,
+    judgements: opt.Judgements = None,
+    retrieval: Annotated[
+        str | None, typer.Option(help="BEIR folder for --model: corpus.jsonl, queries.jsonl, qrels/*.tsv.", metavar="FOLDER")
+    ] = None,
+    query_prompt: opt.QueryPrompt = None,
+    document_prompt: opt.DocumentPrompt = None,
     sample: opt.Sample = 10_000,
     seed: opt.Seed = 0,
     bootstrap: Annotated[int, typer.Option(help="Half-samples for 95% intervals; 0 leaves them out.", min=0, metavar="N")] = 0,
@@ -56,6 +65,8 @@ def survey_command(
       theodolite survey layer-*.npy --metrics iso_score,mean_cosine --json
       theodolite survey "s3://bucket/shards/*.npy" --engine tcp://10.0.0.1:8786
       theodolite survey -m bert-base-uncased --task stsb --unit tokens --no-store
+      theodolite survey docs.npy --queries queries.npy
+      theodolite survey -m ./my-encoder --retrieval ./my-collection
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.core.result import Result
     from theodolite.verbs.surveying import survey

@@ -631,6 +631,10 @@ class LateTables(Mapping[str, "pyarrow.Table"]):
         self._records = dict(records)
         self._tables: dict[str, pyarrow.Table] = {}
 
+    def extended(self, records: Mapping[str, Sequence[Mapping[str, Any]]]) -> LateTables:
+        """The same with further lines, or further tables."""
+        return LateTables({**self._records, **{name: [*self._records.get(name, ()), *more] for name, more in records.items()}})
+
     def __getitem__(self, name: str) -> pyarrow.Table:
         if name not in self._tables:
             self._tables[name] = table_of(self._records[name])

@@ -15,6 +15,7 @@ from theodolite.core.result import Answer, Effect, Finding, Result, Verdict
 from theodolite.core.rows import Row
 from theodolite.core.spelling import ON_COMMAND_LINE
 from theodolite.core.states import DIFFERENCE, state_title
+from theodolite.metrics.bounds import RETRIEVAL
 from theodolite.metrics.isoscore import iso_score_ceiling
 from theodolite.metrics.query_measures import QUERY_MEASURES
 from theodolite.metrics.registry import LAYER_METRICS, METRICS, label_of
@@ -176,11 +177,13 @@ def _survey(result: Result) -> Iterator[Block]:
         findings = by_model.get(model, []) if len(models) > 1 else result.findings
         if len(models) > 1:
             yield Paragraph(clean(model, FACT), "bold")
+        asked, rows = [row for row in rows if _is_of_queries(row)], [row for row in rows if not _is_of_queries(row)]
         layers = {row.layer for row in rows}
         yield from _findings(findings)
         if len(models) == 1 and EXPLAINED in result.records:
             yield from _explained(result)
         rows = [row for row in rows if row.state != EXPLAINED]
+        yield from _queries(result, asked)
         # The table belongs on the first screen if it is short, or if there is nothing else to say.
         is_long = bool(findings) and (len(layers) > MOST_LAYERS if layers != {None} else len(rows) > MOST_NUMBERS)
         numbers = _metrics(rows) if layers == {None} else _pivoted(rows, "layer", "metric")
@@ -210,6 +213,55 @@ def _link_table(links: Sequence[Mapping[str, Any]]) -> Table:
         "p": [f"{link['p']:.3f}" for link in links],
     }
     return Table("", tuple(Column(name, values) for name, values in columns.items()))
+
+
+def _is_of_queries(row: Row) -> bool:
+    return row.metric in QUERY_MEASURES or RETRIEVAL.fullmatch(row.metric) is not None
+
+
+def _queries(result: Result, rows: Sequence[Row]) -> Iterator[Block]:
+    """How queries lie among the documents, next to what chance gives, and what other prompts do."""
+    if not rows:
+        return
+    facts = result.provenance.get("queries", {})
+    chance = [facts.get("chance", {}).get(row.metric) for row in rows]
+    columns = [
+        Column(f"{rows[0].n:,} queries", [label_of(row.metric) for row in rows]),
+        Column("value", [row.value for row in rows]),
+        Column("95% interval", [interval_text(row.low, row.high) if row.low is not None else "" for row in rows]),
+        Column("by chance", ["" if value is None else short_number(value) for value in chance]),
+    ]
+    yield Table("", tuple(columns))
+    if (trials := result.records.get("prompts")) is not None:
+        yield from _prompts(trials.to_pylist(), facts.get("better_prompt"))
+    yield from _reasons(rows)
+
+
+def _prompts(trials: Sequence[Mapping[str, Any]], better: Mapping[str, Any] | None) -> Iterator[Block]:
+    """What each pair of prompts does to the gap and to the score."""
+    columns = [
+        Column("prompt of queries", [repr(each["query_prompt"]) if each["query_prompt"] else "none" for each in trials]),
+        Column("of documents", [repr(each["document_prompt"]) if each["document_prompt"] else "none" for each in trials]),
+        Column("gap", [each["gap"] for each in trials]),
+    ]
+    if trials[0]["metric"]:
+        columns.append(Column(label_of(trials[0]["metric"]), [each["score"] for each in trials]))
+        gains = ["in use" if each["in_use"] else f"{each['gain']:+.3f} {_gain_interval(each)}".strip() for each in trials]
+        columns.append(Column("against those in use", gains))
+    else:
+        columns.append(Column("", ["in use" if each["in_use"] else "" for each in trials]))
+    yield Table("", tuple(columns))
+    if better is not None:
+        words = f"the prompt {better['query_prompt']!r} for queries and {better['document_prompt']!r} for documents"
+        yield Paragraph(f"{words} raises {label_of(better['metric'])} by {better['gain']:.3f} {_gain_interval(better)}", "yellow")
+    elif trials[0]["metric"]:
+        yield Paragraph("no prompt is shown to be better than those in use", "dim")
+    else:
+        yield Paragraph("a smaller gap does not show that a prompt is right; judged queries would", "dim")
+
+
+def _gain_interval(trial: Mapping[str, Any]) -> str:
+    return "" if trial["gain_low"] is None else f"[{trial['gain_low']:+.3f}, {trial['gain_high']:+.3f}]"
 
 
 def _metrics(rows: Sequence[Row]) -> Iterator[Block]:

@@ -14,6 +14,7 @@ from theodolite.core.intervals import replicate_interval
 from theodolite.core.result import Answer, Command, Finding, LateTables, Result
 from theodolite.core.spelling import command, option, suggestion
 from theodolite.metrics.bounds import RETRIEVAL
+from theodolite.metrics.query_measures import QUERY_MEASURES
 from theodolite.verbs.inputs import EncoderInput, Reading, open_input
 from theodolite.verbs.progress import Progress, progress_bars
 from theodolite.verbs.surveying import provenance, texts_digest
@@ -132,9 +133,10 @@ def _measured(name: str, options: Mapping[str, Any], file: GateFile, trusted: Ma
     if name == "score":
         return _score(source, Reading(**{"layers": "last", **settings}), progress)
     if name == "retrieval":
-        return _retrieval(
-            source, settings, [bound.metric for bound in file.bounds if RETRIEVAL.fullmatch(bound.metric)], progress
-        )
+        # Queries of a survey have their measures there.
+        asked = () if "queries" in file.measuring.get("survey", {}) else QUERY_MEASURES
+        bounds = [each.metric for each in file.bounds if RETRIEVAL.fullmatch(each.metric) or each.metric in asked]
+        return _retrieval(source, settings, bounds, progress)
     if name == "survey":
         bounded = [bound.metric for bound in file.bounds if bound.metric in METRICS]
         settings = {"metrics": bounded or None, "findings": False, "bootstrap": REPLICATES, **settings}
@@ -175,6 +177,7 @@ def _retrieval(source: Any, settings: dict[str, Any], metrics: Sequence[str], pr
     from theodolite.advice.scorers import JudgedQueries
     from theodolite.core.rows import Row, current_versions
     from theodolite.metrics.evaluation import deviation_records
+    from theodolite.metrics.query_measures import query_measures
     from theodolite.verbs.signals import Signals, open_signal
 
     chosen = {name: settings.pop(name) for name in RETRIEVAL_OPTIONS if name in settings}
@@ -184,11 +187,15 @@ def _retrieval(source: Any, settings: dict[str, Any], metrics: Sequence[str], pr
         raise ValueError("[retrieval] needs queries and judgements, or folder with a collection in BEIR's layout")
     items = np.arange(len(data.signal))
     measured = []
-    for metric in metrics or data.signal.metrics[:1]:
+    fields = {**data.about, "n": len(items), "d": data.vectors.shape[1], "versions": current_versions()}
+    for metric in [name for name in metrics if name not in QUERY_MEASURES] or data.signal.metrics[:1]:
         data.signal.metric = metric
         scores = data.signal.evidence(lambda rows: rows, items, items)
-        fields = {**data.about, "n": len(items), "d": data.vectors.shape[1], "versions": current_versions()}
         measured.append(_with_interval(Row(metric=metric, value=float(scores.mean()), **fields), scores - scores.mean()))
+    if set(metrics) & set(QUERY_MEASURES):
+        for each in query_measures(data.vectors, data.signal.queries):
+            numbers = {"value": each.value, "low": each.low, "high": each.high, "reason": each.reason}
+            measured.append((Row(metric=each.metric, **numbers, **fields), each.deviations))
     records = LateTables({DEVIATIONS: deviation_records(measured)})
     return Result(
         verb="retrieval", rows=tuple(row for row, _ in measured), records=records, provenance=provenance({"name": data.name})

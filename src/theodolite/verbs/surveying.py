@@ -27,6 +27,8 @@ from theodolite.verbs.inputs import (
     short_name,
 )
 from theodolite.verbs.progress import Progress, progress_bars
+from theodolite.verbs.query_survey import is_collection, with_queries
+from theodolite.verbs.signals import Signals, open_signal
 
 if TYPE_CHECKING:
     from theodolite.core.pictures import Picture
@@ -51,6 +53,11 @@ def survey(
     /,
     *,
     metrics: Sequence[str] | None = None,
+    queries: Any = None,
+    judgements: Any = None,
+    retrieval: str | os.PathLike[str] | None = None,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
     sample: int = SAMPLE,
     seed: int = 0,
     bootstrap: int = 0,
@@ -75,6 +82,13 @@ def survey(
         `demo`, or loaded) together with `task`, `texts` or `own`.
     metrics
         Names from `METRICS`; the defaults above if None.
+    queries, judgements
+        Queries, to see how they lie among the rows of `source`, which are documents: vectors if these are, or texts if an encoder
+        reads `texts`; then other prompts are tried too. A table of query, document and grade scores both.
+    retrieval
+        A BEIR folder, which an encoder reads, instead of texts, queries and judgements.
+    query_prompt, document_prompt
+        What an encoder puts before queries and documents; the model's own prompts of these names by default.
     sample
         Rows for metrics that compare rows with rows.
     seed
@@ -101,7 +115,8 @@ def survey(
     Returns
     -------
     Result
-        One row per metric, and per layer where there are layers.
+        One row per metric, and per layer where there are layers; with queries, one per measure of them, whose values by chance
+        are in `provenance["queries"]`. `records["prompts"]` has what other prompts do.
 
     Examples
     --------
@@ -115,17 +130,29 @@ def survey(
 
     options = Reading(**reading)
     names = check_metrics(metrics) if metrics is not None else None  # a misspelt name must not cost an encoding
-    opened = open_input(source, options)
+    prompts = {"query_prompt": query_prompt, "document_prompt": document_prompt}
+    named = Signals(queries=queries, judgements=judgements, retrieval=retrieval, **prompts, needs_judgements=False)
+    opened: Input | None = None if is_collection(named, options) else open_input(source, options)
     if not store:
+        if named.names:
+            raise ValueError(f"{option(named.names[0], 'X')} needs the vectors, which {switched_off('store')} does not keep")
         _require_streamable(opened, bootstrap, explain)
     with chosen_engine(workers, engine), progress_bars(progress) as bars:
+        data = None
+        if named.names:  # a large collection has no room for all layers
+            data = open_signal(source, named, replace(options, layers="last") if options.layers == "all" else options, bars)
+            opened = data.space or opened
+        assert opened is not None
+        clouds = partial(Cloud, sample=sample, seed=seed)
         if isinstance(opened, VectorsInput):
             cloud = opened.cloud(bars, sample=sample, seed=seed, cache=cache)
-            return _survey_vectors(source, opened, cloud, names or default_metrics(), bootstrap, findings, explain, bars)
-        if isinstance(opened, EncoderInput) and not store:
-            return _streamed(opened, names or LAYER_METRICS, sample=sample, seed=seed, progress=bars)
-        clouds = partial(Cloud, sample=sample, seed=seed)
-        return _survey_space(source, opened, names or LAYER_METRICS, options.layers, clouds, bootstrap, findings, explain, bars)
+            result = _survey_vectors(source, opened, cloud, names or default_metrics(), bootstrap, findings, explain, bars)
+        elif isinstance(opened, EncoderInput) and not store:
+            result = _streamed(opened, names or LAYER_METRICS, sample=sample, seed=seed, progress=bars)
+        else:
+            layers = "last" if data is not None and options.layers == "all" else options.layers
+            result = _survey_space(source, opened, names or LAYER_METRICS, layers, clouds, bootstrap, findings, explain, bars)
+        return result if data is None else with_queries(result, source, data, clouds(data.vectors), named, options, bars)
 
 
 def _survey_vectors(
