@@ -23,9 +23,7 @@ def extract_command(
         str, typer.Argument(metavar="MODEL", help="Hub id or folder of an encoder, or demo (needs the extra [demo]).")
     ],
     to: Annotated[str, typer.Option("--to", metavar="FOLDER", help="Folder to write the space to.")],
-    frequencies: Annotated[
-        bool, typer.Option("--frequencies", help="Store each token's or word's English frequency.")
-    ] = False,
+    frequencies: Annotated[bool, typer.Option("--frequencies", help="Store each token's or word's English frequency.")] = False,
     store_dtype: Annotated[
         str, typer.Option(help="What the vectors are stored as: float32, or float16 for half the size.", metavar="NAME")
     ] = "float32",
