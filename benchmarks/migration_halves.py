@@ -40,7 +40,7 @@ from theodolite.tasks.retrieval import Collection
 
 HERE = Path(__file__).parent
 RESULTS, PAGE = HERE / "migration_halves.json", HERE.parent / "docs" / "migrate.md"
-START, END = "<!-- benchmarks/migration_halves.py writes from here -->\n\n", "\n<!-- to here -->\n"
+START, END = "<!-- benchmarks/migration_halves.py writes from here -->\n", "<!-- to here -->\n"
 DATA, MODELS = Path(os.environ["THEODOLITE_DATA"]), Path(os.environ["THEODOLITE_MODELS"])
 COLLECTIONS = {"Cranfield": "cranfield", "CISI": "cisi"}
 
@@ -65,7 +65,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("migration-vectors"), help="where vectors are kept")
     parser.add_argument("--encoders", nargs="+", default=list(ENCODERS), choices=ENCODERS, help="which encoders to pair")
-    parser.add_argument("--repeat", type=int, default=200, help="further random halves")
+    parser.add_argument("--repeat", type=int, default=100, help="further random halves")
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
     cells = []
@@ -83,7 +83,7 @@ def main() -> None:
     RESULTS.write_text(json.dumps(cells, indent=1) + "\n", encoding="utf-8")
     text = PAGE.read_text(encoding="utf-8")
     before, rest = text.split(START)
-    PAGE.write_text(before + START + table(cells) + END + rest.split(END)[1], encoding="utf-8")
+    PAGE.write_text(f"{before}{START}\n{table(cells)}\n{END}{rest.split(END)[1]}", encoding="utf-8")
 
 
 def judged(encoder: str, name: str, collection: Collection, folder: Path) -> JudgedQueries:
@@ -200,7 +200,9 @@ def table(cells: list[dict[str, Any]]) -> str:
         f"{min(swaps):.0%} to {max(swaps):.0%} of the new model's score where the dimensions allow it. The better map is the "
         f"ridge in {len(better)} of {len(cells)} changes."
     )
-    lines = [head + "|---" * len(names) + "|", *map(line, cells), "", answers, "", repeated, "", kept, ""]
+    whole = Counter(cell["whole"] for cell in cells)
+    all_queries = f"With all queries the verdicts are {', '.join(f'{name} {whole[name]}' for name in (*TIERS, NOT_SHOWN))}."
+    lines = [head + "|---" * len(names) + "|", *map(line, cells), "", answers, all_queries, "", repeated, "", kept]
     return "\n".join(lines)
 
 
