@@ -28,7 +28,7 @@ def draw(page: Path, folder: Path = IMAGES) -> list[Path]:
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=browser, args=ARGUMENTS)
         for scheme in ("light", "dark"):
-            view = chromium.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=scheme)  # type: ignore[arg-type]
+            view = chromium.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=scheme)
             view.goto(page.resolve().as_uri())
             view.wait_for_timeout(1500)  # figures that are drawn as they come into view
             picture = folder / f"report-{scheme}.png"

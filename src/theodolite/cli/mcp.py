@@ -138,8 +138,9 @@ def build_server(root: str | os.PathLike[str]) -> MCPServer[Any]:
 
     folder, one_at_a_time = ReadableFolder(root), Lock()
     os.chdir(folder.root)
-    about = {"instructions": INSTRUCTIONS, "version": theodolite.__version__}
-    server: MCPServer[Any] = MCPServer("theodolite", **about, log_level="WARNING")
+    server: MCPServer[Any] = MCPServer(
+        "theodolite", instructions=INSTRUCTIONS, version=theodolite.__version__, log_level="WARNING"
+    )
     hints = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
 
     def add(name: str, about: str, function: Callable[..., dict[str, Any]], signature: inspect.Signature) -> None:
