@@ -77,6 +77,7 @@ def page_content(results: Sequence[Result], *, text: bool) -> PageContent:
     several = len(runs) > 1
     numbers = count(1)
     pictures = [(name, picture) for name, result in runs for picture in result.pictures if picture.n]
+    shared = [note for note in results[0].notes if note and all(note in other.notes for other in results)] if several else []
     page.context = {
         "title": _title(runs),
         "facts_line": " · ".join(_facts(results)),
@@ -104,10 +105,11 @@ def page_content(results: Sequence[Result], *, text: bool) -> PageContent:
                 "name": name,
                 "command": command_of(result),
                 "facts": facts_of(result),
-                "notes": [clean(note, FACT) for note in result.notes if note],
+                "notes": [clean(note, FACT) for note in result.notes if note and note not in shared],
             }
             for name, result in runs
         ],
+        "shared_notes": [clean(note, FACT) for note in shared],
         "text": text,
     }
     if pictures:

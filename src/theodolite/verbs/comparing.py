@@ -641,10 +641,10 @@ def _drawn(sides: Sequence[_Side], layer: int | None, metrics: Sequence[str]) ->
     pictures: list[Picture] = []
     lines: list[dict[str, Any]] = []
     spectra: list[dict[str, Any]] = []
-    for side, state in zip(sides, (BEFORE, AFTER), strict=True):
+    for side, cloud, state in zip(sides, clouds, (BEFORE, AFTER), strict=True):
         pictures += side.picture(layer, state, frame)
         lines += side.similarities(layer, state, looked_at)
-        spectra += spectrum_lines(side.cloud(layer), side.record_fields(layer, state))
+        spectra += spectrum_lines(cloud, side.record_fields(layer, state))
     return tuple(pictures), similarities(lines, spectra=spectra)
 
 
