@@ -73,14 +73,11 @@ for group in (app, repair.app, study.app, cache.app):
 
 
 def app_for(arguments: list[str]) -> typer.Typer:
-    """The app with no more than the command that the arguments begin with: to build all of them takes longer than a survey."""
-    entries = [each for each in (*app.registered_commands, *app.registered_groups) if each.name in arguments[:1]]
-    if not entries:
-        return app
+    """The app with no more than the command that the arguments begin with: building all of them delays every start."""
     chosen = copy(app)
-    chosen.registered_commands = [each for each in app.registered_commands if each in entries]
-    chosen.registered_groups = [each for each in app.registered_groups if each in entries]
-    return chosen
+    chosen.registered_commands = [each for each in app.registered_commands if each.name in arguments[:1]]
+    chosen.registered_groups = [each for each in app.registered_groups if each.name in arguments[:1]]
+    return chosen if chosen.registered_commands or chosen.registered_groups else app
 
 
 def _print_version(requested: bool) -> None:
