@@ -13,16 +13,16 @@ from theodolite.metrics import Cloud, metric_rows, second_population
 from theodolite.metrics.populations import FEWEST, LOOKED_AT, two_populations
 
 COMMITTED = json.loads((Path(__file__).parents[2] / "benchmarks" / "mixture_error_rates.json").read_text(encoding="utf-8"))
-D = 64
+D = 256
 
 
 def encoder(seed: int, n: int, *, topic: int = 0) -> np.ndarray:
-    """Unit rows of a made encoder on n texts of a topic: a falling spectrum along its own directions, and families of texts."""
+    """Unit rows of a made encoder on n texts of a topic: its own mean, a falling spectrum along its own directions, families."""
     own, texts = np.random.default_rng(seed), np.random.default_rng([7, topic, n])
     turn = np.linalg.qr(own.standard_normal((D, D)))[0] * (1 / np.sqrt(np.arange(1, D + 1)))[:, None]
     centre = 0.9 * np.random.default_rng([3, topic]).standard_normal(D) / np.sqrt(np.arange(1, D + 1)) if topic else np.zeros(D)
     families = texts.standard_normal((-(-n // 10), D)).repeat(10, axis=0)[:n]
-    X = (0.8 * families + 0.6 * texts.standard_normal((n, D)) + 3 * centre) @ turn
+    X = (0.8 * families + 0.6 * texts.standard_normal((n, D)) + 3 * centre) @ turn + 0.15 * own.standard_normal(D)
     return np.asarray(X / np.linalg.norm(X, axis=1, keepdims=True), dtype=np.float32)
 
 

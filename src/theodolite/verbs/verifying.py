@@ -311,9 +311,11 @@ class _Report:
         """Where the rows are that are not where they belong; empty if they are."""
         if self.best.moved is None:
             return ""
-        shifts = np.unique(self.best.moved - self.rows)
-        count = abs(int(shifts[0]))
-        where = f"{count} row{'s' * (count > 1)} {'later' if shifts[0] > 0 else 'earlier'}" if len(shifts) == 1 else "elsewhere"
+        n = self.stored.cloud.n
+        shifts = np.unique((self.best.moved - self.rows) % n)  # the last rows may have come round to the beginning
+        count = min(int(shifts[0]), n - int(shifts[0]))
+        side = "later" if count == shifts[0] else "earlier"
+        where = f"{count} row{'s' * (count > 1)} {side}" if len(shifts) == 1 else "elsewhere"
         joint = ", and with " if self._changes() else ""
         return f"{joint}the rows in another order: all {len(self.rows):,} rows looked at are {where}"
 
