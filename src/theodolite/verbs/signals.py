@@ -442,7 +442,7 @@ def open_change(
         progress.announce(f"to be encoded: {announced} (measured on {TIMED} texts)")
     sides: dict[int, SignalInput] = {number: reader.encoded() for number, reader in readers.items()}
     if collection is not None:
-        ids = {"documents": collection.document_ids, "queries": collection.query_ids}
+        ids: dict[str, Sequence[str] | int] = {"documents": collection.document_ids, "queries": collection.query_ids}
         folder = short_name(os.fspath(named.retrieval or ""))
         for number, side in stored.items():
             sides[number] = side.aligned(ids, folder, ("OLD", "NEW")[number], may_have_more=True).judged(collection.judgements)
