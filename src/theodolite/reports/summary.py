@@ -185,7 +185,8 @@ def _survey(result: Result) -> Iterator[Block]:
         rows = [row for row in rows if row.state != EXPLAINED]
         yield from _queries(result, asked)
         # The table belongs on the first screen if it is short, or if there is nothing else to say.
-        is_long = bool(findings) and (len(layers) > MOST_LAYERS if layers != {None} else len(rows) > MOST_NUMBERS)
+        is_many = len(layers) > MOST_LAYERS if layers != {None} else len(rows) > MOST_NUMBERS
+        is_long = bool(asked) or (bool(findings) and is_many)
         numbers = _metrics(rows) if layers == {None} else _pivoted(rows, "layer", "metric")
         yield from (replace(block, detail=is_long) for block in chain(numbers, _reasons(rows)))
 
