@@ -70,7 +70,9 @@ def test_the_numbers_are_those_of_a_plain_loop() -> None:
     observed, random = chances(ranks), np.random.default_rng(5)
     smallest = np.array([chances(ranks[:, random.permutation(n)]).min() for _ in range(99)])
     for i, target in enumerate(("direction 1", "direction 2", "direction 3", "hubs", "outliers")):
-        length, topic = (next(each for each in links if (each.target, each.column) == (target, name)) for name in ("length", "topic"))
+        length, topic = (
+            next(each for each in links if (each.target, each.column) == (target, name)) for name in ("length", "topic")
+        )
         for place, link in enumerate((length, topic)):
             assert link.p == pytest.approx((1 + (smallest <= observed[place, i]).sum()) / 100), (target, link.column)
         expected = pearsonr(ranks[i][rows], rankdata(lengths[rows])).statistic

@@ -147,8 +147,16 @@ def test_judged_queries_choose_a_layer_too(tiny: Any, tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("source", "options", "fault"),
     [
-        (CENTRES, {"labels": LABELS, "units": "mean"}, r"units='mean' is for an encoder, and these are vectors, which have no tokens"),
-        (layered(1), {"units": "mean,cls"}, r"units='mean,cls' is for an encoder, and a space has been pooled already; leave it out"),
+        (
+            CENTRES,
+            {"labels": LABELS, "units": "mean"},
+            r"units='mean' is for an encoder, and these are vectors, which have no tokens",
+        ),
+        (
+            layered(1),
+            {"units": "mean,cls"},
+            r"units='mean,cls' is for an encoder, and a space has been pooled already; leave it out",
+        ),
         ("demo", {"texts": ["a"], "units": "mean,first"}, r"units='first' must be one or several of mean, cls, max, last"),
         ("demo", {"texts": ["a"], "units": []}, r"units='?X'? must be one or several of mean, cls, max, last"),
         ("demo", {"texts": ["a"], "units": "cls", "unit": "mean"}, r"unit='mean' and units='cls' both say how texts are pooled"),
@@ -164,7 +172,9 @@ def test_what_does_not_go_together_is_said_in_one_sentence(source: Any, options:
 
 
 def test_one_layer_of_a_space_leaves_repairs_to_choose() -> None:
-    result = th.advise(Space.of({4: CENTRES + 0.5 * random.standard_normal((N, 8))}, rows={"label": LABELS}), layers="all", folds=3)
+    result = th.advise(
+        Space.of({4: CENTRES + 0.5 * random.standard_normal((N, 8))}, rows={"label": LABELS}), layers="all", folds=3
+    )
     assert any(row.state == "repair" for row in result.rows)
 
 
