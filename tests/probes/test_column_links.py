@@ -93,9 +93,8 @@ def test_turning_moving_and_scaling_the_cloud_changes_nothing() -> None:
     logged, _ = column_links(X, {**columns, "length": np.log(lengths).tolist()}, permutations=49)
     assert [link.value for link in logged] == [link.value for link in plain]
     moved = column_links(X + 100, columns, permutations=49)[0]
-    for one, other in zip(plain, moved, strict=True):
-        if one.target.startswith("direction"):  # cosines, and so neighbours, do change
-            assert best(moved, one.target).value == pytest.approx(best(plain, one.target).value, abs=1e-9)
+    for target in ("direction 1", "direction 2", "direction 3"):  # cosines, and so neighbours, do change
+        assert best(moved, target).value == pytest.approx(best(plain, target).value, abs=1e-9)
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ def pairs_file(folder: Path, count: int = 60) -> Path:
     path = folder / "pairs.tsv"
     left, right = sentences(count), sentences(count)
     lines = [f"{a}\t{b}\t{score:.2f}" for a, b, score in zip(left, right, random.uniform(0, 5, count), strict=True)]
-    path.write_text("\n".join(["text\tsecond\tscore", *lines]) + "\n")
+    path.write_text("\n".join(["text\ttext_b\tscore", *lines]) + "\n")
     return path
 
 
