@@ -31,7 +31,9 @@ def test_the_committed_rates_are_of_these_cases_and_low(simulation: Any) -> None
         assert case["wrong"] == case["verdicts"].get(wrong, 0) <= MOST_WRONG * repetitions, name
         if "noise, " in name and not name.startswith("wide"):
             assert repetitions == 200 and case["verdicts"]["not shown"] >= 0.95 * repetitions
-        if "hides" in name:  # a remedy is planted, and found
+        if name.startswith("one of 12 layers"):  # the planted one is named
+            assert case["choice"].get("layer 2 (mean)", 0) == repetitions
+        if "hides" in name or name.startswith("one of 12 layers"):  # a remedy is planted, and found
             assert case["verdicts"]["apply"] >= 0.8 * repetitions
     assert RESULTS["sound space, 60 pairs"]["verdicts"]["not shown"] >= 45
     large = RESULTS["sound space, 1,500 pairs"]

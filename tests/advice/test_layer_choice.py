@@ -63,7 +63,9 @@ def test_the_gain_is_that_of_a_plain_loop_that_chooses_inside_and_scores_outside
 
     def score(place: Place, rows: Any) -> float:
         pairs: Any = at[place]
-        cosine = [a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(pairs.first[rows], pairs.second[rows], strict=True)]
+        cosine = [
+            a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(pairs.first[rows], pairs.second[rows], strict=True)
+        ]
         return float(spearmanr(cosine, pairs.scores[rows])[0])
 
     gain, chosen = 0.0, []

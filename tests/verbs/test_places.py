@@ -40,7 +40,7 @@ def pairs_file(folder: Path, count: int = 60) -> Path:
     path = folder / "pairs.tsv"
     left, right = sentences(count), sentences(count)
     lines = [f"{a}\t{b}\t{score:.2f}" for a, b, score in zip(left, right, random.uniform(0, 5, count), strict=True)]
-    path.write_text("\n".join(["text\tsecond\tscore", *lines]) + "\n")
+    path.write_text("\n".join(["text\ttext_b\tscore", *lines]) + "\n")
     return path
 
 
@@ -147,8 +147,16 @@ def test_judged_queries_choose_a_layer_too(tiny: Any, tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("source", "options", "fault"),
     [
-        (CENTRES, {"labels": LABELS, "units": "mean"}, r"units='mean' is for an encoder, and these are vectors, which have no tokens"),
-        (layered(1), {"units": "mean,cls"}, r"units='mean,cls' is for an encoder, and a space has been pooled already; leave it out"),
+        (
+            CENTRES,
+            {"labels": LABELS, "units": "mean"},
+            r"units='mean' is for an encoder, and these are vectors, which have no tokens",
+        ),
+        (
+            layered(1),
+            {"units": "mean,cls"},
+            r"units='mean,cls' is for an encoder, and a space has been pooled already; leave it out",
+        ),
         ("demo", {"texts": ["a"], "units": "mean,first"}, r"units='first' must be one or several of mean, cls, max, last"),
         ("demo", {"texts": ["a"], "units": []}, r"units='?X'? must be one or several of mean, cls, max, last"),
         ("demo", {"texts": ["a"], "units": "cls", "unit": "mean"}, r"unit='mean' and units='cls' both say how texts are pooled"),
@@ -164,7 +172,9 @@ def test_what_does_not_go_together_is_said_in_one_sentence(source: Any, options:
 
 
 def test_one_layer_of_a_space_leaves_repairs_to_choose() -> None:
-    result = th.advise(Space.of({4: CENTRES + 0.5 * random.standard_normal((N, 8))}, rows={"label": LABELS}), layers="all", folds=3)
+    result = th.advise(
+        Space.of({4: CENTRES + 0.5 * random.standard_normal((N, 8))}, rows={"label": LABELS}), layers="all", folds=3
+    )
     assert any(row.state == "repair" for row in result.rows)
 
 
