@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from report_samples import study
 
+import theodolite as th
 from theodolite.core.result import Result
 from theodolite.core.rows import Row
 from theodolite.reports.drawing import report
@@ -245,3 +247,43 @@ def test_several_runs_are_side_by_side(visit: Any, tmp_path: Path, draw_all: Cal
 def test_an_empty_result_is_a_page_without_errors(visit: Any, tmp_path: Path) -> None:
     report([Result(verb="rows", title="nothing")], tmp_path / "nothing.html")
     assert visit(tmp_path / "nothing.html").locator("h1").inner_text() == "nothing"
+
+
+INSIDE = """([place, inner]) => { const outer = place.getBoundingClientRect();
+  return [...place.querySelectorAll(inner)].map((one) => one.getBoundingClientRect())
+    .map((box) => box.left >= outer.left && box.right <= outer.right && outer.right <= innerWidth); }"""
+"""Whether each of some marks of a figure is on the screen from left to right."""
+
+
+def test_what_is_bad_is_on_the_screen_of_a_phone(visit: Any, tmp_path: Path) -> None:
+    X = np.random.default_rng(0).standard_normal((200, 8)) * 0.01 + 40  # a cone, all rows nearly the same
+    result = th.survey(X)
+    bad = [finding for finding in result.findings if finding.verdict == "bad"]
+    assert len(bad) >= 2
+    report([result], tmp_path / "bad.html")
+    for width in (400, 1280):
+        page = visit(tmp_path / "bad.html", width=width)
+        place = page.locator(".plot").first
+        page.wait_for_function("place => place.dataset.ready === 'yes'", arg=place.element_handle())
+        for marks in (".points path", ".textpoint text"):
+            inside = page.evaluate(INSIDE, [place.element_handle(), marks])
+            assert len(inside) == len(result.findings) and all(inside), (width, marks)
+        names = [name.strip() for name in place.locator(".annotation-text, .ytick text").all_text_contents()]
+        assert {finding.topic for finding in bad} <= set(names)
+
+
+PANELS = """place => [...place.querySelectorAll('.subplot .scatterlayer .trace:first-child .lines path')]
+  .map((one) => one.getBoundingClientRect()).map((box) => [box.top, box.bottom, place.scrollWidth - place.clientWidth])"""
+"""Top and bottom of the first line of every panel, and by how much the figure is wider than its place."""
+
+
+def test_panels_are_below_each_other_on_a_phone(visit: Any, tmp_path: Path) -> None:
+    X = np.random.default_rng(0).standard_normal((200, 8))
+    report([th.compare(X, X + 1, bootstrap=0)], tmp_path / "compare.html")
+    for width in (400, 1280):
+        page = visit(tmp_path / "compare.html", width=width)
+        place = page.locator(".plot").first
+        page.wait_for_function("place => place.dataset.ready === 'yes'", arg=place.element_handle())
+        first, *_, last = place.evaluate(PANELS)
+        assert (first[1] < last[0]) == (width == 400)
+        assert first[2] <= 1  # nothing scrolls sideways

@@ -8,9 +8,11 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from report_samples import figure_paths, figure_rows, figure_spectra
 
+import theodolite as th
 from theodolite.core.result import Result, table_of
 from theodolite.core.rows import Row
 from theodolite.reports.displays import Display
@@ -209,19 +211,83 @@ def test_both_readings_of_explained_variance_have_panels_of_their_own() -> None:
     rows = [
         Row(metric=f"ev_{k}{ending}", value=0.1 * k + (0.05 if ending else 0.0), model="m", task="rte", state="isolayer", seed=0)
         for ending in ("", "_centered")
-        for k in (1, 2, 3)
+        for k in (1, 2, 3, 4)
     ]
+    assert not [display for display in displays_of(Result(verb="tune", rows=tuple(rows[:3]))) if display.kind == "ev-curves"]
     figure = display_of(rows, "ev-curves").plot()
     assert [axis.title.text for axis in figure.select_yaxes()] == ["EV<sub>k</sub>, uncentred", "EV<sub>k</sub>, centred"]
-    assert [list(trace.y) for trace in figure.data] == [[row.value for row in rows[:3]], [row.value for row in rows[3:]]]
+    assert [list(trace.y) for trace in figure.data] == [[row.value for row in rows[:4]], [row.value for row in rows[4:]]]
 
 
 def test_a_calibration_draws_its_cutoffs_and_how_probable_a_match_is() -> None:
     points = [{"cosine": 0.1 * i, "probability": 0.2 * i, "low": 0.1 * i, "high": 0.2 * i} for i in range(5)]
-    rows = tuple(Row(metric="cutoff", value=0.3 + i / 10, low=0.2, high=0.6, setting=f"pairs {i}", model="m") for i in range(2))
-    result = Result(verb="calibrate", rows=rows, records={"probability": table_of(points)})
-    probability, cutoffs = displays_of(result)
-    (line,) = probability.plot().data
+    rows = [Row(metric="cutoff", value=0.3 + i / 10, low=0.2, high=0.6, setting=f"pairs {i}", model="m") for i in range(2)]
+    rows += [Row(metric=f"{kind}_above", value=0.5, n=n, model="m") for kind, n in (("matches", 30), ("non_matches", 90))]
+    about = {"model": "m", "state": "", "layer": -1, "n": 10}
+    bins = [{**about, "pairs": f"unrelated: pairs {i}", "low": 0.1 * i, "high": 0.1 * i + 0.02, "count": 10} for i in range(2)]
+    records = {"probability": table_of(points), "similarities": table_of(bins)}
+    by_kind = {display.kind: display for display in displays_of(Result(verb="calibrate", rows=tuple(rows), records=records))}
+    line, chance = by_kind["match-probability"].plot().data
     assert list(line.x) == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4]) and list(line.y) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8])
-    (dots,) = cutoffs.plot().data
-    assert list(dots.x) == [0.3, 0.4] and list(dots.error_x.array) == pytest.approx([0.3, 0.2])
+    assert set(chance.y) == {30 / 120} and chance.line.dash == "dash"  # a pair of any cosine matches as often as all pairs do
+    *histograms, first, second = by_kind["similarities"].plot().data
+    assert [set(cutoff.x) for cutoff in (first, second)] == [{0.3}, {0.4}]
+    assert [trace.line.color for trace in histograms] == [cutoff.line.color for cutoff in (first, second)]
+
+
+@pytest.mark.parametrize("d", [3, 40])
+def test_a_survey_draws_the_whole_spectrum_and_what_is_isotropic(d: int) -> None:
+    X = np.random.default_rng(0).standard_normal((400, d)) * np.geomspace(1, 0.1, d)
+    (display,) = [each for each in displays_of(th.survey(X)) if each.kind == "spectra"]
+    line, isotropic = display.plot().data
+    shares = np.sort(np.linalg.eigvalsh(np.cov(X.T)))[::-1]
+    assert list(line.x) == list(range(1, d + 1)) and list(line.y) == pytest.approx(list(shares / shares.sum()))
+    assert set(isotropic.y) == {1 / d} and isotropic.name == f"isotropic: 1/{d}"
+
+
+def test_a_comparison_draws_both_spectra_on_one_axis() -> None:
+    X = np.random.default_rng(0).standard_normal((100, 6))
+    (display,) = [each for each in displays_of(th.compare(X, X[:, :4] * 5, bootstrap=0, paired=True)) if each.kind == "spectra"]
+    figure = display.plot()
+    assert [len(trace.x) for trace in figure.data[:2]] == [6, 4] and len(list(figure.select_yaxes())) == 1
+    assert {trace.y[0] for trace in figure.data[2:]} == {1 / 6, 1 / 4}
+
+
+@pytest.mark.parametrize(("first", "second"), [(0.245, 0.240), (0.001, 0.0), (1.0, 0.999)])
+def test_a_small_change_of_a_score_is_not_a_cliff(first: float, second: float) -> None:
+    rows = [Row(metric="iso_score", value=value, model="m", layer=i) for i, value in enumerate((first, second))]
+    low, high = display_of(rows, "isotropy-by-layer").plot().layout.yaxis.range
+    assert low <= second and first <= high  # both are on the axis, which spans at least a tenth of what IsoScore can be
+    assert high - low >= 0.1
+
+
+def test_a_large_change_fills_its_axis() -> None:
+    rows = [Row(metric="iso_score", value=value, model="m", layer=i) for i, value in enumerate((0.1, 0.9))]
+    assert display_of(rows, "isotropy-by-layer").plot().layout.yaxis.range is None
+
+
+def test_chance_is_a_dashed_line_at_the_share_of_the_most_frequent_label() -> None:
+    rows = [Row(metric="accuracy", value=0.3 + 0.2 * i, model="m", task="t", split="test", step=10 * i) for i in range(3)]
+    result = Result(verb="tune", rows=tuple(rows), provenance={"outcome": {"baseline": 0.4}})
+    (display,) = [each for each in displays_of(result) if each.kind == "training"]
+    scores, chance = display.plot().data
+    assert set(chance.y) == {0.4} and chance.line.dash == "dash" and set(scores.y) == {row.value for row in rows}
+    probe = [Row(metric=metric, value=value, model="m") for metric, value in (("hull_accuracy", 0.9), ("majority_accuracy", 0.2))]
+    (display,) = [each for each in displays_of(Result(verb="probe", rows=tuple(probe))) if each.kind == "probe-scores"]
+    mark, dot = display.plot().data
+    assert list(mark.x) == [0.2] and list(dot.x) == [0.9]
+
+
+def test_a_loss_beyond_the_axis_is_an_arrow_and_the_note_says_so() -> None:
+    gains = [0.01, 0.0, -0.02, -0.9]
+    rows = [
+        Row(metric="spearman_gain", value=gain, low=gain - 0.01, high=gain + 0.01, setting=str(gain), state="repair")
+        for gain in gains
+    ]
+    (display,) = displays_of(Result(verb="advise", rows=tuple(rows)))
+    (dots,) = display.plot().data
+    assert list(dots.marker.symbol) == ["circle"] * 3 + ["triangle-left"] and dots.x[3] == -0.1
+    low, high = display.plot().layout.xaxis.range
+    assert low < min(dots.x) and max(dots.x) < high < 0.1 and "arrow" in display.note
+    (without,) = displays_of(Result(verb="advise", rows=tuple(rows[:3])))
+    assert "arrow" not in without.note

@@ -94,7 +94,7 @@ def test_a_number_beside_a_range_is_the_tables_or_says_what_it_is_a_share_of() -
     table = {row.metric: number_text(row.value) for row in result}
     for finding in result.findings:
         text = judged_number(finding)
-        assert text == table.get(finding.metric) or text.endswith("% of the maximum"), finding.topic
+        assert text == table.get(finding.metric) or text.endswith("% of max"), finding.topic
 
 
 def test_a_result_without_an_answer_concludes_nothing() -> None:

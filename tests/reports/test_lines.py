@@ -68,11 +68,11 @@ def test_curves_of_several_seeds_have_a_thick_median() -> None:
     rows = [
         Row(metric=f"ev_{k}", value=0.1 * k + 0.01 * seed, seed=seed, state="fine-tuned", model="m", task="rte")
         for seed in (0, 1, 5)
-        for k in (1, 2, 3)
+        for k in (1, 2, 3, 4)
     ]
     thin, thick = display_of(rows, "ev-curves").plot().data
-    assert len(thin.x) == 12 and thin.showlegend is False and thin.line.width < thick.line.width
-    assert thick.name == "fine-tuned, m, rte, median" and thick.y == tuple(0.1 * k + 0.01 for k in (1, 2, 3))
+    assert len(thin.x) == 15 and thin.showlegend is False and thin.line.width < thick.line.width
+    assert thick.name == "fine-tuned, m, rte, median" and thick.y == tuple(0.1 * k + 0.01 for k in (1, 2, 3, 4))
 
 
 def test_spectra_contain_the_table_over_all_layers() -> None:
@@ -88,7 +88,9 @@ def test_spectra_contain_the_table_over_all_layers() -> None:
         for state, trace in zip(STATES, frame.data, strict=True):
             shares = [line["value"] for line in table.to_pylist() if (line["state"], line["layer"]) == (state, layer)]
             assert list(trace.y) == shares and list(trace.x) == [1, 2, 3, 4, 5]
-    last = [trace.y for trace in figure.data]
+    *lines, isotropic = figure.data
+    assert set(isotropic.y) == {1 / 5}
+    last = [trace.y for trace in lines]
     assert [trace.y for trace in figure.frames[2].data] == last != [trace.y for trace in figure.frames[0].data]
 
 

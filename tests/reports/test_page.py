@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 import re
@@ -11,13 +12,24 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 from report_samples import finding_of, pictures_of, study
 
+import theodolite as th
 from theodolite.core.result import Effect, Judged, Result, Verdict
 from theodolite.core.rows import Row
 from theodolite.reports.drawing import report
-from theodolite.reports.page import MARK, check_target, content_policy, json_for_page, plotly_script, report_html
+from theodolite.reports.page import (
+    ASSETS,
+    MARK,
+    check_target,
+    content_policy,
+    json_for_page,
+    packed_plotly,
+    plotly_script,
+    report_html,
+)
 
 
 class Parsed(HTMLParser):
@@ -87,7 +99,9 @@ def test_the_policy_lets_only_the_pages_own_scripts_and_styles_through(parsed: P
     for tag, attributes, text in parsed.embedded:
         if tag == "script" and attributes.get("type") == "application/json":
             continue
-        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        # Plotly is compressed; what is run is what comes out of it.
+        content = gzip.decompress(base64.b64decode(text)) if attributes.get("id") == "plotly" else text.encode()
+        digest = base64.b64encode(hashlib.sha256(content).digest()).decode()
         assert f"'sha256-{digest}'" in policy[f"{tag}-src"], text[:80]
 
 
@@ -328,7 +342,33 @@ def test_the_policy_allows_only_what_it_was_given() -> None:
 
 
 def test_no_script_ends_its_own_element(parsed: Parsed) -> None:
-    assert "</script" not in plotly_script().lower()
+    assert "</script" not in packed_plotly().lower()
     assert len([tag for tag, _ in parsed.elements if tag == "script"]) == len(
         [tag for tag, _, _ in parsed.embedded if tag == "script"]
     )
+
+
+def test_plotly_is_the_published_bundle_with_its_licence() -> None:
+    # The SHA-256 of plotly-cartesian.min.js in the package plotly.js-cartesian-dist-min 4.1.1 on npm.
+    published = "79542150855a52c567260e3137095dbe2b744e6d702a5cabe67da246942fba7a"
+    assert hashlib.sha256(plotly_script().encode()).hexdigest() == published
+    assert gzip.decompress(base64.b64decode(packed_plotly())).decode() == plotly_script()
+    assert (ASSETS / "plotly" / "LICENSE").read_text().startswith("MIT License")
+
+
+def test_a_page_is_small_whatever_verb_it_is_of() -> None:
+    X = np.random.default_rng(0).standard_normal((300, 16))
+    labels = [str(i % 2) for i in range(len(X))]
+    results = [
+        th.survey(X), th.compare(X, X + 1, bootstrap=0), th.probe(X[:60], labels=labels[:60]), th.advise(X, labels=labels),
+        th.calibrate(X, canonical=np.ones((250, 16)) + X[:250]), study(points=200),
+    ]  # fmt: skip
+    assert {result.verb for result in results} == {"survey", "compare", "probe", "advise", "calibrate", "study"}
+    for result in results:
+        assert len(report_html([result]).encode()) < 1_000_000, result.verb
+
+
+def test_what_all_runs_note_is_said_once() -> None:
+    runs = [replace(study(points=5, models=(name,)), notes=("said by all", f"said by {name}")) for name in ("first", "second")]
+    html = report_html(runs)
+    assert [html.count(f"<li>said by {who}</li>") for who in ("all", "first", "second")] == [1, 1, 1]

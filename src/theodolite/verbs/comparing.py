@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     from theodolite.probes import Correspondence, KeptStructure, Shift
     from theodolite.spaces.space import Space
 
-# Times that the rows of one side may be longer, or further apart, than those of the other for both to be drawn in one frame.
-MOST_LONGER = 2.0
+# Times that the rows of one side may be longer, and further apart, than those of the other for both to be drawn in one frame.
+MOST_LONGER, MOST_WIDER = 5.0, 2.0
 # Columns that name a row, best first, and what the answer calls them.
 KEYS = {"id": "ids", "_id": "ids", "sentence": "texts", "text": "texts", "token": "tokens", "word": "words"}
 FEWEST_COMMON = 10  # rows with a common id or text, from which on two sides are compared by them
@@ -634,7 +634,8 @@ def _drawn(sides: Sequence[_Side], layer: int | None, metrics: Sequence[str]) ->
     lengths = [cloud.moments.mean_norm or 1.0 for cloud in clouds]
     widths = [(cloud.moments.trace / cloud.n) ** 0.5 or 1.0 for cloud in clouds]
     # Clouds of very different size share no view in which both can be read.
-    is_common = clouds[0].d == clouds[1].d and all(max(sizes) <= MOST_LONGER * min(sizes) for sizes in (lengths, widths))
+    is_similar = max(lengths) <= MOST_LONGER * min(lengths) and max(widths) <= MOST_WIDER * min(widths)
+    is_common = clouds[0].d == clouds[1].d and is_similar
     frame = common_frame([cloud.sample for cloud in clouds]) if is_common else None
     # Of layers only a few metrics are measured; random pairs are cheap next to an encoder.
     looked_at = metrics if layer is None else [*metrics, "pair_cosine_median"]
