@@ -129,14 +129,29 @@ PRINTING = ("as_json", "output", "report", "text", "everything")
 SECTIONS = {
     "Signal": (
         *("labels", "test", "test_labels", "hold_out", "drop_unseen", "pairs", "scores", "queries", "judgements", "retrieval"),
-        *("query_prompt", "document_prompt", "metric", "match", "canonical"),
+        *("query_prompt", "document_prompt", "metric", "match", "canonical", "target"),
+        *(f"{name}_{side}" for name in ("queries", "query_prompt", "document_prompt") for side in ("old", "new")),
     ),
     "Input": (
         *("key", "columns", "delimiter", "header", "decimal", "texts", "task", "tasks", "split", "data", "own", "kind"),
         *("column", "score_range", "encoding"),
     ),
     "Encoder": (
-        *("model", "models", "unit", "layers", "specials", "batch_size", "device", "dtype", "max_length", "revision"),
+        *(
+            "model",
+            "models",
+            "unit",
+            "units",
+            "unit_old",
+            "unit_new",
+            "layers",
+            "specials",
+            "batch_size",
+            "device",
+            "dtype",
+            "max_length",
+            "revision",
+        ),
         *("trust_remote_code", "allow_unknown", "prompt"),
     ),
     "Output": (*PRINTING, "to", "figures", "overwrite", "strict", "dry_run", "help"),

@@ -154,7 +154,8 @@ def compare(
     given |= {"retrieval": retrieval, "metric": metric}
     named = named_signals(**given)
     is_collection = retrieval is not None or (queries is not None and options.has_texts())
-    readings = [options, options] if is_collection else readings_for([input_kind(each, options) for each in (before, after)], options)
+    kinds = [input_kind(each, options) for each in (before, after)]
+    readings = [options, options] if is_collection else readings_for(kinds, options)
     inputs: list[Input] = []
     if not is_collection:
         inputs = [open_input(source, reading) for source, reading in zip((before, after), readings, strict=True)]
