@@ -167,4 +167,4 @@ def _trace_free(first: Floats, second: Floats) -> float:
     """Inner product of the trace-free parts of the covariances of two groups of rows."""
     A, B = (rows - rows.mean(axis=0) for rows in (first, second))
     product = float(np.square(A @ B.T).sum(dtype=np.float64)) / ((len(A) - 1) * (len(B) - 1))
-    return product - _variance(first) * _variance(second) / first.shape[1]
+    return float(product - _variance(first) * _variance(second) / first.shape[1])

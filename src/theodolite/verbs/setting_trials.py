@@ -138,6 +138,7 @@ class SettingTrial:
 
 
 def one_trial(stored: StoredVectors, rows: Indices, reader: Reencoder, setting: EncodingSetting, seed: int) -> SettingTrial:
+    """How the stored rows are related to those that one setting gives."""
     from theodolite.probes import correspondence
 
     expected = reader.vectors(setting)
