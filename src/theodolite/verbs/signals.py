@@ -260,9 +260,9 @@ def _of_collection(source: Any, named: Signals, reading: Reading, progress: Prog
     encoder, cache, spaces = reading.load_encoder(source), VectorCache(), []
     roles = {"document": (collection.documents, named.document_prompt), "query": (collection.queries, named.query_prompt)}
     for role, (texts, prompt) in roles.items():
-        reader, texts, origin = prompted(encoder, reading, role, texts, prompt)
+        reader, read, origin = prompted(encoder, reading, role, texts, prompt)
         options = encoding_options(reading, str(reading.unit), PLURALS[role], progress)
-        spaces.append(extract_space(reader, texts, cache=cache, origin=origin, **options))
+        spaces.append(extract_space(reader, read, cache=cache, origin=origin, **options))
     (documents, queries), (first, second) = (space[space.layers[-1]] for space in spaces), (space.origin for space in spaces)
     about = spaces[0].about(spaces[0].layers[-1]) | {"task": collection.name}
     facts = encoder_facts(first)
