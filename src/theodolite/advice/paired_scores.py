@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -61,7 +62,7 @@ def score_difference(
         gains = [float((_evidence(after, folds, half) - _evidence(before, folds, half)).mean()) for half in halves]
         interval = replicate_interval(scores[1] - scores[0], np.array(gains) - np.mean(gains), level=level)
         interval = _no_shorter(interval, _discordant_interval(*evidence, level=level))
-    about = {"metric": before.metric, "noun": before.noun, "n": len(before)}
+    about: dict[str, Any] = {"metric": before.metric, "noun": before.noun, "n": len(before)}
     low, high = interval
     return ScoreDifference(**about, before=scores[0], after=scores[1], difference=scores[1] - scores[0], low=low, high=high)
 
@@ -124,6 +125,6 @@ def _require_same_items(before: Signal, after: Signal) -> None:
         raise ValueError(f"the {own} of A and B differ first in row {row}; row i of both must be the same text")
     if isinstance(before, JudgedQueries) and isinstance(after, JudgedQueries):
         counts = [np.bincount(side.judgements.query, minlength=len(side)) for side in (before, after)]
-        if not np.array_equal(*counts):
+        if not np.array_equal(counts[0], counts[1]):
             query = int(np.flatnonzero(counts[0] != counts[1])[0])
             raise ValueError(f"query {query} has other judgements in A than in B; query i of both must be the same")

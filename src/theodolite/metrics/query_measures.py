@@ -173,7 +173,8 @@ def _far(cloud: Cloud, distance: Doubles) -> QueryMeasure:
     count, q = int(is_far.sum()), len(is_far)
     low, high = share_interval(count, q)
     value = count / q
-    return QueryMeasure(metric="far_queries", value=value, low=low, high=high, chance=FAR, influence=is_far - value)
+    influence = np.asarray(is_far - value, dtype=np.float64)
+    return QueryMeasure(metric="far_queries", value=value, low=low, high=high, chance=FAR, influence=influence)
 
 
 def _measured(name: str, value: float, without: Doubles, chance: float) -> QueryMeasure:

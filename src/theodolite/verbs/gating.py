@@ -194,7 +194,7 @@ def _retrieval(source: Any, settings: dict[str, Any], metrics: Sequence[str], pr
         measured.append(_with_interval(Row(metric=metric, value=float(scores.mean()), **fields), scores - scores.mean()))
     if set(metrics) & set(QUERY_MEASURES):
         for each in query_measures(data.vectors, data.signal.queries):
-            numbers = {"value": each.value, "low": each.low, "high": each.high, "reason": each.reason}
+            numbers: dict[str, Any] = {"value": each.value, "low": each.low, "high": each.high, "reason": each.reason}
             measured.append((Row(metric=each.metric, **numbers, **fields), each.deviations))
     records = LateTables({DEVIATIONS: deviation_records(measured)})
     return Result(

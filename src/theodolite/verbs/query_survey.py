@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from theodolite.core.vectors import Floats, Indices
     from theodolite.metrics.cloud import Cloud
     from theodolite.models.encoder import Encoder
+    from theodolite.tasks.retrieval import Judgements
     from theodolite.verbs.progress import Progress
 
 # What many encoders expect before queries and before documents.
@@ -44,7 +45,7 @@ def with_queries(
 
     assert data.queries is not None
     documents, n = result.rows[-1], len(data.queries)
-    where = {"n": n, "reason": "", "sample": cloud.sample_size if cloud.is_sampled else None}
+    where: dict[str, Any] = {"n": n, "reason": "", "sample": cloud.sample_size if cloud.is_sampled else None}
     measured: list[tuple[Row, Any]] = []
     measures = query_measures(cloud, data.queries)
     for each in measures:
@@ -144,7 +145,8 @@ def try_prompts(
     judged = data.signal if isinstance(data.signal, JudgedQueries) else None
     table = None if judged is None else _judgements_among(judged, queries, documents)
     level = 1 - (1 - LEVEL) / max(1, len(pairs) - 1)  # as many trials as there are, but for the one in use
-    trials, reference = [], None
+    trials: list[PromptTrial] = []
+    reference: JudgedQueries | None = None
     for asked, told in pairs:
         X, Q = encoded("document", told), encoded("query", asked)
         gap = query_measures(X, Q)[0]
@@ -198,12 +200,12 @@ def _tried(data: SignalInput, seed: int) -> tuple[Indices, Indices]:
     return queries, np.sort(np.concatenate([relevant, others]))
 
 
-def _judgements_among(signal: JudgedQueries, queries: Sequence[int], documents: Sequence[int]) -> Any:
+def _judgements_among(signal: JudgedQueries, queries: Indices, documents: Indices) -> Judgements:
     """The judgements of some queries, with the numbers of documents among those that are tried."""
     import numpy as np
 
     from theodolite.tasks.retrieval import NOWHERE, Judgements
 
-    taken = signal.take(np.asarray(queries)).judgements
+    taken = signal.take(queries).judgements
     place = np.searchsorted(documents, taken.document).clip(0, len(documents) - 1)
     return Judgements(taken.query, np.where(taken.document == NOWHERE, NOWHERE, place), taken.grade)
