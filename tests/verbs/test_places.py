@@ -122,7 +122,7 @@ def test_a_decoder_is_pooled_by_its_last_token_and_has_no_cls(tiny: Any, tmp_pat
     result = th.advise(str(tiny("gpt2")), layers="1,-1", units=["mean", "last"], **options)
     places = {(row.layer, row.setting) for row in result.rows if row.state == "layer"}
     assert places == {(1, "mean"), (1, "last"), (3, "mean"), (3, "last")}
-    with pytest.raises(ValueError, match=r"adds no \[CLS\] token; use unit=mean or unit=last"):
+    with pytest.raises(ValueError, match=r"adds no \[CLS\] token; use unit='mean' or unit='last'"):
         th.advise(str(tiny("gpt2")), layers="all", units="mean,cls", **options)
 
 

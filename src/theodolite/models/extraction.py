@@ -134,7 +134,7 @@ def extract_units(
     origin: Origin = _UNKNOWN,
     cache: VectorCache | None = None,
     progress: Progress | None = None,
-) -> dict[Unit, Space]:
+) -> dict[str, Space]:
     """A space in memory for each of several ways to pool a text ("cls", "mean", "max", "last"), from one pass over the texts."""
     first, *more = units
     options: dict[str, Any] = {"layers": layers, "batch_size": batch_size, "allow_unknown": allow_unknown}

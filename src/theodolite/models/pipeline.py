@@ -100,7 +100,7 @@ def own_pooling(pipeline: Pipeline | None) -> Unit | None:
     model = None if pipeline is None else pipeline.module
     first, *others = [type(part).__name__ for part in model or ()] or [""]
     is_plain = first.endswith("Transformer") and tuple(others) in POOLING_ONLY and not getattr(model, "truncate_dim", None)
-    if pipeline is None or pipeline.prompt or not is_plain:
+    if pipeline is None or model is None or pipeline.prompt or not is_plain:
         return None
     modes = model[1].pooling_mode
     return POOLING_UNITS.get(modes if isinstance(modes, str) else "+".join(modes))

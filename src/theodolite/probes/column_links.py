@@ -94,31 +94,9 @@ def column_links(
 ) -> tuple[list[ColumnLink], dict[str, str]]:
     """Links of the strongest directions, of hubs and of outliers with columns, closest first, and why columns were left out.
 
-    Parameters
-    ----------
-    X
-        Vectors, or a cloud, whose sample is looked at.
-    columns
-        One value for each row of the whole cloud, by name: numbers, dates, text, or None where it is not known. Text with too
-        many different values is taken by its length.
-    groups
-        The number of each row's text, if rows of one text are not independent.
-    permutations
-        Random orders, or signs, behind the p-values; the smallest p is 1 / (permutations + 1).
-    seed
-        Seed of these.
-
-    Returns
-    -------
-    list of ColumnLink
-        For every target, its link with every column.
-    dict
-        Why columns were left out, by name.
-
-    Raises
-    ------
-    Undefined
-        All rows are the same point.
+    `columns` have one value for each row of the whole cloud: numbers, dates, text, or None where it is not known; text with too
+    many different values is taken by its length. `groups` are the numbers of the rows' texts, if rows of one text are not
+    independent. The smallest p is 1 / (permutations + 1).
     """
     cloud = Cloud.of(X)
     rows, targets, shares = _targets(cloud)
