@@ -356,6 +356,7 @@ def test_plotly_is_the_published_bundle_with_its_licence() -> None:
     assert (ASSETS / "plotly" / "LICENSE").read_text().startswith("MIT License")
 
 
+@pytest.mark.slow
 def test_a_page_is_small_whatever_verb_it_is_of() -> None:
     X = np.random.default_rng(0).standard_normal((300, 16))
     labels = [str(i % 2) for i in range(len(X))]
