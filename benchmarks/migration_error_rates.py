@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from theodolite.advice.migration import BRIDGE, KEEP, MARGIN, REINDEX, TWO_STAGE, TierScores, Variant, decide
+from theodolite.advice.migration import BRIDGE, KEEP, MARGIN, REINDEX, TWO_STAGE, TierScores, TierVariant, decide
 from theodolite.core.moments import Doubles
 
 RESULTS = Path(__file__).with_suffix(".json")
@@ -43,9 +43,9 @@ def drawn(random: np.random.Generator, n: int, gain: float, bridge: float, two_s
     def away(mean: float, changed: float, spread: float) -> Doubles:
         return np.asarray(best - mean - (random.random(n) < changed) * random.standard_normal(n) * spread)
 
-    scores = {Variant(KEEP): away(gain, 0.87, 0.2), Variant(REINDEX): best}
-    scores |= {Variant(BRIDGE, name, count): away(bridge, 0.85, 0.17) for name in MAPS for count in COUNTS}
-    scores |= {Variant(TWO_STAGE, name, count): away(two_stage, 0.5, 0.11) for name, count in (("", 0), ("ridge", 100))}
+    scores = {TierVariant(KEEP): away(gain, 0.87, 0.2), TierVariant(REINDEX): best}
+    scores |= {TierVariant(BRIDGE, name, count): away(bridge, 0.85, 0.17) for name in MAPS for count in COUNTS}
+    scores |= {TierVariant(TWO_STAGE, name, count): away(two_stage, 0.5, 0.11) for name, count in (("", 0), ("ridge", 100))}
     return TierScores(scores, None, 1000, 0.01)
 
 

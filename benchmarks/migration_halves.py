@@ -28,7 +28,7 @@ from theodolite.advice.migration import (
     REINDEX,
     TIERS,
     TierScores,
-    Variant,
+    TierVariant,
     decide,
     tier_scores,
 )
@@ -131,14 +131,14 @@ def measured(old: JudgedQueries, new: JudgedQueries, repeat: int) -> dict[str, A
 
 def judged_half(scores: TierScores, seed: int) -> dict[str, Any]:
     """The verdict on one half of the queries, and its effect on the other: *wrong* if that shows a loss beyond the margin."""
-    n = len(scores.scores[Variant(KEEP)])
+    n = len(scores.scores[TierVariant(KEEP)])
     half = grouped_folds(np.arange(n), 2, seed=seed)
     here, there = (np.flatnonzero(half == side) for side in (0, 1))
     found = decide(scores, here)
-    best = scores.scores[Variant(REINDEX)][there]
-    variant = Variant(REINDEX) if found.verdict == NOT_SHOWN else found.tier(found.verdict).variant
+    best = scores.scores[TierVariant(REINDEX)][there]
+    variant = TierVariant(REINDEX) if found.verdict == NOT_SHOWN else found.tier(found.verdict).variant
     # Re-indexing loses nothing against itself, so it is compared with the old model: wrong if it is shown to be worse.
-    losses = best - scores.scores[variant][there] if found.verdict != REINDEX else scores.scores[Variant(KEEP)][there] - best
+    losses = best - scores.scores[variant][there] if found.verdict != REINDEX else scores.scores[TierVariant(KEEP)][there] - best
     low, high = student_interval(losses)
     assert low is not None
     assert high is not None

@@ -23,7 +23,7 @@ from theodolite.advice.migration import (
     TIERS,
     TWO_STAGE,
     Migration,
-    Variant,
+    TierVariant,
     decide,
     numbers_of_documents,
     tier_scores,
@@ -99,11 +99,11 @@ def test_every_tier_has_the_scores_of_plain_loops() -> None:
         return scores
 
     expected = {
-        Variant(KEEP): [plain_ndcg(before[query], relevant[query]) for query in range(Q)],
-        Variant(REINDEX): [plain_ndcg(after[query], relevant[query]) for query in range(Q)],
-        Variant(BRIDGE, "procrustes", 100): [plain_ndcg(bridged[query], relevant[query]) for query in range(Q)],
-        Variant(TWO_STAGE): in_two_stages(before),
-        Variant(TWO_STAGE, "procrustes", 100): in_two_stages(bridged),
+        TierVariant(KEEP): [plain_ndcg(before[query], relevant[query]) for query in range(Q)],
+        TierVariant(REINDEX): [plain_ndcg(after[query], relevant[query]) for query in range(Q)],
+        TierVariant(BRIDGE, "procrustes", 100): [plain_ndcg(bridged[query], relevant[query]) for query in range(Q)],
+        TierVariant(TWO_STAGE): in_two_stages(before),
+        TierVariant(TWO_STAGE, "procrustes", 100): in_two_stages(bridged),
     }
     for variant, scores in expected.items():
         assert measured.scores[variant] == pytest.approx(scores), variant
@@ -154,7 +154,7 @@ def test_different_dimensions_have_no_naive_swap_and_models_that_find_nothing_no
 
 def test_a_difference_of_zero_on_few_queries_is_no_certainty() -> None:
     measured = tier_scores(*planted("rotated", 0))
-    equal = replace(measured, scores={**measured.scores, Variant(REINDEX): measured.scores[Variant(KEEP)]})
+    equal = replace(measured, scores={**measured.scores, TierVariant(REINDEX): measured.scores[TierVariant(KEEP)]})
     assert decide(equal, np.arange(200)).verdict == KEEP
     few = decide(equal, np.arange(100))
     assert few.verdict == NOT_SHOWN
@@ -209,7 +209,7 @@ def test_the_number_of_queries_that_would_settle_it_settles_it(simulation: Any) 
         if found.verdict != NOT_SHOWN or found.more is None:
             continue
         checked += 1
-        gains = measured.scores[Variant(REINDEX)] - measured.scores[Variant(KEEP)]
+        gains = measured.scores[TierVariant(REINDEX)] - measured.scores[TierVariant(KEEP)]
         standard = (gains - gains.mean()) / gains.std(ddof=1)
         total = len(gains) + found.more
         more = np.resize(standard, total)

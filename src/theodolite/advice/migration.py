@@ -34,7 +34,7 @@ MOST_QUERIES = 10  # times the queries there are: beyond that, no number of them
 
 
 @dataclass(frozen=True)
-class Variant:
+class TierVariant:
     """One way to run a tier: with which map, fitted on how many documents that are embedded again for it; no map if empty."""
 
     tier: str
@@ -50,12 +50,12 @@ class TierScores:
     documents in random order.
     """
 
-    scores: Mapping[Variant, Doubles]
+    scores: Mapping[TierVariant, Doubles]
     naive: Doubles | None
     documents: int
     chance: float
 
-    def of(self, tier: str) -> dict[Variant, Doubles]:
+    def of(self, tier: str) -> dict[TierVariant, Doubles]:
         """The variants of one tier, those that embed fewer documents first."""
         chosen = {variant: scores for variant, scores in self.scores.items() if variant.tier == tier}
         return dict(sorted(chosen.items(), key=lambda item: item[0].documents))
@@ -69,7 +69,7 @@ class Tier:
     embedded before the switch, and `per_query` for each query.
     """
 
-    variant: Variant
+    variant: TierVariant
     value: float
     low: float | None
     high: float | None
@@ -148,22 +148,22 @@ def tier_scores(old: JudgedQueries, new: JudgedQueries, *, seed: int = 0, progre
     counts = numbers_of_documents(len(old.rows))
     order = np.random.default_rng(seed).permutation(len(old.rows))
     total, done = len(MAPS) * len(counts), 0
-    sides = _Side.of(old.rows, old.queries), _Side.of(new.rows, new.queries)
-    scores = {Variant(KEEP): _searched(sides[0], old), Variant(REINDEX): _searched(sides[1], new)}
-    scores[Variant(TWO_STAGE)] = _searched(sides[0], new, sides[1])
+    sides = _SearchSide.of(old.rows, old.queries), _SearchSide.of(new.rows, new.queries)
+    scores = {TierVariant(KEEP): _searched(sides[0], old), TierVariant(REINDEX): _searched(sides[1], new)}
+    scores[TierVariant(TWO_STAGE)] = _searched(sides[0], new, sides[1])
     for count in counts:
         sample = np.sort(order[:count])
         for name in MAPS:
             bridge = Bridge(map=name).fit_to(old.rows[sample], new.rows[sample])
-            mapped = _Side(unit_rows(bridge.transform(old.rows)), sides[1].queries)
-            scores[Variant(BRIDGE, name, count)] = _searched(mapped, new)
-            scores[Variant(TWO_STAGE, name, count)] = _searched(mapped, new, sides[1])
+            mapped = _SearchSide(unit_rows(bridge.transform(old.rows)), sides[1].queries)
+            scores[TierVariant(BRIDGE, name, count)] = _searched(mapped, new)
+            scores[TierVariant(TWO_STAGE, name, count)] = _searched(mapped, new, sides[1])
             done += 1
             if progress is not None:
                 progress(done, total)
     naive = None
     if old.rows.shape[1] == new.rows.shape[1]:
-        naive = _searched(_Side(sides[0].documents, sides[1].queries), new)
+        naive = _searched(_SearchSide(sides[0].documents, sides[1].queries), new)
     return TierScores(scores, naive, len(old.rows), old.chance)
 
 
@@ -175,8 +175,8 @@ def decide(
     scores = {variant: values[chosen] for variant, values in measured.scores.items()}
     n = len(chosen)
     fold = grouped_folds(np.arange(n), folds, seed=seed)
-    best = scores[Variant(REINDEX)]
-    gains = best - scores[Variant(KEEP)]
+    best = scores[TierVariant(REINDEX)]
+    gains = best - scores[TierVariant(KEEP)]
     low, high = _limits(gains, LEVEL / 2)
     tiers, counts = [], resample_counts(np.arange(n), DRAWS, seed=seed)
     for name in TIERS:
@@ -221,18 +221,18 @@ def decide(
 
 
 @dataclass(frozen=True, eq=False)
-class _Side:
+class _SearchSide:
     """Documents and queries of length 1."""
 
     documents: Floats
     queries: Floats
 
     @classmethod
-    def of(cls, documents: Floats, queries: Floats) -> _Side:
+    def of(cls, documents: Floats, queries: Floats) -> _SearchSide:
         return cls(unit_rows(documents), unit_rows(queries))
 
 
-def _searched(first: _Side, judged: JudgedQueries, second: _Side | None = None) -> Doubles:
+def _searched(first: _SearchSide, judged: JudgedQueries, second: _SearchSide | None = None) -> Doubles:
     """The score of each query by cosine; with a second stage, that one ranks the documents that the first one fetches."""
     scores = np.empty(len(first.queries))
     step = max(1, BLOCK // len(first.documents))
@@ -253,13 +253,13 @@ class _Choice:
     Of variants that embed the same number of documents, the one with the higher score is chosen.
     """
 
-    def __init__(self, variants: list[Variant], scores: Mapping[Variant, Doubles], fold: Indices, margin: float) -> None:
+    def __init__(self, variants: list[TierVariant], scores: Mapping[TierVariant, Doubles], fold: Indices, margin: float) -> None:
         self.variants, self.fold, self.tolerance = variants, fold, CHEAPER * margin
         self.scores = np.stack([scores[variant] for variant in variants], axis=1)
         self.costs = np.array([variant.documents for variant in variants], dtype=np.float64)
 
     @property
-    def overall(self) -> Variant:
+    def overall(self) -> TierVariant:
         """The variant that all queries choose."""
         return self.variants[int(self._chosen(self.scores.mean(axis=0)[None])[0])]
 

@@ -25,7 +25,7 @@ from theodolite.metrics.neighbours import (
     never_retrieved, outliers, relative_contrast, retrieval_stability,
 )
 from theodolite.metrics.populations import second_population
-from theodolite.metrics.query_measures import QUERY_MEASURES, QueryMeasure, query_measures
+from theodolite.metrics.queries_among_documents import QUERY_MEASURES, QueryMeasure, query_measures
 from theodolite.metrics.evaluation import Comparison, compare_clouds, metric_rows
 
 __all__ = [

@@ -17,7 +17,7 @@ from theodolite.core.spelling import ON_COMMAND_LINE
 from theodolite.core.states import DIFFERENCE, state_title
 from theodolite.metrics.bounds import RETRIEVAL
 from theodolite.metrics.isoscore import iso_score_ceiling
-from theodolite.metrics.query_measures import QUERY_MEASURES
+from theodolite.metrics.queries_among_documents import QUERY_MEASURES
 from theodolite.metrics.registry import LAYER_METRICS, METRICS, label_of
 from theodolite.reports.blocks import Block, Paragraph
 from theodolite.reports.cards import value_text, verdict_overview

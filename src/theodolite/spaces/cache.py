@@ -113,7 +113,7 @@ class VectorCache:
         return where() / "vectors" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.npz"
 
 
-class StoredVectors(VectorCache):
+class OnlyCached(VectorCache):
     """The same for vectors that must be there already: what is not is a KeyError, before anything is encoded."""
 
     def load(self, key: str) -> dict[int, Floats]:

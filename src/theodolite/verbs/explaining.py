@@ -13,7 +13,7 @@ from theodolite.verbs.inputs import EncoderInput, VectorsInput
 if TYPE_CHECKING:
     from theodolite.core.vectors import Indices
     from theodolite.metrics.cloud import Cloud
-    from theodolite.probes.column_links import ColumnLink
+    from theodolite.probes.explained_directions import ColumnLink
     from theodolite.spaces.space import Space
 
 EXPLAINED = "explained"
@@ -29,7 +29,7 @@ def explained(
     """The result with the links of its cloud and the columns of the rows: as reasons of the answer, rows, and a record."""
     from theodolite.core.rows import Row, current_versions
     from theodolite.metrics.cloud import Undefined
-    from theodolite.probes.column_links import NUMBERS, column_links
+    from theodolite.probes.explained_directions import NUMBERS, column_links
 
     if not columns:
         what = "needs columns that say something about the rows"
@@ -79,7 +79,7 @@ def _target(link: ColumnLink) -> str:
 
 
 def _follows(link: ColumnLink) -> str:
-    from theodolite.probes.column_links import NUMBERS
+    from theodolite.probes.explained_directions import NUMBERS
 
     interval = f"[{link.low:.2f}, {link.high:.2f}]"
     if link.kind == NUMBERS:

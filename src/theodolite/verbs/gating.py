@@ -14,7 +14,7 @@ from theodolite.core.intervals import replicate_interval
 from theodolite.core.result import Answer, Command, Finding, LateTables, Result
 from theodolite.core.spelling import command, option, suggestion
 from theodolite.metrics.bounds import RETRIEVAL
-from theodolite.metrics.query_measures import QUERY_MEASURES
+from theodolite.metrics.queries_among_documents import QUERY_MEASURES
 from theodolite.verbs.inputs import EncoderInput, Reading, open_input
 from theodolite.verbs.progress import Progress, progress_bars
 from theodolite.verbs.surveying import provenance, texts_digest
@@ -177,7 +177,7 @@ def _retrieval(source: Any, settings: dict[str, Any], metrics: Sequence[str], pr
     from theodolite.advice.scorers import JudgedQueries
     from theodolite.core.rows import Row, current_versions
     from theodolite.metrics.evaluation import deviation_records
-    from theodolite.metrics.query_measures import query_measures
+    from theodolite.metrics.queries_among_documents import query_measures
     from theodolite.verbs.signals import Signals, open_signal
 
     chosen = {name: settings.pop(name) for name in RETRIEVAL_OPTIONS if name in settings}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from theodolite.core.result import Answer, Command, Result
 from theodolite.core.spelling import command, option
 from theodolite.verbs.inputs import Reading, ReadingOptions, reads_input
+from theodolite.verbs.model_change import ChangeSignals, open_change
 from theodolite.verbs.progress import Progress, progress_bars
-from theodolite.verbs.signals import ChangeSignals, open_change
 from theodolite.verbs.surveying import provenance
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from theodolite.advice.paired_scores import ScoreDifference
     from theodolite.advice.scorers import Signal
     from theodolite.core.intervals import Interval
-    from theodolite.metrics.query_measures import QueryMeasure
+    from theodolite.metrics.queries_among_documents import QueryMeasure
     from theodolite.verbs.progress import Progress
 
 # Signals of which each side may have its own file: a pair of them is one for A and one for B.
@@ -59,7 +59,7 @@ class OwnItems:
 
     def rows(self) -> Iterator[Row]:
         """Three rows for the score, and three for each measure of the queries: A, B, and B minus A."""
-        from theodolite.metrics.query_measures import measured_difference
+        from theodolite.metrics.queries_among_documents import measured_difference
 
         if (score := self.score) is not None:
             interval: Interval = (None, None) if score.low is None or score.high is None else (score.low, score.high)
@@ -123,7 +123,7 @@ def open_own_items(
     from theodolite.advice.nested_validation import sampled
     from theodolite.advice.paired_scores import score_difference
     from theodolite.metrics.cloud import Cloud
-    from theodolite.metrics.query_measures import query_measures
+    from theodolite.metrics.queries_among_documents import query_measures
 
     # A score is that of one layer: the last, unless one was chosen.
     of_one = [replace(reading, layers="last" if reading.layers == "all" else reading.layers) for reading in readings]

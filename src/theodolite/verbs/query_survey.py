@@ -41,7 +41,7 @@ def with_queries(
     from theodolite.advice.scorers import JudgedQueries
     from theodolite.core.intervals import student_interval
     from theodolite.metrics.evaluation import deviation_records
-    from theodolite.metrics.query_measures import query_measures
+    from theodolite.metrics.queries_among_documents import query_measures
 
     assert data.queries is not None
     documents, n = result.rows[-1], len(data.queries)
@@ -119,7 +119,7 @@ def try_prompts(
     from theodolite.advice.paired_scores import score_difference
     from theodolite.advice.scorers import JudgedQueries
     from theodolite.core.intervals import LEVEL
-    from theodolite.metrics.query_measures import query_measures
+    from theodolite.metrics.queries_among_documents import query_measures
     from theodolite.models.extraction import extract_space
     from theodolite.spaces.cache import VectorCache
 

@@ -18,8 +18,8 @@ from theodolite.core.result import Answer, Result
 from theodolite.core.spelling import command, option
 from theodolite.core.states import AFTER, BEFORE
 from theodolite.verbs.inputs import Reading, VectorsInput, input_name, open_input, unchanged_files
+from theodolite.verbs.model_change import shared_rows
 from theodolite.verbs.progress import Progress, progress_bars
-from theodolite.verbs.signals import common_rows
 from theodolite.verbs.surveying import provenance
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def fit(
             values = read_scores(scores) if isinstance(scores, (str, os.PathLike)) else scores
             repair.fit_pairs(watched, array(_vectors(pairs, reading, layers)), values)
         elif target is not None:
-            repair.fit_to(*common_rows(source, target, replace(reading, layers=layers)))
+            repair.fit_to(*shared_rows(source, target, replace(reading, layers=layers)))
         else:
             repair.fit(watched)
     _warn_of_few_rows(name, repair, vectors.n)

@@ -37,7 +37,7 @@ MOST_LIMITS = 32  # length limits that are tried one by one
 
 
 @dataclass(frozen=True, eq=False)
-class StoredVectors:
+class VerifiedVectors:
     """Stored vectors with the ids and texts of their rows, as far as they have any."""
 
     name: str
@@ -47,7 +47,7 @@ class StoredVectors:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, source: Any, options: Reading, bars: Progress, seed: int) -> StoredVectors:
+    def of(cls, source: Any, options: Reading, bars: Progress, seed: int) -> VerifiedVectors:
         from theodolite.metrics.cloud import Cloud
         from theodolite.metrics.populations import LOOKED_AT
 
@@ -95,7 +95,7 @@ def _unit(rows: Any) -> Floats:
     return np.asarray(rows / np.where(lengths > 0, lengths, 1))
 
 
-def paired_rows(stored: StoredVectors, ids: Sequence[str] | None, n: int, what: str) -> tuple[Indices, Indices, str]:
+def paired_rows(stored: VerifiedVectors, ids: Sequence[str] | None, n: int, what: str) -> tuple[Indices, Indices, str]:
     """Row numbers of the stored vectors and of what they belong to, one for one, and what they were paired by."""
     if stored.ids is not None and ids is not None:
         first, second = common_rows(stored.ids, ids)
@@ -137,7 +137,7 @@ class SettingTrial:
         return self.rank[0] == 0
 
 
-def one_trial(stored: StoredVectors, rows: Indices, reader: Reencoder, setting: EncodingSetting, seed: int) -> SettingTrial:
+def one_trial(stored: VerifiedVectors, rows: Indices, reader: Reencoder, setting: EncodingSetting, seed: int) -> SettingTrial:
     """How the stored rows are related to those that one setting gives."""
     from theodolite.probes import correspondence
 
@@ -145,8 +145,8 @@ def one_trial(stored: StoredVectors, rows: Indices, reader: Reencoder, setting: 
     return SettingTrial(correspondence(expected, stored.take(rows), seed=seed), expected.shape[1], setting)
 
 
-def setting_trials(
-    stored: StoredVectors, rows: Indices, reader: Reencoder, declared: EncodingSetting, seed: int
+def try_settings(
+    stored: VerifiedVectors, rows: Indices, reader: Reencoder, declared: EncodingSetting, seed: int
 ) -> list[SettingTrial]:
     """The declared setting, and if it does not give the stored rows, others until one does."""
     from theodolite.probes import correspondence
@@ -236,7 +236,7 @@ def _other_limit(vectors: Floats, reader: Reencoder, trial: SettingTrial) -> int
 
 
 def found_elsewhere(
-    stored: StoredVectors, expected: Floats, rows: Indices, seed: int, *, exactly: bool = False
+    stored: VerifiedVectors, expected: Floats, rows: Indices, seed: int, *, exactly: bool = False
 ) -> SettingTrial | None:
     """The relation of rows to the stored ones that they are nearest to, if those are other rows and the relation is certain."""
     from theodolite.probes import correspondence

@@ -25,7 +25,7 @@ from theodolite.verbs.inputs import (
     reads_input,
 )
 from theodolite.verbs.progress import Progress, progress_bars
-from theodolite.verbs.setting_trials import SettingTrial, StoredVectors, found_elsewhere, one_trial, paired_rows, setting_trials
+from theodolite.verbs.setting_trials import SettingTrial, VerifiedVectors, found_elsewhere, one_trial, paired_rows, try_settings
 from theodolite.verbs.surveying import cloud_facts, provenance
 
 if TYPE_CHECKING:
@@ -109,15 +109,17 @@ def verify(  # type: ignore[misc]  # `layers` is a reading option with a default
     if rows is not None and rows < 1:
         raise ValueError(f"{option('rows', str(rows))} must be at least 1")
     with progress_bars(progress) as bars:
-        stored = StoredVectors.of(source, options, bars, seed)
+        stored = VerifiedVectors.of(source, options, bars, seed)
         if original is not None:
             if prompt is not None:
                 raise ValueError(f"{option('prompt', 'TEXT')} is for a model; leave it out for two files of vectors")
-            return _files(stored, StoredVectors.of(original, options, bars, seed), source, original, rows or ROWS_OF_FILES, seed)
+            return _files(
+                stored, VerifiedVectors.of(original, options, bars, seed), source, original, rows or ROWS_OF_FILES, seed
+            )
         return _model(stored, source, model, prompt, rows, seed, options, bars)
 
 
-def _files(stored: StoredVectors, other: StoredVectors, source: Any, original: Any, rows: int, seed: int) -> Result:
+def _files(stored: VerifiedVectors, other: VerifiedVectors, source: Any, original: Any, rows: int, seed: int) -> Result:
     """The answer for two files."""
     from theodolite.probes import correspondence
 
@@ -140,7 +142,7 @@ def _files(stored: StoredVectors, other: StoredVectors, source: Any, original: A
 
 
 def _model(
-    stored: StoredVectors,
+    stored: VerifiedVectors,
     source: Any,
     model: Any,
     prompt: str | None,
@@ -169,7 +171,7 @@ def _model(
     limit = encoder.max_length if options.max_length is None else options.max_length
     declared = EncodingSetting(unit=unit, prompt=own_prompt if prompt is None else prompt, max_length=limit)
     reader = Reencoder(encoder, [texts[row] for row in right[looked_at]], layer=options.layers, options=passed)
-    trials = setting_trials(stored, left[looked_at], reader, declared, seed)
+    trials = try_settings(stored, left[looked_at], reader, declared, seed)
     best = min(trials, key=lambda trial: trial.rank)
     if best.relation.verdict == "partly re-embedded" and rows is None and len(looked_at) < min(ROWS_OF_A_MIXTURE, len(left)):
         # Some rows are not the model's: more of them are named.
@@ -184,7 +186,7 @@ def _model(
     return report.result(tuple(_next_step(report, source, model, options, prompt)), inputs)
 
 
-def _texts(stored: StoredVectors, options: Reading, model: Any) -> tuple[Sequence[str], Sequence[str] | None]:
+def _texts(stored: VerifiedVectors, options: Reading, model: Any) -> tuple[Sequence[str], Sequence[str] | None]:
     """The texts of the vectors and their ids: those that were named, or those that the vectors bring along."""
     if not options.has_texts() and stored.texts is not None:
         return stored.texts, stored.ids
@@ -215,7 +217,7 @@ def _looked_at(left: Indices, groups: Populations | None, rows: int | None, seed
 class _Report:
     """What was tried, and what the answer says of it."""
 
-    stored: StoredVectors
+    stored: VerifiedVectors
     expected: str  # the model, or the vectors of the other file
     rows: Indices
     basis: str

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import f_oneway, ortho_group, pearsonr, rankdata, spearmanr
 
 from theodolite.metrics.cloud import Undefined
-from theodolite.probes.column_links import CATEGORIES, LEVEL, NUMBERS, column_links
+from theodolite.probes.explained_directions import CATEGORIES, LEVEL, NUMBERS, column_links
 
 N, D = 200, 6
 

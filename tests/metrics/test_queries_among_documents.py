@@ -11,7 +11,7 @@ import pytest
 
 from theodolite.core.measures import MEASURES
 from theodolite.metrics import QUERY_MEASURES, Cloud, QueryMeasure, query_measures
-from theodolite.metrics.query_measures import measured_difference
+from theodolite.metrics.queries_among_documents import measured_difference
 from theodolite.probes import two_sample_shift
 
 RANDOM = np.random.default_rng(0)
