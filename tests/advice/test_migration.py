@@ -196,7 +196,7 @@ def test_wrong_recommendations_are_as_rare_as_declared(simulation: Any, case: st
 def test_with_enough_queries_the_cheapest_good_tier_is_found(
     simulation: Any, truth: tuple[float, float, float], verdict: str
 ) -> None:
-    found = [decide(simulation.drawn(np.random.default_rng(seed), 3000, *truth)).verdict for seed in range(5)]
+    found = [decide(simulation.drawn(np.random.default_rng(seed), 6000, *truth)).verdict for seed in range(5)]
     assert found == [verdict] * 5
 
 
