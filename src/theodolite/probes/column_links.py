@@ -35,7 +35,7 @@ NUMBERS, CATEGORIES = "numbers", "categories"
 
 
 @dataclass(frozen=True, eq=False)
-class RowColumn:
+class ComparableColumn:
     """What is known of each row, ready to be compared: ranks, or the number of a category; `is_known` if there is a value."""
 
     name: str
@@ -151,7 +151,7 @@ def _targets(cloud: Cloud) -> tuple[Indices, dict[str, Doubles], dict[str, float
 class _Design:
     """All columns as matrices, so that one product gives every link of permuted targets."""
 
-    def __init__(self, columns: Sequence[RowColumn], n: int) -> None:
+    def __init__(self, columns: Sequence[ComparableColumn], n: int) -> None:
         from scipy.sparse import csr_array
 
         self.n = np.array([column.n for column in columns], np.float64)
@@ -193,7 +193,7 @@ class _Design:
 
 
 def _link(
-    target: Doubles, column: RowColumn, name: str, share: float | None, p: float, tests: int, codes: Indices | None
+    target: Doubles, column: ComparableColumn, name: str, share: float | None, p: float, tests: int, codes: Indices | None
 ) -> ColumnLink:
     """One link with an interval that holds for all tests at once, from the influence of rows, or of whole texts."""
     from scipy.special import ndtri
@@ -220,7 +220,7 @@ def _link(
     return ColumnLink(target=name, share=share, column=column.name, kind=column.kind, value=value, low=low, high=high, p=p, n=n)
 
 
-def _read_columns(columns: Mapping[str, Sequence[Any]]) -> tuple[list[RowColumn], dict[str, str]]:
+def _read_columns(columns: Mapping[str, Sequence[Any]]) -> tuple[list[ComparableColumn], dict[str, str]]:
     """Columns that can be compared, and why others cannot."""
     usable, reasons = [], {}
     for name, values in columns.items():
@@ -232,7 +232,7 @@ def _read_columns(columns: Mapping[str, Sequence[Any]]) -> tuple[list[RowColumn]
     return usable, reasons
 
 
-def _read_column(name: str, values: Sequence[Any]) -> RowColumn | str:
+def _read_column(name: str, values: Sequence[Any]) -> ComparableColumn | str:
     known = np.array([not _is_missing(value) for value in values])
     present = [value for value, is_known in zip(values, known, strict=True) if is_known]
     if len(present) < FEWEST_ROWS:
@@ -254,13 +254,13 @@ def _read_column(name: str, values: Sequence[Any]) -> RowColumn | str:
             return "all rows have the same value"
         filled = np.zeros(len(known), np.intp)
         filled[known] = codes
-        return RowColumn(name, CATEGORIES, filled, known)
+        return ComparableColumn(name, CATEGORIES, filled, known)
     assert numbers is not None
     if np.ptp(numbers) == 0:
         return "all rows have the same value"
     filled = np.zeros(len(known))
     filled[known] = _centred_ranks(numbers)
-    return RowColumn(name, NUMBERS, filled, known)
+    return ComparableColumn(name, NUMBERS, filled, known)
 
 
 def length_name(name: str) -> str:
