@@ -23,6 +23,15 @@ def unit(rows: np.ndarray) -> np.ndarray:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
+def noise(share: float) -> np.ndarray:
+    """Differences of up to that share of the largest entry, as float32 gives the same texts in other batches."""
+    return (share * np.abs(X).max() * np.random.default_rng(5).uniform(-1, 1, X.shape)).astype(np.float32)
+
+
+def truncated(rows: np.ndarray) -> np.ndarray:
+    return (rows.view(np.uint32) & 0xFFFF0000).view(np.float32)
+
+
 def mixed(copy: np.ndarray, share: float) -> np.ndarray:
     rows = copy.copy()
     rows[: round(share * N)] = OTHER[: round(share * N), : copy.shape[1]]
@@ -32,8 +41,11 @@ def mixed(copy: np.ndarray, share: float) -> np.ndarray:
 MADE: dict[str, tuple[np.ndarray, str, str]] = {
     "itself": (X, "identical", ""),
     "rounding of float32": (X * np.float32(1 + 2e-7), "identical", ""),
+    "other batches": (X + noise(3e-6), "same up to precision", "float32 arithmetic"),
+    "float16 in other batches": ((X + noise(3e-6)).astype(np.float16), "same up to precision", "float16"),
+    "bfloat16 in other batches": (truncated(X + noise(3e-6)), "same up to precision", "bfloat16"),
     "float16": (X.astype(np.float16), "same up to precision", "float16"),
-    "bfloat16": ((X.view(np.uint32) & 0xFFFF0000).view(np.float32), "same up to precision", "bfloat16"),
+    "bfloat16": (truncated(X), "same up to precision", "bfloat16"),
     "three decimals": (X.round(3), "same up to precision", "3 decimals"),
     "four digits": (np.array([[float(f"{v:.4g}") for v in row] for row in X]), "same up to precision", "4 significant digits"),
     "int8 by row": (np.round(X / ROW) * ROW, "same up to precision", "int8, one step per row"),

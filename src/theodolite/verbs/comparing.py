@@ -518,7 +518,7 @@ def _related_sentence(relation: _Relation, comparisons: Sequence[Comparison], su
     rest = f"{found.n - len(found.outliers):,}"
     sentences = {
         "identical": f"A and B are identical in all {found.n:,} rows{apart}.",
-        "same up to precision": f"{made} is {other} rounded to {found.detail}{apart}; {neighbours}.",
+        "same up to precision": f"{made} is {other} {'rounded' if found.side else 'up'} to {found.detail}{apart}; {neighbours}.",
         "same up to length": f"B is A with other row lengths{apart}: cosines are equal, distances and dot products are not.",
         "nearly the same": f"B is nearly A{apart}: the median cosine of a row with itself is "
         f"{found.numbers.get('median_cosine', 1.0):.4f}, as from another runtime or quantised weights; {neighbours}.",

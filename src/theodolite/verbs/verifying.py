@@ -280,7 +280,9 @@ class _Report:
         before = "" if is_stored else "before they were "
         sentences = {
             "identical": f"The vectors are {those}: all {len(self.rows):,} rows looked at are identical{apart}.",
-            "same up to precision": f"The vectors are {those} {before}rounded to {relation.detail}{apart}.",
+            "same up to precision": f"The vectors are {those} {before}rounded to {relation.detail}{apart}."
+            if relation.side
+            else f"The vectors are {those} up to {relation.detail}{apart}.",
             "same up to length": f"The vectors are {those} with other row lengths{apart}: cosines are equal, distances and dot "
             "products are not.",
             "nearly the same": f"The vectors are nearly {those}{apart}: the median cosine of a row with itself is "
