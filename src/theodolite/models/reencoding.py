@@ -46,7 +46,7 @@ class EncodingSetting:
 class Reencoder:
     """Some texts, encoded under any setting that is asked for."""
 
-    def __init__(self, encoder: Encoder, texts: Sequence[str], *, layer: str | int, options: Mapping[str, Any]) -> None:
+    def __init__(self, encoder: Encoder, texts: Sequence[str], *, layer: Any, options: Mapping[str, Any]) -> None:
         self.encoder, self.texts = encoder, list(texts)
         self._layer, self._options = layer, dict(options)
 

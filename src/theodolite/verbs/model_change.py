@@ -93,7 +93,11 @@ class ChangeSignals:
         if given is not None and (not is_encoder or self.retrieval is None):
             name = option(f"{given}_{word}", "TEXT")
             raise ValueError(f"{name} is for an encoder that reads queries; give {option('retrieval', 'FOLDER')}")
-        return Signals(retrieval=self.retrieval, **prompts) if is_encoder else Signals()
+        if not is_encoder:
+            return Signals()
+        return Signals(
+            retrieval=self.retrieval, query_prompt=self.query_prompt[number], document_prompt=self.document_prompt[number]
+        )
 
 
 def open_change(

@@ -133,7 +133,7 @@ def _files(stored: VerifiedVectors, other: VerifiedVectors, source: Any, origina
         if moved := found_elsewhere(stored, expected[few], left[few], seed):
             trial, left = moved, left[few]
     facts = [cloud_facts(side.cloud, side.name) for side in (stored, other)]
-    step = ()
+    step: tuple[Command, ...] = ()
     if all(isinstance(each, (str, os.PathLike)) for each in (source, original)):
         words = command("compare", os.fspath(original), os.fspath(source), paired="")
         step = (Command(words=words, why="see every number"),) if basis == "order" else ()
