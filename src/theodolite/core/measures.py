@@ -34,7 +34,7 @@ MEASURES: dict[str, Measure] = {
     "query_gap": Measure("gap between the means", "distance of the mean query from the mean document, in spreads"),
     "query_hubness": Measure("hubness among queries"),
     "unreached_documents": Measure("documents no query finds", "share of documents in no query's 10 nearest"),
-    "far_queries": Measure("queries far from all documents", "share of queries far from every document"),
+    "far_queries": Measure("far queries", "share of queries far from every document"),
     "layer_cka": Measure("CKA above chance", "debiased CKA above chance"),
     "between_share": Measure("variance between clusters"),
     "clustering_gain": Measure("gain from clustering"),
