@@ -58,7 +58,8 @@ def compare_command(
     text: opt.Text = True,
     everything: opt.Everything = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with code 1 if a metric or score got worse by more than 5% (whole 95% interval).")
+        bool,
+        typer.Option("--strict", help="Exit with code 1 if a metric or score got worse by more than 5% (95% interval)."),
     ] = False,
     **_reading: Any,
 ) -> None:
