@@ -191,7 +191,7 @@ def test_a_mean_in_one_dimension_is_located() -> None:
     assert cone.value > 0.95 and cone.verdict == "bad"
     milder = judged(sound() + np.eye(1, 24, 5) * 2)["cone"]
     assert 0.4 < milder.value < 0.95 and milder.verdict == "watch"  # it costs cutoffs, and not the order of search results
-    assert "100% of random pairs have cosine above 0.8; dimensions 5," in cone.meaning
+    assert "100% of random pairs have a cosine above 0.8; dimensions 5," in cone.meaning
     assert "dimensions" not in judged(sound() + 1)["cone"].meaning  # all 24 carry it alike
 
 

@@ -81,7 +81,7 @@ def test_tokens_of_one_text_are_kept_together() -> None:
 
     result = th.survey(Space.of({0: X}, rows=rows, origin=Origin(pooling="tokens")), explain=True, findings=False)
     assert first_link(result)["by_text"] and "rows of one text are kept together" in repr(result)
-    assert any("column token was not looked at: all rows have the same value" in note for note in result.notes)
+    assert any("column token was skipped: all rows have the same value" in note for note in result.notes)
 
 
 def test_an_encoder_counts_its_tokens(tiny: Any) -> None:
@@ -106,7 +106,7 @@ def test_a_column_that_cannot_be_compared_is_a_note() -> None:
 
     result = th.survey(pandas.DataFrame({"vector": list(X), "constant": [1] * N}), explain=True)
     assert "nothing was explained: no column can be compared with the rows" in result.notes
-    assert "column constant was not looked at: all rows have the same value" in result.notes
+    assert "column constant was skipped: all rows have the same value" in result.notes
 
 
 def test_the_command_line_and_the_page_show_it(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ class FindingRule:
 RULES: tuple[FindingRule, ...] = (
     FindingRule("cone", "mean_cosine", watch=0.2, bad=0.95,
          source="0 is isotropic; all-MiniLM-L6-v2 sentences show 0.02, the same encoder as a masked language model 0.47",
-         meaning="{similar_pairs:.0%} of random pairs have cosine above 0.8{cone}",
+         meaning="{similar_pairs:.0%} of random pairs have a cosine above 0.8{cone}",
          action="a cutoff from another encoder does not carry over; search was unharmed up to 0.88 (study do-no-harm), and "
                 "nothing above that was measured"),
     FindingRule("dominant direction", "ev_1_centered", watch=0.15, bad=0.4,
@@ -115,18 +115,18 @@ RULES: tuple[FindingRule, ...] = (
     FindingRule("isotropy", "iso_score", watch=0.1, bad=0.01,
          source="1 is isotropic; all-MiniLM-L6-v2 sentences show 0.24, the masked language model 0.05, fine-tuned BERT 0.003",
          meaning="the variance fills about {participation_ratio:.0f} of {d} dimensions evenly",
-         action="isotropy is not quality: no loss is known from a low IsoScore alone, and pure noise has 0.97"),
+         action="isotropy is not quality: a low IsoScore alone is not known to cost anything, and pure noise has 0.97"),
     # A mean cosine c alone gives about -2 sqrt(c): the bound is that of the cone.
     FindingRule("partition", "log_partition_isotropy_unit_norm", watch=-0.9, bad=-2.0,
          source="0 is isotropic; all-MiniLM-L6-v2 sentences show -0.16, the masked language model -1.4",
          meaning="I(W), which is 1 if no direction is preferred, is {partition_isotropy:.2g}, "
                  "and {partition_isotropy_centered:.2g} after centring; RP21 prints 1e-5 for tokens of pre-trained BERT",
-         action="no loss is known beyond that of a large mean or a dominant direction"),
+         action="it is not known to cost more than the large mean or dominant direction behind it"),
     FindingRule("effective rank", "effective_rank", watch=0.3, bad=0.1, judged="effective_rank_share",
          source="as a share of what the rows can fill; all-MiniLM-L6-v2 sentences show 0.45, the masked language model 0.15",
          meaning="effective rank {effective_rank:.0f} of {ceiling}; "
                  "{dimensions_95:.0f} principal components hold 95% of the variance",
-         action="no loss is known from it; fewer dimensions may be enough for search"),
+         action="it is not known to cost anything; fewer dimensions may be enough for search"),
     FindingRule("conditioning", "condition_number", watch=1e6, bad=math.inf,
          source="all-MiniLM-L6-v2 sentences show 1e3; layer norms and dead units leave directions with almost no variance",
          meaning="the widest direction has {condition_number:.0e} times the variance of the narrowest",
@@ -135,7 +135,7 @@ RULES: tuple[FindingRule, ...] = (
     FindingRule("uniformity", "uniformity", watch=-3.0, bad=-0.2,
          source="-4 fills the sphere, 0 is a point; all-MiniLM-L6-v2 sentences show -3.8, the masked language model -1.9",
          meaning="the unit vectors cover the sphere {coverage}",
-         action="no loss is known beyond that of a large mean"),
+         action="it is not known to cost more than the large mean behind it"),
     FindingRule("hubness", "hubness", watch=2.5, bad=5.0, examples="hubs",
          source="0 is none; sentences of all-MiniLM-L6-v2 and of the masked language model show 1.3 to 1.9",
          meaning="the most popular 1% of rows take up {hub_share:.1%} of all top-10 results",
@@ -151,11 +151,11 @@ RULES: tuple[FindingRule, ...] = (
     # Never bad: it costs nothing if the index uses the measure that the encoder was trained for.
     FindingRule("cosine or inner product", "metric_agreement", watch=0.9, bad=0.0,
          source="1 for normalised vectors; mean-pooled sentences of all-MiniLM-L6-v2 before normalising show 0.67",
-         meaning="the 10 nearest by cosine and by inner product share {metric_agreement:.0%}",
+         meaning="the 10 nearest rows by cosine and by inner product agree in {metric_agreement:.0%}",
          action="an index set to the other measure returns other rows: set it to the one the encoder was trained for"),
     FindingRule("distance contrast", "relative_contrast", watch=1.5, bad=1.2,
          source="1 carries no signal; pure noise in 384 dimensions shows 1.24, all-MiniLM-L6-v2 sentences 3.8",
-         meaning="a random row is {relative_contrast:.2f} times as far as the nearest one",
+         meaning="a random row is {relative_contrast:.2f} times as far away as the nearest one",
          action="check that the vectors come from the encoder and texts you expect: noise looks like this"),
     FindingRule("outliers", "outliers", watch=0.01, bad=0.05, examples="outlying", is_share=True,
          source="all-MiniLM-L6-v2 sentences show 0.00, tokens of the masked language model 0.15",
@@ -164,14 +164,14 @@ RULES: tuple[FindingRule, ...] = (
     FindingRule("islands", "islands", watch=0.01, bad=0.1, examples="cut_off", is_share=True,
          source="0 in all spaces of docs/ranges.md",
          meaning="{islands:.2%} of rows are in small parts cut off from the rest of the neighbour graph",
-         action="graph indexes may not reach them: read the rows named here"),
+         action="a graph index may not reach them: read the rows named here"),
     FindingRule("density", "density_variation", watch=0.6, bad=1.0,
          source="all-MiniLM-L6-v2 sentences show 0.36, tokens of the masked language model 0.83",
-         meaning="the distance to the 10 nearest varies by {density_variation:.0%} over the space",
+         meaning="the distance to the 10 nearest rows varies by {density_variation:.0%} over the space",
          action="one similarity cutoff will not fit everywhere: use ranks, or cutoffs per region"),
     FindingRule("stability", "retrieval_stability", watch=0.9, bad=0.75,
          source="1 is stable; all-MiniLM-L6-v2 sentences show 0.97, pure noise 0.82",
-         meaning="after a small change of the query, {retrieval_stability:.0%} of its 10 nearest are the same",
+         meaning="after a small change of the query, {retrieval_stability:.0%} of its 10 nearest rows are the same",
          action="small changes of a query change its results: retrieve a longer list and re-rank it"),
     FindingRule("intrinsic dimension", "intrinsic_dimension", watch=2.0, bad=1.0,
          source="TwoNN; the real spaces of docs/ranges.md show 3 to 15; it does not predict search quality",
@@ -195,7 +195,7 @@ def findings(cloud: Cloud, rows: Sequence[Row]) -> list[Finding]:
 
 
 def diagnose(cloud: Cloud, rows: Sequence[Row], others: Sequence[Finding] = ()) -> tuple[list[Finding], Answer]:
-    """The findings, worst first, with those that were made `others`wise, and the verdict on all of them in one sentence."""
+    """All findings, worst first, including `others` that were made elsewhere, and the verdict on them in one sentence."""
     if cloud.n < FEWEST_ROWS:
         rows_are = "1 row is" if cloud.n == 1 else f"{cloud.n} rows are"
         few = f"{rows_are} too few to judge a space by: survey at least {FEWEST_ROWS}, better 1,000."
@@ -227,7 +227,7 @@ def diagnose(cloud: Cloud, rows: Sequence[Row], others: Sequence[Finding] = ()) 
 
 
 def _sentence(lead: Finding, facts: Facts) -> str:
-    """What the cause of a finding comes to, in one sentence without its stop."""
+    """The size of a finding's cause, in one sentence without its full stop."""
     count = next((number for number, words in enumerate(DIRECTIONS, 1) if lead.cause.endswith(words)), 0)
     if count:
         values = facts.cloud.eigenvalues

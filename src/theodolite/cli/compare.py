@@ -22,7 +22,7 @@ def compare_command(
         bool | None,
         typer.Option(
             "--paired/--independent",
-            help="Pair row i with row i; by default if ids, texts or the vectors themselves show that they belong together.",
+            help="Pair row i of A with row i of B; by default only if ids, texts or the vectors show that they correspond.",
             show_default=False,
         ),
     ] = None,
@@ -58,15 +58,17 @@ def compare_command(
     text: opt.Text = True,
     everything: opt.Everything = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with code 1 if a metric or score got worse, beyond doubt and by more than 5%.")
+        bool,
+        typer.Option("--strict", help="Exit with code 1 if a metric or score got worse by more than 5% (95% interval)."),
     ] = False,
     **_reading: Any,
 ) -> None:
     """Say how two spaces are related, and how their metrics differ.
 
-    Rows that correspond are identical, rounded, scaled, turned, mapped, partly re-embedded or different; if they do not, a test
-    decides whether B is a shifted sample. Two spaces written by extract, or two encoders that read the texts of --task, are
-    compared layer by layer. With labels, scored pairs or judged queries, the answer says which of the two scores higher on them.
+    If rows correspond, the answer is that B is identical to A, rounded, scaled, turned, mapped, partly re-embedded or different.
+    If they do not, a test decides whether B is a shifted sample. Two spaces written by extract, or two encoders that read the
+    texts of --task, are compared layer by layer. With labels, scored pairs or judged queries, the answer says which of the two
+    scores higher on them.
 
     \b
     Examples:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 INSTRUCTIONS = (
     "Theodolite measures embedding vectors. Paths are relative to one folder; nothing is written. Each answer has a verdict, one "
-    "sentence with its number, reasons, and the command that a person would run next. Give the sentence, not your own reading "
-    "of single numbers, and ask `explain_metric` before you interpret one."
+    "sentence with its number, reasons, and the command that a person would run next. Quote the sentence rather than "
+    "reading single numbers yourself, and call `explain_metric` before you interpret one."
 )
 SIGNAL = ("pairs", "scores", "labels", "queries", "judgements", "retrieval")
 # The metric's own texts are enough to know which way it points; the pages say when it misleads.
@@ -58,7 +58,7 @@ TOOLS = (
         files=(*(name for name in SIGNAL if name != "labels"), "canonical", "texts"),
         values={"match": float | None},
     ),
-    Tool("verify", "Whether stored vectors are those of an encoder (a folder) for these texts.", files=("model", "texts")),
+    Tool("verify", "Whether an encoder (a folder) made these stored vectors from these texts.", files=("model", "texts")),
 )
 
 
@@ -176,10 +176,10 @@ def _signature(tool: Tool) -> inspect.Signature:
 def mcp_command(
     root: Annotated[str, typer.Option("--root", metavar="FOLDER", help="The only folder that tools may read.")],
 ) -> None:
-    """Serve survey, compare, advise and calibrate to an assistant, over standard input and output (MCP).
+    """Serve survey, compare, advise, calibrate and verify to an assistant, over standard input and output (MCP).
 
-    Tools read files below FOLDER and nothing else. They write nothing, open no connection and run no model's own code. Needs
-    the extra [mcp].
+    Tools read files below FOLDER and nothing else. They write nothing, open no connection and run no code from a
+    model's folder. This command needs the extra [mcp].
 
     \b
     Example:

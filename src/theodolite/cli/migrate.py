@@ -9,16 +9,20 @@ import typer
 from theodolite.cli import options as opt
 from theodolite.cli.output import Output, guarded
 
-Queries = Annotated[str | None, typer.Option(help="For stored vectors: that model's vectors of the queries.", metavar="FILE")]
-Unit = Annotated[str | None, typer.Option(help="What gets a vector in this encoder alone, such as cls.", metavar="UNIT")]
+Queries = Annotated[
+    str | None, typer.Option(help="Query vectors from this model, if its documents are stored vectors.", metavar="FILE")
+]
+Unit = Annotated[str | None, typer.Option(help="Embedding unit for this encoder only, such as cls.", metavar="UNIT")]
 
 
 @guarded
 @opt.reading_options(without=("revision",))
 def migrate_command(
     context: typer.Context,
-    old: Annotated[str, typer.Argument(metavar="OLD", help="The model in use: an encoder, or its vectors of the documents.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="The model to change to: an encoder, or its vectors.")],
+    old: Annotated[str, typer.Argument(metavar="OLD", help="The model in use: an encoder, or its stored document vectors.")],
+    new: Annotated[
+        str, typer.Argument(metavar="NEW", help="The model to change to: an encoder, or its stored document vectors.")
+    ],
     retrieval: Annotated[
         str | None, typer.Option(help="BEIR folder: corpus.jsonl, queries.jsonl, qrels/*.tsv.", metavar="FOLDER")
     ] = None,
@@ -26,7 +30,7 @@ def migrate_command(
     queries_new: Queries = None,
     judgements: Annotated[
         str | None,
-        typer.Option(help="For stored vectors: table of query, document and grade, by id or row number.", metavar="FILE"),
+        typer.Option(help="For stored vectors: a table of query, document and grade, by id or row number.", metavar="FILE"),
     ] = None,
     unit_old: Unit = None,
     unit_new: Unit = None,
@@ -34,8 +38,8 @@ def migrate_command(
     query_prompt_new: opt.QueryPrompt = None,
     document_prompt_old: opt.DocumentPrompt = None,
     document_prompt_new: opt.DocumentPrompt = None,
-    margin: Annotated[float, typer.Option(help="Loss of nDCG@10 that is small enough to accept.", metavar="LOSS")] = 0.02,
-    folds: Annotated[int, typer.Option(help="Number of folds of queries, at least 2.", metavar="N")] = 5,
+    margin: Annotated[float, typer.Option(help="Largest acceptable loss of nDCG@10.", metavar="LOSS")] = 0.02,
+    folds: Annotated[int, typer.Option(help="Number of folds to split the queries into, at least 2.", metavar="N")] = 5,
     seed: opt.Seed = 0,
     layers: Annotated[str, typer.Option(help="Which layer: last, or a number.", metavar="LAYER")] = "last",
     as_json: opt.AsJson = False,
@@ -45,11 +49,12 @@ def migrate_command(
     everything: opt.Everything = False,
     **_reading: Any,
 ) -> None:
-    """Say what a change of the embedding model requires: keep, bridge, two-stage or re-index.
+    """Decide what a change of embedding model requires: keep, bridge, two-stage or re-index.
 
-    Four ways are scored on the same judged queries: keep the old index; map its documents into the new space (bridge); let the
+    Four tiers are scored on the same judged queries: keep the old index; map its documents into the new space (bridge); let the
     old index fetch 50 documents for the new model to rank (two-stage); embed every document again (re-index). The answer is the
-    cheapest that is shown to lose less than --margin. What will be encoded, and how long that takes, is said first.
+    cheapest tier that is shown to lose less than --margin. Before encoding, migrate prints what it will encode and how long that
+    will take.
 
     \b
     Examples:

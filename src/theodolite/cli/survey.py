@@ -21,7 +21,7 @@ def survey_command(
     model: opt.Model = None,
     metrics: opt.Metrics = None,
     queries: Annotated[
-        str | None, typer.Option(help="Queries: vectors if PATH holds documents, texts with --texts.", metavar="FILE")
+        str | None, typer.Option(help="Queries: vectors if PATH holds document vectors, texts with --texts.", metavar="FILE")
     ] = None,
     judgements: opt.Judgements = None,
     retrieval: Annotated[
@@ -77,7 +77,7 @@ def survey_command(
     if bool(paths) == bool(model):
         raise ValueError("give files of vectors (theodolite survey vectors.npy) or an encoder (--model with --task), one of them")
     if strict and not (findings and store):
-        raise ValueError(f"--strict judges by findings; leave {'--no-findings' if store else '--no-store'} out")
+        raise ValueError(f"--strict needs findings; leave out {'--no-findings' if store else '--no-store'}")
     target = Output(as_json, output, report, text, everything)
     verb_options = opt.typed_options(context, "paths", "model", "list_metrics", "strict", *opt.PRINTING)
     results = []

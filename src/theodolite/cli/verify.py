@@ -16,18 +16,18 @@ def verify_command(
     context: typer.Context,
     path: Annotated[str, typer.Argument(metavar="VECTORS", help="Stored vectors, or a space.")],
     original: Annotated[
-        str | None, typer.Argument(metavar="ORIGINAL", help="Vectors that they should be, without --model.", show_default=False)
+        str | None, typer.Argument(metavar="ORIGINAL", help="Vectors to compare with, instead of --model.", show_default=False)
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", help="Encoder that should have made them, by Hub id or folder.", metavar="MODEL"),
+        typer.Option("--model", "-m", help="Encoder that should have made them: a Hub id or a folder.", metavar="MODEL"),
     ] = None,
     prompt: Annotated[
-        str | None, typer.Option(help="What is put before every text; the model's own prompt by default.", metavar="TEXT")
+        str | None, typer.Option(help="Prompt before each text; the model's own by default.", metavar="TEXT")
     ] = None,
     rows: Annotated[
         int | None,
-        typer.Option(help="Rows to look at; 64 with a model and 10,000 for two files by default.", min=1, metavar="N"),
+        typer.Option(help="Number of rows to check; by default 64 with a model, 10,000 for two files.", min=1, metavar="N"),
     ] = None,
     seed: opt.Seed = 0,
     layers: Annotated[str, typer.Option(help="Which layer: last, or a number.", metavar="LAYER")] = "last",
@@ -38,11 +38,11 @@ def verify_command(
     everything: opt.Everything = False,
     **_reading: Any,
 ) -> None:
-    """Say whether stored vectors are those of a model, by encoding some of the texts again.
+    """Check whether a model made the stored vectors, by encoding some of the texts again.
 
     Texts and vectors are paired by their ids if both have them, and by their order otherwise. If the vectors are not the model's,
-    other poolings, prompts, length limits and orders of the rows are tried. With a second file instead of a model, two sets of
-    vectors for the same rows are compared, such as a server's and the original ones.
+    verify tries other poolings, prompts, length limits and row orders. Give a second file instead of a model to compare two sets
+    of vectors for the same rows, such as a server's and the original model's.
 
     Exits with code 0 if the vectors are identical or the same up to precision or length, and with 1 otherwise.
 

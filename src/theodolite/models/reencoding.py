@@ -31,13 +31,13 @@ class EncodingSetting:
         return ", ".join(self._parts().values())
 
     def changes(self, other: EncodingSetting) -> str:
-        """In words, what this setting does in another way than the other one."""
+        """In words, how this setting differs from the other one."""
         own, others = self._parts(), other._parts()
         return " and ".join(f"{own[name]} instead of {others[name]}" for name in own if own[name] != others[name])
 
     def _parts(self) -> dict[str, str]:
         return {
-            "unit": POOLINGS.get(self.unit, "the model's own encode"),
+            "unit": POOLINGS.get(self.unit, "the model's default"),
             "prompt": f"prompt {self.prompt!r}" if self.prompt else "no prompt",
             "limit": f"at most {self.max_length:,} tokens" if self.max_length else "no length limit",
         }

@@ -241,14 +241,14 @@ def _queries(result: Result, rows: Sequence[Row]) -> Iterator[Block]:
 def _prompts(trials: Sequence[Mapping[str, Any]], better: Mapping[str, Any] | None) -> Iterator[Block]:
     """What each pair of prompts does to the gap and to the score."""
     columns = [
-        Column("prompt of queries", [repr(each["query_prompt"]) if each["query_prompt"] else "none" for each in trials]),
-        Column("of documents", [repr(each["document_prompt"]) if each["document_prompt"] else "none" for each in trials]),
+        Column("query prompt", [repr(each["query_prompt"]) if each["query_prompt"] else "none" for each in trials]),
+        Column("document prompt", [repr(each["document_prompt"]) if each["document_prompt"] else "none" for each in trials]),
         Column("gap", [each["gap"] for each in trials]),
     ]
     if trials[0]["metric"]:
         columns.append(Column(label_of(trials[0]["metric"]), [each["score"] for each in trials]))
         gains = ["in use" if each["in_use"] else f"{each['gain']:+.3f} {_gain_interval(each)}".strip() for each in trials]
-        columns.append(Column("against those in use", gains))
+        columns.append(Column("gain over those in use", gains))
     else:
         columns.append(Column("", ["in use" if each["in_use"] else "" for each in trials]))
     yield Table("", tuple(columns))
@@ -256,7 +256,7 @@ def _prompts(trials: Sequence[Mapping[str, Any]], better: Mapping[str, Any] | No
         words = f"the prompt {better['query_prompt']!r} for queries and {better['document_prompt']!r} for documents"
         yield Paragraph(f"{words} raises {label_of(better['metric'])} by {better['gain']:.3f} {_gain_interval(better)}", "yellow")
     elif trials[0]["metric"]:
-        yield Paragraph("no prompt is shown to be better than those in use", "dim")
+        yield Paragraph("no prompts are shown to score better than those in use", "dim")
     else:
         yield Paragraph("a smaller gap does not show that a prompt is right; judged queries would", "dim")
 
@@ -684,7 +684,9 @@ def _migrate(result: Result) -> Iterator[Block]:
             Column("per query", costs["documents_per_query"]),
         ),
     )
-    yield Paragraph("loss: against re-index; embed first, per query: documents; limits hold together at 95%", "dim")
+    yield Paragraph(
+        "loss is relative to re-index, and its limits hold jointly at 95%; embed first and per query count documents", "dim"
+    )
     shown = next((row for row in result.rows if row.state == "shown"), None)
     if shown is not None and shown.reason:
         yield Paragraph(f"– {shown.setting}: {shown.reason}", "dim")

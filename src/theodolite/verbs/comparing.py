@@ -520,7 +520,7 @@ def _related_sentence(relation: _Relation, comparisons: Sequence[Comparison], su
         "identical": f"A and B are identical in all {found.n:,} rows{apart}.",
         "same up to precision": f"{made} is {other} {'rounded' if found.side else 'up'} to {found.detail}{apart}; {neighbours}.",
         "same up to length": f"B is A with other row lengths{apart}: cosines are equal, distances and dot products are not.",
-        "nearly the same": f"B is nearly A{apart}: the median cosine of a row with itself is "
+        "nearly the same": f"B is nearly A{apart}: the median cosine between corresponding rows is "
         f"{found.numbers.get('median_cosine', 1.0):.4f}, as from another runtime or quantised weights; {neighbours}.",
         "first dimensions": f"{made} is the {found.detail} dimensions of {other}{apart}; {neighbours}.",
         "turned": f"B is A {turned}{up_to}{apart}: {equal}, and the two still cannot be searched together.",

@@ -38,7 +38,7 @@ def explained(
         links, reasons = column_links(cloud, columns, groups=groups, seed=cloud.seed)
     except Undefined as error:
         return replace(result, notes=(*result.notes, f"nothing was explained: {error}"))
-    notes = tuple(f"column {column} was not looked at: {reason}" for column, reason in reasons.items())
+    notes = tuple(f"column {column} was skipped: {reason}" for column, reason in reasons.items())
     if not links:
         return replace(result, notes=(*result.notes, *notes, "nothing was explained: no column can be compared with the rows"))
     shared = {**about, "d": cloud.d, "seed": cloud.seed, "state": EXPLAINED, "versions": current_versions()}
@@ -107,7 +107,7 @@ def columns_of_vectors(opened: VectorsInput, n: int) -> dict[str, Sequence[Any]]
 
 
 def columns_of_space(space: Space, encoder: EncoderInput | None) -> dict[str, Sequence[Any]]:
-    """What is known of the rows of a space, and how many tokens the text of each has, if its encoder is there to count them."""
+    """What is known about the rows of a space, with the number of tokens of each text if its encoder can count them."""
     columns: dict[str, Sequence[Any]] = {name: list(values) for name, values in space.rows.items()}
     columns = {name: values for name, values in columns.items() if name not in (*NAMES, *NUMBERED)}
     if encoder is not None and "text" in space.rows:

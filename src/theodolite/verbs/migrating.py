@@ -1,4 +1,4 @@
-"""The verb `migrate`: what a change of the embedding model requires, measured on judged queries."""
+"""The verb `migrate`: what a change of embedding model requires, measured on judged queries."""
 
 from __future__ import annotations
 
@@ -50,36 +50,37 @@ def migrate(  # type: ignore[misc]  # `layers` is a reading option with a defaul
     progress: bool | Progress | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> Result:
-    """Say what a change of the embedding model requires: keep the old index, bridge it, search in two stages, or re-index.
+    """Decide what a change of embedding model requires: keep the old index, bridge it, search in two stages, or re-index.
 
-    All four are scored on the same judged queries (nDCG@10). *Keep* if re-indexing gains less than the margin; otherwise the
-    cheapest that is shown to lose less than the margin against re-indexing: *bridge* (old documents, mapped into the new space
-    by a map fitted on some documents that both models embedded), *two-stage* (the old index fetches 50 documents, the new model
-    ranks them), or *re-index*. *Not shown* if the gain may be nothing and may be worth it, with the number of queries that would
-    settle it. Without judged queries, only the nearest neighbours that both models share are reported.
+    All four are scored on the same judged queries (nDCG@10). The answer is *keep* if re-indexing gains less than the margin, and
+    otherwise the cheapest tier that is shown to lose less than the margin against re-indexing: *bridge* (old documents, mapped
+    into the new space by a map fitted on some documents that both models embedded), *two-stage* (the old index fetches 50
+    documents, the new model ranks them), or *re-index*. It is *not shown*, with the number of queries that would settle it, if
+    the interval of the gain holds both 0 and the margin. Without judged queries, only the share of nearest neighbours that both
+    models have in common is reported.
 
     Parameters
     ----------
     old, new
-        The two models. Each is an encoder (id, folder, `demo`, or loaded), which reads the texts of `retrieval`, or its vectors
-        of the documents: an array, a frame, a file, or a `Space`. Rows are matched by a column `id`, or by their order if neither
+        The two models. Each is an encoder (id, folder, `demo`, or loaded), which reads the texts of `retrieval`, or its stored
+        document vectors: an array, a frame, a file, or a `Space`. Rows are matched by a column `id`, or by their order if neither
         side has one.
     retrieval
         A BEIR folder (`corpus.jsonl`, `queries.jsonl`, `qrels/*.tsv`); `split` names the judgements.
     queries_old, queries_new
-        For sides that are vectors: that model's vectors of the queries.
+        Query vectors from that model, if its documents are stored vectors.
     judgements
-        For two sides that are vectors, without a folder: a table of query, document and grade, by ids or row numbers from 0.
+        If both sides are vectors and there is no folder: a table of query, document and grade, by ids or row numbers from 0.
     unit_old, unit_new
-        What gets a vector in one of two encoders, such as `cls`; `unit` is for both.
+        Embedding unit for one of the encoders, such as `cls`; `unit` sets both.
     query_prompt_old, query_prompt_new, document_prompt_old, document_prompt_new
-        What an encoder puts before queries and documents; the model's own prompts of these names by default.
+        Prompts before queries and documents; by default the model's own query and document prompts.
     margin
         The loss of nDCG@10 that is small enough to accept, and the least gain that is worth a change.
     folds
         Number of folds of queries: which map, and how many documents to embed again for it, is chosen on the others.
     seed
-        Seed of the folds, and of the documents that maps are fitted on.
+        Random seed for the folds and for the documents that maps are fitted on.
     layers
         Which layer of a space or encoder; the last by default.
     progress
@@ -171,7 +172,7 @@ def _rows(found: Migration | None, kept: KeptStructure, sides: tuple[SignalInput
 def _answer(found: Migration, kept: KeptStructure, sides: tuple[SignalInput, SignalInput], is_typed: bool) -> Answer:
     reasons = [_rest(found), *_translated(kept)]
     if found.naive is not None:
-        reasons.append(f"New queries on the old index as it is score {found.naive:.3f}: this is shown, never recommended.")
+        reasons.append(f"New queries on the unmapped old index score {found.naive:.3f}; this is shown but never recommended.")
     steps = _commands(found, sides, is_typed)
     return Answer(verdict=found.verdict, sentence=_sentence(found), reasons=tuple(reasons), next=steps)
 
@@ -198,11 +199,11 @@ def _sentence(found: Migration) -> str:
     if tier in (BRIDGE, TWO_STAGE):
         chosen = found.tier(tier)
         index = _index(chosen)
-        what = f"search {index} with the new queries"
+        what = f"send new queries to {index.rstrip(',')}"
         if tier == TWO_STAGE:
             what = f"let {index} fetch {FETCHED} documents and the new model rank them"
         loss = f"{max(chosen.loss, 0.0):.3f}, at most {chosen.most:.3f},"
-        return f"{what}, which loses {loss} of what re-indexing gains ({change})."
+        return f"{what}; this scores {loss} below re-indexing ({change})."
     settle = f"about {found.queries + found.more:,} queries would settle it" if found.more is not None else ""
     settle = settle or f"it would take more than {MOST_QUERIES * found.queries:,} queries to settle it"
     return f"re-indexing may gain nothing, and may gain {found.margin:g} or more ({change}); {settle}."
@@ -214,7 +215,7 @@ def _index(tier: Tier) -> str:
     if not variant.map:
         return "the old index"
     name = "Procrustes" if variant.map == "procrustes" else variant.map
-    return f"the old index, mapped with a {name} map of {variant.documents:,} re-embedded documents,"
+    return f"the old index, mapped with a {name} map fitted on {variant.documents:,} re-embedded documents,"
 
 
 def _rest(found: Migration) -> str:
@@ -227,8 +228,9 @@ def _rest(found: Migration) -> str:
         verb = f"loses {tier.loss:.3f}" if tier.loss >= 0 else f"gains {-tier.loss:.3f}"
         cost = f"{tier.documents:,} documents to embed" if tier.documents else "no documents to embed"
         cost += f", {tier.per_query} per query" if tier.per_query else ""
-        words.append(f"{name} {verb} (at most {tier.most:.3f} lost; {cost})")
-    return f"Against re-indexing, {' and '.join(words)}."
+        limit = f"at most {tier.most:.3f}" if tier.loss >= 0 else f"loses at most {tier.most:.3f}"
+        words.append(f"{name} {verb} ({limit}; {cost})")
+    return f"Compared with re-indexing, {' and '.join(words)}."
 
 
 def _translated(kept: KeptStructure) -> Iterator[str]:
@@ -279,7 +281,7 @@ def _unjudged(kept: KeptStructure) -> Answer:
         verdict="not shown",
         sentence=f"without judged queries there is no recommendation; the two models share {share} of nearest neighbours.",
         reasons=(
-            "Neighbours kept do not tell which model finds better documents: a map that keeps more of them can score lower.",
+            "Shared neighbours do not show which model finds better documents: a map that keeps more of them can score lower.",
             f"Give judged queries: {', or '.join(ways)}.",
             *_translated(kept),
         ),

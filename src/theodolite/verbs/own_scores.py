@@ -55,7 +55,7 @@ class OwnItems:
         if self.score is not None:
             yield f"the score's interval resamples {self.score.noun}, the same ones on both sides"
         if self.asked and len(self.sides[0].vectors) > self.searched:
-            yield f"measures of the queries: on a sample of {self.searched:,} documents"
+            yield f"the queries were measured on a sample of {self.searched:,} documents"
 
     def rows(self) -> Iterator[Row]:
         """Three rows for the score, and three for each measure of the queries: A, B, and B minus A."""

@@ -122,7 +122,7 @@ def _of_encoder(
     if len(places) < 2:
         more = option("units", "mean,cls,last")
         raise ValueError(
-            f"{encoder.name} leaves nothing to choose: {places[0]} is all that the options name; name more, as {more}"
+            f"{encoder.name} leaves nothing to choose: {places[0]} is all that the options name; name more, for example {more}"
         )
     options = encoding_options(replace(reading, layers=sorted({place.layer for place in places})), "", title, progress)
     options |= {"cache": cache, "units": tuple(dict.fromkeys(place.unit for place in places))}

@@ -1,4 +1,4 @@
-"""The verb `verify`: are these vectors that model's, and if not, what was done in another way."""
+"""The verb `verify`: whether a model made these vectors, and if not, which setting differs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from theodolite.metrics.populations import Populations
     from theodolite.models.reencoding import EncodingSetting
 
-ROWS, ROWS_OF_A_MIXTURE, ROWS_OF_FILES = 64, 150, 10_000  # rows that are looked at
+ROWS, ROWS_OF_A_MIXTURE, ROWS_OF_FILES = 64, 150, 10_000  # rows that are checked
 ANOTHER_SETTING, ANOTHER_MODEL = "another setting", "another model"
 PASSED = ("identical", "same up to precision", "same up to length")
 UNITS = ("text", "mean", "cls", "last", "max")
@@ -53,10 +53,10 @@ def verify(  # type: ignore[misc]  # `layers` is a reading option with a default
     progress: bool | Progress | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> Result:
-    """Say whether stored vectors are those of a model, or of another file: re-encode some of the texts and relate the rows.
+    """Check whether a model made the stored vectors, or whether they equal another file's: re-encode some texts, relate the rows.
 
-    If the vectors are not what the model gives, other settings are tried: pooling, prompt and length limit, and other orders of
-    the rows. Two files are compared without a model, such as the vectors that a server returned and those of the original.
+    If the vectors differ from the model's, other settings are tried: pooling, prompt, length limit, and the order of the rows.
+    Without a model, two files are compared, such as the vectors that a server returned and those of the original model.
 
     Parameters
     ----------
@@ -69,11 +69,11 @@ def verify(  # type: ignore[misc]  # `layers` is a reading option with a default
         that a space or a column `text` brings along. Texts and vectors are paired by their ids if both have them, and by their
         order otherwise.
     prompt
-        What is put before every text; the model's own prompt, if it has one, by default.
+        Prompt before each text; by default the model's own, if it has one.
     rows
-        Number of rows to look at: 64 with a model, 150 if the file looks like a mixture, and 10,000 for two files by default.
+        Number of rows to check; by default 64 with a model, 150 if the file looks like a mixture, and 10,000 for two files.
     seed
-        Seed of the choice of these rows.
+        Random seed for choosing these rows.
     layers
         Which layer of a space or encoder; the last by default.
     progress
@@ -85,8 +85,8 @@ def verify(  # type: ignore[misc]  # `layers` is a reading option with a default
     -------
     Result
         Its answer has one of the verdicts of `compare` for paired rows, `another setting` or `another model`; `PASSED` lists
-        those that mean that the vectors are the model's. One row per setting that was tried has the median cosine of a stored
-        vector with the new one. `provenance["verified"]` has the relation, the setting and the rows that do not fit.
+        those that mean that the vectors are the model's. For each setting tried, one row has the median cosine between stored
+        and new vectors. `provenance["verified"]` has the relation, the setting and the rows that do not fit.
 
     Raises
     ------
@@ -202,7 +202,7 @@ def _texts(stored: VerifiedVectors, options: Reading, model: Any) -> tuple[Seque
 
 
 def _looked_at(left: Indices, groups: Populations | None, rows: int | None, seed: int) -> Indices:
-    """Numbers of the pairs to look at: at random, or as many of each population if the file looks like two."""
+    """Numbers of the pairs to check: at random, or as many of each population if the file looks like two."""
     if groups is None or rows is not None:
         return sample_rows(len(left), rows or ROWS, seed=seed)
     chosen = []
@@ -215,7 +215,7 @@ def _looked_at(left: Indices, groups: Populations | None, rows: int | None, seed
 
 @dataclass(frozen=True, eq=False)
 class _Report:
-    """What was tried, and what the answer says of it."""
+    """What was tried, and what the answer says about it."""
 
     stored: VerifiedVectors
     expected: str  # the model, or the vectors of the other file
@@ -275,24 +275,24 @@ class _Report:
         apart = f" ({listed_rows(self.misfits, len(self.rows))} do not fit)" if self.misfits else ""
         is_stored = relation.side != "A"  # whether the stored vectors were made from the others
         cosine = relation.numbers.get("median_cosine")
-        close = "" if cosine is None else f": the median cosine of a row with itself is {cosine:.2f}"
+        close = "" if cosine is None else f": the median cosine between corresponding rows is {cosine:.2f}"
         r2 = max((relation.numbers.get(name, 0.0) for name in ("r2_a_to_b", "r2_b_to_a")), default=0.0)
         before = "" if is_stored else "before they were "
         sentences = {
-            "identical": f"The vectors are {those}: all {len(self.rows):,} rows looked at are identical{apart}.",
+            "identical": f"The vectors are {those}: all {len(self.rows):,} rows checked are identical{apart}.",
             "same up to precision": f"The vectors are {those} {before}rounded to {relation.detail}{apart}."
             if relation.side
             else f"The vectors are {those} up to {relation.detail}{apart}.",
             "same up to length": f"The vectors are {those} with other row lengths{apart}: cosines are equal, distances and dot "
             "products are not.",
-            "nearly the same": f"The vectors are nearly {those}{apart}: the median cosine of a row with itself is "
+            "nearly the same": f"The vectors are nearly {those}{apart}: the median cosine between corresponding rows is "
             f"{cosine or 1:.4f}, as from quantised weights, another runtime or another revision.",
             "first dimensions": f"The vectors are {those} {before}cut to the {relation.detail} dimensions{apart}.",
             "turned": f"The vectors are {those} after a rotation or reflection{apart}: queries that were not turned in the same "
             "way cannot search them.",
             "linear map": f"The vectors are a linear map of {those}, which explains {share_text(r2)} of unseen rows: queries "
             "that did not go through the same map cannot search them.",
-            "partly re-embedded": f"{len(self.misfits):,} of {len(self.rows):,} rows looked at are not "
+            "partly re-embedded": f"{len(self.misfits):,} of {len(self.rows):,} rows checked are not "
             f"{those}{self._changes(' with ')}; the others are {relation.detail}.",
             "different": f"The vectors are not {those}{close}.",
             ANOTHER_MODEL: f"No setting that was tried gives these vectors from {self.expected}{close}.",
@@ -321,7 +321,7 @@ class _Report:
         side = "later" if count == shifts[0] else "earlier"
         where = f"{count} row{'s' * (count > 1)} {side}" if len(shifts) == 1 else "elsewhere"
         joint = ", and with " if self._changes() else ""
-        return f"{joint}the rows in another order: all {len(self.rows):,} rows looked at are {where}"
+        return f"{joint}the rows in another order: all {len(self.rows):,} rows checked are {where}"
 
     def _reasons(self) -> Iterator[str]:
         relation, groups = self.best.relation, self.groups
@@ -331,7 +331,7 @@ class _Report:
             both = (groups.minority, groups.majority)
             wrong = [f"{np.isin(self.misfits, group).sum()} of {np.isin(self.rows, group).sum()}" for group in both]
             yield (
-                f"The file looks like two populations, of {len(both[0]):,} and {len(both[1]):,} rows: {wrong[0]} rows looked at "
+                f"The file looks like two populations, of {len(both[0]):,} and {len(both[1]):,} rows: {wrong[0]} rows checked "
                 f"in the smaller one and {wrong[1]} in the larger one do not fit."
             )
         if relation.verdict == "different" and self.best.d != self.stored.cloud.d:
@@ -343,12 +343,12 @@ class _Report:
         n = self.stored.cloud.n
         yield f"texts and vectors are paired by their {self.basis}" if self.declared else f"rows are paired by their {self.basis}"
         if len(self.rows) < n:
-            yield f"{len(self.rows):,} of {n:,} rows were looked at; {_unseen(len(self.rows))}"
+            yield f"{len(self.rows):,} of {n:,} rows were checked; {_unseen(len(self.rows))}"
 
 
 def _unseen(count: int) -> str:
     """What a sample in which every row fits leaves open."""
-    return f"rows of another origin stay unnoticed in 5% of samples if they are {share_text(1 - 0.05 ** (1 / count))} of the file"
+    return f"if {share_text(1 - 0.05 ** (1 / count))} of the file came from elsewhere, 5% of such samples would miss it"
 
 
 def _words(trial: SettingTrial) -> str:
@@ -369,7 +369,7 @@ def _next_step(report: _Report, source: Any, model: Any, options: Reading, promp
         rows = max(500, math.ceil(1.7 * (report.stored.cloud.d + 1)))
         if report.verdict in PASSED or report.best.moved is not None or rows > report.stored.cloud.n:
             return
-        why, changed["rows"] = "look at more rows", rows
+        why, changed["rows"] = "check more rows", rows
     texts = options.texts or ""
     if all(isinstance(each, (str, os.PathLike)) for each in (source, model, texts)):
         layer = {} if options.layers == "last" else {"layers": str(options.layers)}
