@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
+import shutil
 import tomllib
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parents[1]
+COMMAND_PAGES = DOCS / "reference" / "commands"
 MARKER = re.compile(r"<!-- generated: ([a-z-]+) -->")
 # How a metric's `needs` reads for somebody who wants to know what it costs.
 COST = {
@@ -216,14 +218,14 @@ def fill(app: Any, name: str, source: list[str]) -> None:
 
 def write_command_pages(app: Any) -> None:
     """Write the pages of the verbs, so that a new one needs no file of its own."""
-    folder = DOCS / "reference" / "commands"
-    folder.mkdir(exist_ok=True)
-    pages = command_pages()
-    for path in folder.glob("*.md"):
-        if path.stem not in pages:
-            path.unlink()
-    for verb, lines in pages.items():
-        (folder / f"{verb}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    COMMAND_PAGES.mkdir(exist_ok=True)
+    for verb, lines in command_pages().items():
+        (COMMAND_PAGES / f"{verb}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def remove_command_pages(app: Any, exception: Exception | None) -> None:
+    """Leave nothing generated among the pages that people write."""
+    shutil.rmtree(COMMAND_PAGES, ignore_errors=True)
 
 
 def escape(app: Any, what: str, name: str, documented: Any, options: Any, lines: list[str]) -> None:
@@ -245,6 +247,7 @@ def is_left_out(app: Any, what: str, name: str, member: Any, skip: bool, options
 def setup(app: Any) -> dict[str, bool]:
     """Register with Sphinx."""
     app.connect("builder-inited", write_command_pages)
+    app.connect("build-finished", remove_command_pages)
     app.connect("source-read", fill)
     app.connect("autodoc-process-docstring", escape)
     app.connect("autodoc-skip-member", is_left_out)

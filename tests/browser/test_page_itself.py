@@ -147,6 +147,7 @@ def test_the_command_is_copied(visit: Any, study_page: Path) -> None:
 
 def test_rules_and_printed_rows_open(visit: Any, study_page: Path) -> None:
     page = visit(study_page)
+    page.locator("summary", has_text="Every claim with its evidence").click()
     page.locator(".card-fold").first.click()
     rule = page.locator(".card details.rule").first
     assert not rule.locator("p").first.is_visible()

@@ -63,7 +63,7 @@ def test_from_a_model_to_its_tuned_space(family: str, tiny: Tiny, run: Run) -> N
     metrics = ["--metrics", "iso_score,mean_cosine"]
     change = run("compare", model, "run/model", *own, *metrics, "--output", "change.jsonl").stdout
     assert change.count("→") >= 8
-    assert len(read_rows("change.jsonl")) == 3 * 4 * 2
+    assert len(read_rows("change.jsonl")) == 3 * 4 * 2 + 4 * 4  # two metrics of four layers, and the CKA of every two layers
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,9 @@ def talk(root: Path, *calls: tuple[str, dict[str, Any]]) -> tuple[list[Any], lis
             tools = list((await client.list_tools()).tools)
             return tools, [await client.call_tool(name, arguments) for name, arguments in calls]
 
-    return anyio.run(main)
+    # In a thread of its own: tests that drive a browser leave an event loop in this one.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(anyio.run, main).result()
 
 
 @pytest.mark.slow

@@ -107,7 +107,7 @@ RULES: tuple[FindingRule, ...] = (
          meaning="{second_population:.1%} of rows share hardly any neighbours with the others and vary in unrelated directions, "
                  "as the vectors of another model or of very different texts do",
          action="compare the rows named here with the others: a search in one group does not rank the other; if two models or "
-                "settings made the file, theodolite verify names the rows that are not the model's"),
+                "settings may have made the file, verify it against the model to find the rows that are not its own"),
     FindingRule("lengths", "norm_variation", watch=0.1, bad=0.5,
          source="0 for normalised vectors; mean-pooled sentences of all-MiniLM-L6-v2 show 0.21, tokens 0.40",
          meaning="the rows' lengths vary by {norm_variation:.0%} around {mean_norm:.3g}",

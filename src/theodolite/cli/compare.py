@@ -76,7 +76,7 @@ def compare_command(
       theodolite compare a.npy b.npy --independent --metrics iso_score,mean_cosine
       theodolite compare bert-base-uncased tuned/model --task stsb --unit tokens
       theodolite compare old-model new-model --retrieval ./my-collection
-      theodolite compare a.npy b.npy --queries qa.npy --queries qb.npy --judgements qrels.tsv
+      theodolite compare a.npy b.npy --labels topics.txt
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.advice.gate import worse_metrics
     from theodolite.metrics.evaluation import REPLICATES
