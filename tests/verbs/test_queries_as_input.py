@@ -102,7 +102,7 @@ def test_a_dropped_prompt_shows_and_the_right_one_is_named(prompted_model: Path,
     assert right.provenance["queries"]["better_prompt"] is None
     used = next(line for line in right.records["prompts"].to_pylist() if line["in_use"])
     assert (used["query_prompt"], used["document_prompt"]) == (PROMPT, PROMPT)
-    assert repr(PROMPT) in repr(dropped) and "no prompt is shown to be better" in repr(right)
+    assert repr(PROMPT) in repr(dropped) and "no prompts are shown to score better" in repr(right)
     unjudged = th.survey(prompted_model, texts=TEXTS, queries=TEXTS[::2], query_prompt="")
     lines = {(line["query_prompt"], line["document_prompt"]): line for line in unjudged.records["prompts"].to_pylist()}
     assert lines[PROMPT, PROMPT]["gap"] < lines["", PROMPT]["gap"] and lines["", PROMPT]["score"] is None
