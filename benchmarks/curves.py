@@ -45,6 +45,43 @@ class Panel(NamedTuple):
     lines: Sequence[Line]
 
 
+class Bar(NamedTuple):
+    """One comparison: a ratio, of which more is better."""
+
+    label: str
+    value: float
+
+
+def bars(comparisons: Sequence[Bar], title: str) -> str:
+    """The SVG text of bars from 1 on a logarithmic axis: to the right faster, to the left slower.
+
+    Parameters
+    ----------
+    comparisons
+        From top to bottom.
+    title
+        What the chart shows, for readers who do not see it.
+    """
+    room, step = 350, 24
+    low, high = span([1.0, *(bar.value for bar in comparisons)])
+    bottom = TOP + step * len(comparisons)
+
+    def across(value: float) -> float:
+        return round(room + share(value, (low, high)) * (WIDTH - room - 60), 1)
+
+    body = _opened(WIDTH, bottom + BOTTOM, title)
+    for row, bar in enumerate(comparisons):
+        y, start, end = TOP + step * row, *sorted((across(1), across(bar.value)))
+        colour = PALETTE[0] if bar.value >= 1 else GREY
+        body.append(f'<text x="{room - 10}" y="{y + 13}" text-anchor="end">{escape(bar.label)}</text>')
+        body.append(f'<rect x="{start}" y="{y}" width="{max(end - start, 1):.1f}" height="16" fill="{colour}"/>')
+        body.append(f'<text x="{end + 6}" y="{y + 13}">{number(bar.value)} ×</text>')
+    body.append(f'<path d="M{across(1)} {TOP - 8}V{bottom}" stroke="{GREY}"/>')
+    body.append(f'<text x="{across(1)}" y="{bottom + 20}" text-anchor="middle">equal</text>')
+    body.append(f'<text x="{WIDTH - 14}" y="{bottom + 20}" text-anchor="end">times as fast as the other program →</text>')
+    return "\n".join([*body, "</svg>"]) + "\n"
+
+
 def in_proportion(name: str, points: Sequence[Point]) -> Line:
     """What the last point would have been at the sizes of the others if the cost were proportional to the size."""
     (x, y), sizes = points[-1], [size for size, _ in points]
@@ -63,18 +100,22 @@ def picture(panels: Sequence[Panel], title: str) -> str:
     """
     width = min(PANEL, WIDTH // len(panels))
     top = TOP + ROW * max(len(panel.lines) for panel in panels)
-    whole, height = width * len(panels), top + PLOT + BOTTOM
-    body = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {whole} {height}" width="{whole}" height="{height}">',
-        f"<title>{escape(title)}</title>",
-        f"<style>{STYLE}</style>",
-        '<rect class="back" width="100%" height="100%"/>',
-    ]
+    body = _opened(width * len(panels), top + PLOT + BOTTOM, title)
     for number, panel in enumerate(panels):
         alike = [other for other in panels if other.y == panel.y]
         heights = [y for other in alike for line in other.lines for _, y in line.points]
         body += [f'<g transform="translate({number * width},0)">', *drawn(panel, width, top, span(heights)), "</g>"]
     return "\n".join([*body, "</svg>"]) + "\n"
+
+
+def _opened(width: int, height: int, title: str) -> list[str]:
+    """What every picture begins with: its size, title, style and background."""
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
+        f"<title>{escape(title)}</title>",
+        f"<style>{STYLE}</style>",
+        '<rect class="back" width="100%" height="100%"/>',
+    ]
 
 
 def drawn(panel: Panel, width: int, top: int, heights: tuple[float, float]) -> Iterator[str]:

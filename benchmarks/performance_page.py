@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from curves import Line, Panel, in_proportion, number, picture
+from curves import Bar, Line, Panel, bars, in_proportion, number, picture
 from table import Result, markdown
 
 Results = Mapping[str, Sequence[Result]]
@@ -31,6 +31,18 @@ TITLES = {
     "advice": "Advice",
 }
 BOUNDS = {"at most": "≤", "at least": "≥"}
+# What the chart at the top shows: the comparisons with other programs, by table and beginning of the case, wins and losses alike.
+COMPARISONS = {
+    "Survey, against spectralyte's audit": ("peers", "survey with findings of 10,000 × 768, against spectralyte"),
+    "Survey, against vecscope's audit": ("peers", "survey with findings of 10,000 × 768, against vecscope"),
+    "Four measures, against IsoScore alone": ("peers", "four measures of 100,000 × 768"),
+    "I(W), against a plain NumPy loop": ("eig", "I(W)"),
+    "Cluster-based repair, against a loop over points": ("repair", "cluster-based repair"),
+    "k-means, against scikit-learn's KMeans": ("kmeans", "k-means of 100,000 × 768, k = 27, against KMeans"),
+    "k-means, against MiniBatchKMeans": ("kmeans", "k-means of 100,000 × 768, k = 27, against MiniBatchKMeans"),
+    "IsoScore as a loss, against SVD through autograd": ("loss", "IsoScore, forward and backward, 32 × 768"),
+    "Grid of probes, against scikit-learn's search": ("grid", "full grid, POS"),
+}
 # What is estimated at the end of the page.
 ROWS, WIDTH, WORKERS = 1_000_000_000, 1_024, 100
 
@@ -45,11 +57,15 @@ def files(records: Mapping[str, Any]) -> dict[Path, str]:
     """
     results = {table: [Result.from_dict(each) for each in record["results"]] for table, record in records.items()}
     drawings = {DOCS / "images" / f"scaling-{name}.svg": picture(*drawing) for name, drawing in curves(results).items()}
-    return {DOCS / "performance.md": page(records, results), **drawings}
+    chart = {DOCS / "images" / "performance.svg": bars(compared(results), chart_words(results))}
+    return {DOCS / "performance.md": page(records, results), **chart, **drawings}
 
 
 def page(records: Mapping[str, Any], results: Results) -> str:
     parts = {
+        "opening": opening(results),
+        "chart": f"![{chart_words(results)}](images/performance.svg)",
+        "machine": machine_line(records),
         "missed": missed(results),
         "tables": tables(records, results),
         "survey": survey_parts(results),
@@ -62,8 +78,49 @@ def page(records: Mapping[str, Any], results: Results) -> str:
     return text
 
 
-def missed(results: Results) -> str:
-    """One line per goal that was not met, in the records and in the tables of RESULTS.md."""
+def opening(results: Results) -> str:
+    """What a reader should take from the page, in three sentences."""
+    largest = max(shard_costs(results), key=lambda measures: measures["n"])
+    ratios = sorted(bar.value for bar in compared(results))
+    faster = sum(ratio > 1 for ratio in ratios)
+    lost, count = goals_missed(results)
+    size = f"{largest['n'] / 1e6:.0f} million vectors of {largest['d']:.0f} dimensions"
+    return (
+        f"A survey of {size} with all metrics takes {largest['cpu'] / 60:.0f} minutes of one core, and "
+        f"{largest['anonymous']:.0f} MB of memory whatever the number of vectors. "
+        f"Theodolite was faster than the other program in {faster} of {len(ratios)} comparisons: from {ratios[0]:.2g} to "
+        f"{ratios[-1]:.0f} times as fast, {ratios[len(ratios) // 2]:.2g} times in the median. "
+        f"Of the {count} goals that we set ourselves, {count - len(lost)} are met; the others are [listed below](#where-we-miss)."
+    )
+
+
+def compared(results: Results) -> list[Bar]:
+    """How many times as fast as each of the other programs, slowest first."""
+    found = [
+        Bar(label, next(result.value for result in results.get(table, ()) if result.case.startswith(case)))
+        for label, (table, case) in COMPARISONS.items()
+        if any(result.case.startswith(case) for result in results.get(table, ()))
+    ]
+    return sorted(found, key=lambda bar: bar.value)
+
+
+def chart_words(results: Results) -> str:
+    """The chart for readers who do not see it."""
+    return "Times as fast as another program. " + "; ".join(f"{bar.label}: {bar.value:.2g}" for bar in compared(results)) + "."
+
+
+def machine_line(records: Mapping[str, Any]) -> str:
+    """The machine of all records, once."""
+    machines = {
+        tuple(record["machine"][name] for name in ("processor", "cores", "memory", "Python")) for record in records.values()
+    }
+    return "; ".join(
+        f"{name}, {cores} cores, {memory}, Linux, Python {python}" for name, cores, memory, python in sorted(machines)
+    )
+
+
+def goals_missed(results: Results) -> tuple[list[str], int]:
+    """One line per goal that was not met, in the records and in the tables of RESULTS.md, and the number of all goals."""
     goals = [
         (result.verdict, f"{result.case}: {result.value:.3g} {result.unit}, goal {BOUNDS[result.sense]} {result.goal:g}")
         for table in results.values()
@@ -77,9 +134,13 @@ def missed(results: Results) -> str:
             case, *_, value, goal, verdict = (cell.strip() for cell in line.strip("|").split("|"))
             goals.append((verdict, f"{heading}: {case}: {value}, goal {goal}"))
     lines = [f"- {goal}" for verdict, goal in goals if verdict == "MISSED"]
-    count = sum(verdict in ("met", "MISSED") for verdict, _ in goals)
-    head = f"{len(lines)} of the {count} goals below were missed"
-    return f"{head}:\n\n" + "\n".join(lines) if lines else f"{head}."
+    return lines, sum(verdict in ("met", "MISSED") for verdict, _ in goals)
+
+
+def missed(results: Results) -> str:
+    """The goals that were not met, as a list."""
+    lines, count = goals_missed(results)
+    return "\n".join([f"{len(lines)} of {count} goals were missed:", "", *lines])
 
 
 def tables(records: Mapping[str, Any], results: Results) -> str:
@@ -87,10 +148,15 @@ def tables(records: Mapping[str, Any], results: Results) -> str:
     sections = []
     for table, title in TITLES.items():
         if table in records:
-            about = records[table]["machine"]
-            where = "; ".join(f"{name}: {about[name]}" for name in about)
-            sections.append(f"### {title}\n\n{markdown(results[table])}\n\nMeasured on {where}.")
+            sections.append(f"### {title}\n\n{markdown(results[table])}\n\n{measured_with(records[table]['machine'])}")
     return "\n\n".join(sections)
+
+
+def measured_with(machine: Mapping[str, str]) -> str:
+    """The version that was measured, when, and by which clock; the machine itself is described once."""
+    version = machine["packages"].partition(",")[0]
+    clock = machine.get("clock") or f"elapsed time, {'one thread' if machine['OMP_NUM_THREADS'] == '1' else 'all cores'}"
+    return f"Measured with {version} on {machine['date']}: {clock}."
 
 
 def survey_parts(results: Results) -> str:

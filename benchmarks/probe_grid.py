@@ -47,12 +47,19 @@ FULL_GRID_ROWS = 300
 MOST_TEST_ROWS = 10_000
 SETS = ("pos:tiny-mlm:2", "dep:tiny-mlm:2", "trec-50:tiny-mlm:2", "ps-role:tiny-mlm:2", "ps-fxn:tiny-mlm:2", "digits")
 """Data sets of the comparison with the full grid, which takes long: task, encoder and layer."""
+NAMES = {"pos": "POS", "dep": "DEP", "trec-50": "TREC-50", "ps-role": "PS-role", "ps-fxn": "PS-fxn"}
 SEEDS = (0,)
 """Draws of training rows, folds and initial weights."""
 EPOCHS = 200
 """At most, in that comparison, for both searches."""
 GOAL = 0.5
 """Points of accuracy that the race may lose."""
+
+
+def in_words(name: str) -> str:
+    """A data set as a reader calls it: the layer is always the last one."""
+    task, _, encoder = name.partition(":")
+    return f"{NAMES[task]} with {encoder.partition(':')[0]}" if encoder else task
 
 
 class Split(NamedTuple):
@@ -83,9 +90,9 @@ def full_grids(names: Sequence[str], folder: Path, settings: dict[str, Any]) -> 
         try:
             data = data_set(name, folder, n=FULL_GRID_ROWS)
         except LookupError as error:
-            yield Result(table="grid", case=f"full grid, {name}", value=float("nan"), sense="at least", note=str(error))
+            yield Result(table="grid", case=f"full grid, {in_words(name)}", value=float("nan"), sense="at least", note=str(error))
             continue
-        yield from against_scikit_learn(f"full grid, {name}", data, ClassifierProbe(**settings), goal=5)
+        yield from against_scikit_learn(f"full grid, {in_words(name)}", data, ClassifierProbe(**settings), goal=5)
 
 
 def against_scikit_learn(name: str, data: Split, probe: ClassifierProbe, *, goal: float) -> Iterator[Result]:
@@ -182,7 +189,11 @@ def accuracies(names: tuple[str, ...], folder: Path, settings: dict[str, Any]) -
             draws = [compared(data_set(name, folder, seed), settings, seed) for seed in SEEDS]
         except LookupError as error:
             yield Result(
-                table="grid", case=f"race against full grid, {name}", value=float("nan"), sense="at most", note=str(error)
+                table="grid",
+                case=f"race against full grid, {in_words(name)}",
+                value=float("nan"),
+                sense="at most",
+                note=str(error),
             )
             continue
         found.append(loss(name, draws))
@@ -220,7 +231,7 @@ def loss(name: str, draws: Sequence[Draw]) -> Result:
     error = float(np.sqrt(sum(variances))) / len(draws)
     return Result(
         table="grid",
-        case=f"accuracy that the race loses to the full grid, {name}, {draws[0].size}",
+        case=f"accuracy that the race loses to the full grid, {in_words(name)}, {draws[0].size}",
         value=float(np.mean(losses)),
         sense="at most",
         goal=GOAL,
