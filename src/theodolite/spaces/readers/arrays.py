@@ -49,7 +49,7 @@ def read_npy(file: File) -> Source:
     return _array_source(file, layout)
 
 
-def read_npz(file: File, *, key: str | None) -> Source:
+def read_npz(file: File, *, key: str | None = None) -> Source:
     """One matrix of a `.npz` file, streamed."""
     layouts: dict[str, ArrayLayout] = {}
     sizes: dict[str, int] = {}
@@ -75,7 +75,7 @@ def read_npz(file: File, *, key: str | None) -> Source:
     return _streamed(file, open_member, layouts[name], spool=is_compressed)
 
 
-def read_safetensors(file: File, *, key: str | None) -> Source:
+def read_safetensors(file: File, *, key: str | None = None) -> Source:
     """One matrix of a `.safetensors` file, in any float format including bfloat16, without torch."""
     # The header is read here rather than by the safetensors package: that has no bfloat16 without torch, and no mapping.
     tensors, start = _safetensors_header(file)
