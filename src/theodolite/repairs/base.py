@@ -17,7 +17,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from theodolite.core.declared import as_declared
 from theodolite.core.engines import map_shards
 from theodolite.core.frames import is_frame, is_plain_frame
 from theodolite.core.moments import Doubles, centred
@@ -43,12 +42,6 @@ class FittingPath:
     prompt: str = ""
     max_length: int | None = None
     texts: tuple[str, ...] = ()
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> FittingPath:
-        """The path that `dataclasses.asdict` came from."""
-        path: FittingPath = as_declared(cls, {name: values[name] for name in values if name in cls.__dataclass_fields__})
-        return path
 
 
 class Observer:
@@ -278,8 +271,8 @@ def fold_affine(repairs: Repair | Sequence[Repair] | Pipeline) -> Affine:
 
 def learned(repair: Repair) -> dict[str, Any]:
     """The numbers and arrays that `fit` set, by name."""
-    values = {name: value for name, value in vars(repair).items() if name.endswith("_") and not name.startswith("_")}
-    return {name: value for name, value in values.items() if not isinstance(value, FittingPath)}
+    names = [name for name in vars(repair) if name.endswith("_") and not name.startswith("_") and name != "fitted_on_"]
+    return {name: getattr(repair, name) for name in names}
 
 
 def repair_settings(kind: type[Repair]) -> dict[str, Any]:

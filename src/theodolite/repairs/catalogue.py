@@ -203,8 +203,9 @@ def load_repair(folder: str | os.PathLike[str]) -> Repair:
         setattr(repair, name, value if value.ndim else value.item())  # numbers were saved as arrays without axes
     if names := about.get("feature_names"):
         repair.feature_names_in_ = np.array(names, dtype=object)
+    known = {name: value for name, value in about.get("fitted_on", {}).items() if name in FittingPath.__dataclass_fields__}
     try:
-        repair.fitted_on_ = FittingPath.from_dict(about.get("fitted_on", {}))
+        repair.fitted_on_ = as_declared(FittingPath, known)
     except ValueError as error:
         raise StoredRepairError(f"{folder / ABOUT}: what the repair was fitted on is not known: {error}; {_AGAIN}") from None
     if about["d"] != d:
