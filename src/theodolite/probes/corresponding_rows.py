@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -51,6 +52,8 @@ SHARES = (0.1, 0.01, 0.001)  # of random pairs above a cutoff
 Mask: TypeAlias = NDArray[np.bool_]
 # Whether a relation holds, row by row of two blocks of the same rows.
 RowTest: TypeAlias = Callable[[Doubles, Doubles], Mask]
+# A relation to try: verdict, detail, the side that was made from the other, and the test.
+Candidate: TypeAlias = tuple[str, str, str, RowTest]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,13 +203,13 @@ def _row_by_row(A: Floats, B: Floats, numbers: dict[str, float]) -> Corresponden
     """The first relation between rows that holds for all or for some of them: equal, rounded, scaled, or nearly the same."""
     scale = max(_largest_entry(A), _largest_entry(B))
     some = None
-    candidates: list[tuple[str, str, str, RowTest]] = [
-        (IDENTICAL, "", "", lambda a, b: np.abs(a - b).max(axis=1) <= EQUAL * scale),
-        *((PRECISION, name, side, test) for name, side, test in _roundings(A, B, ARITHMETIC * scale)),
+    identical: Candidate = (IDENTICAL, "", "", lambda a, b: np.abs(a - b).max(axis=1) <= EQUAL * scale)
+    others: list[Candidate] = [
         (PRECISION, "float32 arithmetic", "", lambda a, b: np.abs(a - b).max(axis=1) <= ARITHMETIC * scale),
         (LENGTH, "", "", lambda a, b: _cosines(a, b) >= SAME_DIRECTION),
     ]
-    for verdict, detail, side, test in candidates:
+    # Grids are looked for only if the rows are not identical.
+    for verdict, detail, side, test in chain([identical], _roundings(A, B, ARITHMETIC * scale), others):
         fits = _tried(A, B, test)
         if fits is None:
             continue
@@ -243,25 +246,31 @@ def _words(relation: Correspondence) -> str:
     return f"{relation.verdict} ({relation.detail})" if relation.detail else relation.verdict
 
 
-def _roundings(A: Floats, B: Floats, noise: float) -> Iterator[tuple[str, str, RowTest]]:
-    """Precisions that one side may have been rounded to, up to some noise: name, the rounded side, and the test."""
-    for side, (exact, rounded) in {"B": (A, B), "A": (B, A)}.items():
+def _roundings(A: Floats, B: Floats, noise: float) -> Iterator[Candidate]:
+    """Precisions that one side may have been rounded to, up to some noise."""
+    for name, test in _precisions(A, B, noise):
+        yield PRECISION, name, "B", test
+    for name, test in _precisions(B, A, noise):
+        yield PRECISION, name, "A", partial(_swapped, test)
 
-        def turned_round(test: RowTest, side: str = side) -> RowTest:
-            return test if side == "B" else lambda a, b: test(b, a)
 
-        yield "float16", side, turned_round(partial(_is_float16, noise))
-        yield "bfloat16", side, turned_round(partial(_is_bfloat16, noise))
-        if digits := _printed_digits(rounded[:PROBED]):
-            name, test = digits
-            yield name, side, turned_round(test)
-        if np.isin(np.unique(rounded[:PROBED]), np.unique(rounded[:PROBED])[[0, -1]]).all():
-            middle = float(rounded[:PROBED].min() + rounded[:PROBED].max()) / 2
-            yield "binary", side, turned_round(partial(_has_signs, middle))
-            continue
-        for unit, axis in (("file", None), ("column", 0), ("row", 1)):
-            for name, test in _steps(exact, rounded, axis):
-                yield f"{name}, one step per {unit}", side, turned_round(test)
+def _swapped(test: RowTest, a: Doubles, b: Doubles) -> Mask:
+    return test(b, a)
+
+
+def _precisions(exact: Floats, rounded: Floats, noise: float) -> Iterator[tuple[str, RowTest]]:
+    """Names of precisions, each with the test for values that were rounded to it."""
+    yield "float16", partial(_is_float16, noise)
+    yield "bfloat16", partial(_is_bfloat16, noise)
+    if digits := _printed_digits(rounded[:PROBED]):
+        yield digits
+    values = np.unique(rounded[:PROBED])
+    if len(values) <= 2:
+        yield "binary", partial(_has_signs, float(values[0] + values[-1]) / 2)
+        return
+    for unit, axis in (("file", None), ("column", 0), ("row", 1)):
+        for name, test in _steps(exact, rounded, axis):
+            yield f"{name}, one step per {unit}", test
 
 
 def _has_signs(middle: float, exact: Doubles, rounded: Doubles) -> Mask:
