@@ -172,7 +172,8 @@ def _json_text(file: Path, line: int, role: str, value: Any) -> str:
 def _read_conll(task: Task, file: Path) -> Iterator[Sentence]:
     """The sentences of a two-column file: `word<TAB>label` on a line, a blank line between sentences."""
     for run in _runs(task, file):
-        words, marks = [], []
+        words: list[str] = []
+        marks: list[Mark] = []
         for line, text in run:
             cells = text.split(task.layout.delimiter)
             if len(cells) != 2 or not cells[0].strip():
