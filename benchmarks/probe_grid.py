@@ -162,7 +162,7 @@ class Peer(NamedTuple):
 
 def scikit_learn(data: Split, probe: ClassifierProbe) -> Peer:
     """Its search, scaled from the part that is run, and its initialisations of the cell that the probe has chosen."""
-    parts = stratified_folds(labelled(data.X, data.y), probe.folds, seed=probe.seed).parts
+    parts = stratified_folds(labelled(data.X, data.y), probe.folds, seed=probe.seed).splits
     alphas = list(probe.alphas)[1::EVERY]  # with the strongest, which takes the most epochs or the fewest
     values = {"alpha": alphas, "hidden_layer_sizes": [tuple(hidden) for hidden in probe.hidden]}
     model = MLPClassifier(random_state=probe.seed, max_iter=probe.max_iter)

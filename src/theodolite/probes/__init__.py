@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from theodolite.probes.classifiers.estimators import ClassifierProbe, LinearProbe, ProbeScore
-    from theodolite.probes.classifiers.memorisation import ControlTask, selectivity
+    from theodolite.probes.classifiers.memorisation import ControlTask
     from theodolite.probes.corresponding_rows import Correspondence, KeptStructure, correspondence, kept_structure
     from theodolite.probes.direct_probe import DirectProbe, NoSpread
     from theodolite.probes.hulls.gap import HullGap, hull_gap
@@ -22,14 +22,14 @@ __all__ = [
     "CkaNull", "ClassifierProbe", "ControlTask", "Correspondence", "DirectProbe", "HullGap", "KeptStructure", "LayerProbe",
     "LinearProbe", "NoSpread", "ProbeScore", "Separability", "Shift", "Similarity", "centroid_movement", "centroid_paths", "cka",
     "cka_similarity", "correspondence", "hull_gap", "kept_structure", "movement_directions",
-    "probe_layer", "selectivity", "separability", "spatial_similarity", "two_sample_shift",
+    "probe_layer", "separability", "spatial_similarity", "two_sample_shift",
 ]
 # fmt: on
 
 # Modules are loaded when a name is first used: the hulls' kernels and scikit-learn take a second to load.
 _NAMES = {
     "classifiers.estimators": ("ClassifierProbe", "LinearProbe", "ProbeScore"),
-    "classifiers.memorisation": ("ControlTask", "selectivity"),
+    "classifiers.memorisation": ("ControlTask",),
     "corresponding_rows": ("Correspondence", "KeptStructure", "correspondence", "kept_structure"),
     "direct_probe": ("DirectProbe", "NoSpread"),
     "hulls.gap": ("HullGap", "hull_gap"),

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -51,6 +52,8 @@ SHARES = (0.1, 0.01, 0.001)  # of random pairs above a cutoff
 Mask: TypeAlias = NDArray[np.bool_]
 # Whether a relation holds, row by row of two blocks of the same rows.
 RowTest: TypeAlias = Callable[[Doubles, Doubles], Mask]
+# A relation to try: verdict, detail, the side that was made from the other, and the test.
+Candidate: TypeAlias = tuple[str, str, str, RowTest]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,25 +145,18 @@ def correspondence(A: Vectors, B: Vectors, *, seed: int = 0) -> Correspondence:
     first, second = array(A), array(B)
     if len(first) != len(second):
         raise ValueError(f"there are {len(first)} and {len(second)} rows; correspondence compares the same rows: pair them first")
-    n, width = len(first), min(first.shape[1], second.shape[1])
     numbers: dict[str, float] = {}
-    some: Correspondence | None = None
-    if first.shape[1] == second.shape[1]:
-        relation = _row_by_row(first, second, numbers)
-    else:
-        relation = _first_dimensions(first, second, width)
-    if relation is not None:
-        if relation.share >= ALL_ROWS:
-            return replace(relation, numbers=numbers, n=n)
-        some = relation
-    turned = _turned(first, second, numbers, seed)
-    if turned is not None and turned.share >= ALL_ROWS:
-        return replace(turned, numbers=numbers, n=n)
-    some = some or turned
-    if some is None:
-        return replace(_linear(first, second, numbers, seed), numbers=numbers, n=n)
-    rest = f"{some.verdict} ({some.detail})" if some.detail else some.verdict
-    return replace(some, verdict=PARTLY, detail=rest, numbers=numbers, n=n)
+    same_width = first.shape[1] == second.shape[1]
+    relation = _row_by_row(first, second, numbers) if same_width else _first_dimensions(first, second)
+    if relation is None or relation.share < ALL_ROWS:
+        turned = _turned(first, second, numbers, seed)
+        if relation is None or (turned is not None and turned.share >= ALL_ROWS):
+            relation = turned
+    if relation is None:
+        relation = _linear(first, second, numbers, seed)
+    elif relation.share < ALL_ROWS:
+        relation = replace(relation, verdict=PARTLY, detail=_words(relation))
+    return replace(relation, numbers=numbers, n=len(first))
 
 
 def kept_structure(A: Vectors, B: Vectors, *, seed: int = 0) -> KeptStructure:
@@ -207,15 +203,13 @@ def _row_by_row(A: Floats, B: Floats, numbers: dict[str, float]) -> Corresponden
     """The first relation between rows that holds for all or for some of them: equal, rounded, scaled, or nearly the same."""
     scale = max(_largest_entry(A), _largest_entry(B))
     some = None
-    candidates: Iterator[tuple[str, str, str, RowTest]] = iter(
-        [
-            (IDENTICAL, "", "", lambda a, b: np.abs(a - b).max(axis=1) <= EQUAL * scale),
-            *((PRECISION, name, side, test) for name, side, test in _roundings(A, B, ARITHMETIC * scale)),
-            (PRECISION, "float32 arithmetic", "", lambda a, b: np.abs(a - b).max(axis=1) <= ARITHMETIC * scale),
-            (LENGTH, "", "", lambda a, b: _cosines(a, b) >= SAME_DIRECTION),
-        ]
-    )
-    for verdict, detail, side, test in candidates:
+    identical: Candidate = (IDENTICAL, "", "", lambda a, b: np.abs(a - b).max(axis=1) <= EQUAL * scale)
+    others: list[Candidate] = [
+        (PRECISION, "float32 arithmetic", "", lambda a, b: np.abs(a - b).max(axis=1) <= ARITHMETIC * scale),
+        (LENGTH, "", "", lambda a, b: _cosines(a, b) >= SAME_DIRECTION),
+    ]
+    # Grids are looked for only if the rows are not identical.
+    for verdict, detail, side, test in chain([identical], _roundings(A, B, ARITHMETIC * scale), others):
         fits = _tried(A, B, test)
         if fits is None:
             continue
@@ -236,37 +230,47 @@ def _row_by_row(A: Floats, B: Floats, numbers: dict[str, float]) -> Corresponden
     return None
 
 
-def _first_dimensions(A: Floats, B: Floats, width: int) -> Correspondence | None:
+def _first_dimensions(A: Floats, B: Floats) -> Correspondence | None:
     """Whether the shorter side is the first columns of the longer one, itself or by one of the relations between rows."""
-    side = "A" if A.shape[1] < B.shape[1] else "B"
     if packed := _packed_signs(A, B):
         return packed
+    width, longer = sorted([A.shape[1], B.shape[1]])
     inner = _row_by_row(A[:, :width], B[:, :width], {})
     if inner is None:
         return None
-    words = f", {inner.verdict}" + (f" ({inner.detail})" if inner.detail else "") if inner.verdict != IDENTICAL else ""
-    return replace(inner, verdict=FIRST, detail=f"first {width} of {max(A.shape[1], B.shape[1])}{words}", side=side)
+    words = f", {_words(inner)}" if inner.verdict != IDENTICAL else ""
+    return replace(inner, verdict=FIRST, detail=f"first {width} of {longer}{words}", side="A" if A.shape[1] == width else "B")
 
 
-def _roundings(A: Floats, B: Floats, noise: float) -> Iterator[tuple[str, str, RowTest]]:
-    """Precisions that one side may have been rounded to, up to some noise: name, the rounded side, and the test."""
-    for side, (exact, rounded) in {"B": (A, B), "A": (B, A)}.items():
+def _words(relation: Correspondence) -> str:
+    return f"{relation.verdict} ({relation.detail})" if relation.detail else relation.verdict
 
-        def turned_round(test: RowTest, side: str = side) -> RowTest:
-            return test if side == "B" else lambda a, b: test(b, a)
 
-        yield "float16", side, turned_round(partial(_is_float16, noise))
-        yield "bfloat16", side, turned_round(partial(_is_bfloat16, noise))
-        if digits := _printed_digits(rounded[:PROBED]):
-            name, test = digits
-            yield name, side, turned_round(test)
-        if np.isin(np.unique(rounded[:PROBED]), np.unique(rounded[:PROBED])[[0, -1]]).all():
-            middle = float(rounded[:PROBED].min() + rounded[:PROBED].max()) / 2
-            yield "binary", side, turned_round(partial(_has_signs, middle))
-            continue
-        for unit, axis in (("file", None), ("column", 0), ("row", 1)):
-            for name, test in _steps(exact, rounded, axis):
-                yield f"{name}, one step per {unit}", side, turned_round(test)
+def _roundings(A: Floats, B: Floats, noise: float) -> Iterator[Candidate]:
+    """Precisions that one side may have been rounded to, up to some noise."""
+    for name, test in _precisions(A, B, noise):
+        yield PRECISION, name, "B", test
+    for name, test in _precisions(B, A, noise):
+        yield PRECISION, name, "A", partial(_swapped, test)
+
+
+def _swapped(test: RowTest, a: Doubles, b: Doubles) -> Mask:
+    return test(b, a)
+
+
+def _precisions(exact: Floats, rounded: Floats, noise: float) -> Iterator[tuple[str, RowTest]]:
+    """Names of precisions, each with the test for values that were rounded to it."""
+    yield "float16", partial(_is_float16, noise)
+    yield "bfloat16", partial(_is_bfloat16, noise)
+    if digits := _printed_digits(rounded[:PROBED]):
+        yield digits
+    values = np.unique(rounded[:PROBED])
+    if len(values) <= 2:
+        yield "binary", partial(_has_signs, float(values[0] + values[-1]) / 2)
+        return
+    for unit, axis in (("file", None), ("column", 0), ("row", 1)):
+        for name, test in _steps(exact, rounded, axis):
+            yield f"{name}, one step per {unit}", test
 
 
 def _has_signs(middle: float, exact: Doubles, rounded: Doubles) -> Mask:
@@ -293,22 +297,19 @@ def _printed_digits(rounded: Floats) -> tuple[str, RowTest] | None:
     for decimals in range(1, 8):
         scaled = values * 10.0**decimals
         if (np.abs(scaled - np.round(scaled)) <= rounding * np.abs(scaled) + 1e-9).all() and (np.abs(scaled) <= 1e6).all():
-            half = 0.5 * 10.0**-decimals * 1.001
-
-            def test(exact: Doubles, rounded: Doubles, half: float = half) -> Mask:
-                return np.asarray((np.abs(exact - rounded) <= half + rounding * np.abs(exact)).all(axis=1))
-
+            test = partial(_is_printed, 0.5 * 10.0**-decimals * 1.001, None, rounding)
             return f"{decimals} decimal{'s' * (decimals > 1)}", test
     for digits in range(2, 7):
         unit = _last_digit(values, digits)
         if (np.abs(values / unit - np.round(values / unit)) <= rounding * 10.0**digits).all():
-
-            def test_significant(exact: Doubles, rounded: Doubles, digits: int = digits) -> Mask:
-                half = 0.501 * _last_digit(rounded, digits)
-                return np.asarray((np.abs(exact - rounded) <= half + rounding * np.abs(exact)).all(axis=1))
-
-            return f"{digits} significant digits", test_significant
+            return f"{digits} significant digits", partial(_is_printed, 0.501, digits, rounding)
     return None
+
+
+def _is_printed(half: float, digits: int | None, rounding: float, exact: Doubles, rounded: Doubles) -> Mask:
+    """Which rows are within half a unit: an absolute one, or one in the last of so many significant digits."""
+    unit = 1.0 if digits is None else _last_digit(rounded, digits)
+    return np.asarray((np.abs(exact - rounded) <= half * unit + rounding * np.abs(exact)).all(axis=1))
 
 
 def _last_digit(values: Doubles, digits: int) -> Doubles:
@@ -321,26 +322,25 @@ def _steps(exact: Floats, rounded: Floats, axis: int | None) -> Iterator[tuple[s
     """The test for integers of 4 or 8 bits, as codes or multiplied out, with one step for the file, each column or each row."""
     if axis == 1:
         grids = [_grid(row) for row in rounded[:PROBED]]
-        levels = max((grid[1] for grid in grids if grid is not None), default=0)
+        levels = _most_levels(grids)
         if sum(grid is not None for grid in grids) < SOME_ROWS * len(grids) or not levels:
             return
         yield _bits(levels), lambda a, b: np.array([_fits_grid(x, y, _grid(y)) for x, y in zip(a, b, strict=True)], dtype=bool)
         return
     shown, known = rounded[:GRID_ROWS], exact[:GRID_ROWS]
     if axis is None:
-        grid = _grid(shown[:PROBED])
-        columns = None if grid is None else [_line(known.ravel(), shown.ravel(), grid)] * shown.shape[1]
-        levels = 0 if grid is None else grid[1]
+        grids = [_grid(shown[:PROBED])]
+        lines = [_line(known.ravel(), shown.ravel(), grids[0])] * shown.shape[1]
     else:
         grids = [_grid(column) if len(np.unique(column)) > 3 else None for column in shown[:PROBED].T]
         if sum(grid is not None for grid in grids) < 0.95 * len(grids):
             return
         grids = [_grid(column) for column in shown.T]
-        levels = max((grid[1] for grid in grids if grid is not None), default=0)
-        columns = [_line(x, y, grid) for x, y, grid in zip(known.T, shown.T, grids, strict=True)]
-    if columns is None or not levels:
+        lines = [_line(x, y, grid) for x, y, grid in zip(known.T, shown.T, grids, strict=True)]
+    levels = _most_levels(grids)
+    if not levels:
         return
-    slope, shift, tolerance = (np.array(values) for values in zip(*columns, strict=True))
+    slope, shift, tolerance = (np.array(values) for values in zip(*lines, strict=True))
     ends = rounded.min(axis=axis), rounded.max(axis=axis)
 
     def test(a: Doubles, b: Doubles) -> Mask:
@@ -348,6 +348,10 @@ def _steps(exact: Floats, rounded: Floats, axis: int | None) -> Iterator[tuple[s
         return np.asarray((is_clipped | (np.abs(a - slope * b - shift) <= tolerance)).mean(axis=1) >= 0.999)
 
     yield _bits(levels), test
+
+
+def _most_levels(grids: Sequence[tuple[float, int] | None]) -> int:
+    return max((grid[1] for grid in grids if grid is not None), default=0)
 
 
 def _bits(levels: int) -> str:
@@ -360,8 +364,8 @@ def _grid(values: Floats) -> tuple[float, int] | None:
     if len(distinct) < 3 or len(distinct) > LEVELS["int8"]:
         return None
     smallest, span = float(np.diff(distinct).min()), float(distinct[-1] - distinct[0])
-    for parts in range(1, 9):  # of few values, no two may be neighbours on the grid
-        step = smallest / parts
+    for divisor in range(1, 9):  # of few values, no two may be neighbours on the grid
+        step = smallest / divisor
         if span / step > LEVELS["int8"] - 0.5:
             return None
         steps = (distinct - distinct[0]) / step

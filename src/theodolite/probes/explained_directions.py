@@ -100,7 +100,12 @@ def column_links(
     """
     cloud = Cloud.of(X)
     rows, targets, shares = _targets(cloud)
-    usable, reasons = _read_columns({name: [values[row] for row in rows] for name, values in columns.items()})
+    usable, reasons = [], {}
+    for name, values in columns.items():
+        try:
+            usable.append(_read_column(name, [values[row] for row in rows]))
+        except Undefined as undefined:
+            reasons[name] = str(undefined)
     if not usable:
         return [], reasons
     T = np.stack([_centred_ranks(values) for values in targets.values()])
@@ -123,7 +128,7 @@ def column_links(
         numbers = [link for link in own if link.kind == NUMBERS]
         if numbers and target in shares and max(numbers, key=lambda link: abs(link.value)).value < 0:
             own = [
-                replace(each, value=-each.value, low=-each.high, high=-each.low) if each.kind == NUMBERS else each for each in own
+                replace(link, value=-link.value, low=-link.high, high=-link.low) if link.kind == NUMBERS else link for link in own
             ]
         links += sorted(own, key=lambda link: (link.p, -link.explained))
     return links, reasons
@@ -181,8 +186,8 @@ class _Design:
             for indicator, sizes in zip(self.indicators, self.sizes, strict=True)
         ]
         if of_categories:
-            places = ~self.is_numeric
-            between[:, places] = np.stack(of_categories, axis=1) - (sums**2 / self.n)[:, places]
+            is_category = ~self.is_numeric
+            between[:, is_category] = np.stack(of_categories, axis=1) - (sums**2 / self.n)[:, is_category]
         return np.clip(between / spread, 0.0, 1.0)
 
     def chances(self, T: Doubles) -> Doubles:
@@ -220,47 +225,28 @@ def _link(
     return ColumnLink(target=name, share=share, column=column.name, kind=column.kind, value=value, low=low, high=high, p=p, n=n)
 
 
-def _read_columns(columns: Mapping[str, Sequence[Any]]) -> tuple[list[KnownColumn], dict[str, str]]:
-    """Columns that can be compared, and why others cannot."""
-    usable, reasons = [], {}
-    for name, values in columns.items():
-        column = _read_column(name, values)
-        if isinstance(column, str):
-            reasons[name] = column
-        else:
-            usable.append(column)
-    return usable, reasons
-
-
-def _read_column(name: str, values: Sequence[Any]) -> KnownColumn | str:
+def _read_column(name: str, values: Sequence[Any]) -> KnownColumn:
+    """A column that can be compared; raises `Undefined` with the reason if it cannot."""
     known = np.array([not _is_missing(value) for value in values])
     present = [value for value, is_known in zip(values, known, strict=True) if is_known]
     if len(present) < FEWEST_ROWS:
-        return f"only {len(present)} rows have a value; there must be {FEWEST_ROWS}"
+        raise Undefined(f"only {len(present)} rows have a value; there must be {FEWEST_ROWS}")
     numbers = _as_numbers(present)
     if numbers is None and not all(isinstance(value, (str, bool, np.bool_, np.str_)) for value in present):
-        return f"its values are neither numbers nor dates nor text, such as {type(present[0]).__name__}"
+        raise Undefined(f"its values are neither numbers nor dates nor text, such as {type(present[0]).__name__}")
+    codes = None
     if numbers is None:
         codes = _categories(list(map(str, present)))
         if codes is None:  # as good as a name for each row: what is left of it is how long it is
             numbers, name = np.array([len(str(value)) for value in present], np.float64), length_name(name)
     elif len(set(numbers.tolist())) <= FEW_NUMBERS and np.array_equal(numbers, np.round(numbers)):
         codes = _categories(list(map(str, numbers.tolist())))
-    else:
-        codes = None
-    filled: NDArray[Any]
-    if codes is not None:
-        if codes.max() == 0:
-            return "all rows have the same value"
-        filled = np.zeros(len(known), np.intp)
-        filled[known] = codes
-        return KnownColumn(name, CATEGORIES, filled, known)
-    assert numbers is not None
-    if np.ptp(numbers) == 0:
-        return "all rows have the same value"
-    filled = np.zeros(len(known))
-    filled[known] = _centred_ranks(numbers)
-    return KnownColumn(name, NUMBERS, filled, known)
+    compared: Any = codes if codes is not None else _centred_ranks(numbers)
+    if np.ptp(compared) == 0:
+        raise Undefined("all rows have the same value")
+    filled = np.zeros(len(known), compared.dtype)
+    filled[known] = compared
+    return KnownColumn(name, NUMBERS if codes is None else CATEGORIES, filled, known)
 
 
 def length_name(name: str) -> str:
@@ -312,7 +298,7 @@ def _categories(values: Sequence[str]) -> Indices | None:
     return np.array([number.get(value, len(frequent)) for value in values], np.intp)
 
 
-def _centred_ranks(values: NDArray[Any]) -> Doubles:
+def _centred_ranks(values: Any) -> Doubles:
     """Mean ranks about 0."""
     _, codes, sizes = np.unique(values, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(sizes) - (sizes - 1) / 2)[codes]

@@ -170,8 +170,8 @@ def centroid_paths(states: Sequence[Vectors], y: ArrayLike, *, labels: Sequence[
     widths = {X.shape[1] for X in rows}
     if len(widths) > 1:
         raise ValueError(f"the states have {sorted(widths)} columns; a common plane needs states of one width")
-    places = [names[0].index(label) for label in whose]
-    stacked = np.stack([_means(X, codes[0])[places] for X in rows])
+    numbers = [names[0].index(label) for label in whose]
+    stacked = np.stack([_means(X, codes[0])[numbers] for X in rows])
     mean = stacked.mean(axis=(0, 1))
     shares, axes = _principal((stacked - mean).reshape(-1, stacked.shape[-1]), components)
     return Paths(whose, (stacked - mean) @ axes.T, shares, axes, mean)

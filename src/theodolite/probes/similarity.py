@@ -81,8 +81,8 @@ def spatial_similarity(a: Any, b: Any, *, force: bool = False, level: float = LE
         measured.append([name for name, row in zip(names[-1], probe.label_distances_, strict=True) if np.isfinite(row).any()])
     common = [label for label in measured[0] if label in measured[1]]
     dropped = tuple(label for label in dict.fromkeys(names[0] + names[1]) if label not in common)
-    places = [[labels.index(label) for label in common] for labels in names]
-    old, new = (probe.label_distances_[np.ix_(at, at)] for probe, at in zip((a, b), places, strict=True))
+    numbers = [[labels.index(label) for label in common] for labels in names]
+    old, new = (probe.label_distances_[np.ix_(at, at)] for probe, at in zip((a, b), numbers, strict=True))
     reason = _undefined(a, b, len(common), force)
     value, reason = (math.nan, reason) if reason else _correlation(old, new)
     low = high = None
@@ -237,10 +237,9 @@ def cka_of_layers(
     own = [[_products(K, K, np.ones(n), n) for K in side] for side in grams]
     # One matrix of all pairs of layers: the products of flattened Gram matrices.
     sums, sizes = [side.sum(axis=2) for side in grams], [np.array([float(p.hsic(True)) for p in side]) for side in own]
-    is_flat = [
-        np.array([h <= _ROUNDING * p.trace / n**2 for h, p in zip(*each, strict=True)]) for each in zip(sizes, own, strict=True)
-    ]
-    size = np.sqrt(np.outer(*(np.where(flat, 1.0, each) for flat, each in zip(is_flat, sizes, strict=True))))
+    traces = [np.array([float(p.trace) for p in side]) for side in own]
+    is_flat = [hsic <= _ROUNDING * trace / n**2 for hsic, trace in zip(sizes, traces, strict=True)]
+    size = np.sqrt(np.outer(*(np.where(flat, 1.0, hsic) for flat, hsic in zip(is_flat, sizes, strict=True))))
     totals = np.outer(sums[0].sum(axis=1), sums[1].sum(axis=1))
     flattened = grams[0].reshape(len(first), -1)
 
@@ -347,7 +346,7 @@ def _from_grams(x: Source, y: Source, means: list[Doubles], n: int, debiased: bo
 def _deviations(x: Source, y: Source, n: int, *, debiased: bool, count: int, seed: int) -> Doubles:
     """CKA over half-samples minus its mean: every sum is a form in the half's indicator, so all halves are one product."""
     rows = sample_rows(n, _MAX_RESAMPLED, seed=seed)
-    K, L = (_gram(part, part.mean(axis=0, dtype=np.float64), debiased) for part in (x.take(rows), y.take(rows)))
+    K, L = (_gram(side, side.mean(axis=0, dtype=np.float64), debiased) for side in (x.take(rows), y.take(rows)))
     halves = np.zeros((len(rows), count))
     for number, half in enumerate(half_samples(len(rows), count, seed=seed)):
         halves[half, number] = 1.0

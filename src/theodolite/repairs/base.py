@@ -17,7 +17,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from theodolite.core.declared import as_declared
 from theodolite.core.engines import map_shards
 from theodolite.core.frames import is_frame, is_plain_frame
 from theodolite.core.moments import Doubles, centred
@@ -43,12 +42,6 @@ class FittingPath:
     prompt: str = ""
     max_length: int | None = None
     texts: tuple[str, ...] = ()
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> FittingPath:
-        """The path that `dataclasses.asdict` came from."""
-        path: FittingPath = as_declared(cls, {name: values[name] for name in values if name in cls.__dataclass_fields__})
-        return path
 
 
 class Observer:
@@ -86,8 +79,8 @@ class Observer:
                     self._see(block)
                 yield block
 
-        about: dict[str, Any] = {"replayable": data.replayable, "take": data.take, "moments": data.moments}
-        return Source(chunks, n=data.n, d=data.d, dtype=data.dtype, **about)
+        options: dict[str, Any] = {"replayable": data.replayable, "take": data.take, "moments": data.moments}
+        return Source(chunks, n=data.n, d=data.d, dtype=data.dtype, **options)
 
     def _see(self, block: NDArray[Any]) -> None:
         if not self._seen:
@@ -115,7 +108,8 @@ class Repair(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
 
     `fit` and `transform` accept everything that `theodolite.core.vectors.source` opens: arrays, memory maps, frames, functions
     that return chunks, and what `theodolite.read` opens. float32 rows stay float32; what is learned is float64. Subclasses
-    implement `_learn`, which reads a source and sets attributes that end in `_`, and `_apply`, which repairs one block.
+    implement `_apply`, which repairs one block, and, if there is something to learn, `_learn`, which reads a source and sets
+    attributes that end in `_`.
     """
 
     is_affine: ClassVar[bool] = True  # whether `affine` has an answer
@@ -189,8 +183,9 @@ class Repair(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
         fitted = f", fitted on {self.n_features_in_} dimensions" if "n_features_in_" in vars(self) else ""
         return f"{type(self).__name__}({settings}){fitted}"
 
-    @abstractmethod
-    def _learn(self, data: Source) -> None: ...
+    def _learn(self, data: Source) -> None:
+        for _ in data.blocks():  # nothing to learn, but an entry that is not finite is named here as by every other repair
+            pass
 
     @abstractmethod
     def _apply(self, block: Floats) -> Floats: ...
@@ -276,8 +271,8 @@ def fold_affine(repairs: Repair | Sequence[Repair] | Pipeline) -> Affine:
 
 def learned(repair: Repair) -> dict[str, Any]:
     """The numbers and arrays that `fit` set, by name."""
-    values = {name: value for name, value in vars(repair).items() if name.endswith("_") and not name.startswith("_")}
-    return {name: value for name, value in values.items() if not isinstance(value, FittingPath)}
+    names = [name for name in vars(repair) if name.endswith("_") and not name.startswith("_") and name != "fitted_on_"]
+    return {name: getattr(repair, name) for name in names}
 
 
 def repair_settings(kind: type[Repair]) -> dict[str, Any]:

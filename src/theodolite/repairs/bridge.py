@@ -8,9 +8,9 @@ from typing import Self
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
-from theodolite.core.moments import Doubles, Moments, centred
+from theodolite.core.moments import Doubles, Moments
 from theodolite.core.vectors import Floats, Source, Vectors, array
-from theodolite.repairs.base import Affine, Repair
+from theodolite.repairs.base import Affine, CentredProduct
 
 MAPS = ("procrustes", "ridge")
 BLOCK = 8192  # rows in double precision at once
@@ -18,7 +18,7 @@ BLOCK = 8192  # rows in double precision at once
 PENALTIES = tuple(10.0**power for power in range(-6, 3))
 
 
-class Bridge(ClassNamePrefixFeaturesOutMixin, Repair):  # type: ignore[misc]
+class Bridge(ClassNamePrefixFeaturesOutMixin, CentredProduct):  # type: ignore[misc]
     """Map vectors of one model into the space of another: (x - mean) @ kernel + the other mean. Affine.
 
     `fit` alone has no other space to map into and leaves the vectors as they are; `fit_to` learns the map from the same texts in
@@ -31,8 +31,6 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, Repair):  # type: ignore[misc]
         squares with a penalty on its size that generalised cross-validation chooses.
     """
 
-    mean_: Doubles
-    kernel_: Doubles
     offset_: Doubles
 
     def __init__(self, map: str = "procrustes") -> None:
@@ -65,14 +63,10 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, Repair):  # type: ignore[misc]
         self.mean_, self.offset_, self.kernel_ = moments.mean, moments.mean.copy(), np.eye(data.d)
 
     def _apply(self, block: Floats) -> Floats:
-        return centred(block, self.mean_) @ self.kernel_.astype(block.dtype) + self.offset_.astype(block.dtype)
+        return super()._apply(block) + self.offset_.astype(block.dtype)
 
     def _affine(self) -> Affine:
         return self.kernel_.copy(), self.offset_ - self.mean_ @ self.kernel_
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.kernel_.shape[1])
 
 
 @dataclass(frozen=True, eq=False)

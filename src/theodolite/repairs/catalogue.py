@@ -143,7 +143,7 @@ def save_repair(repair: Repair, folder: str | os.PathLike[str], *, overwrite: bo
     from safetensors.numpy import save
 
     content = save({name: np.asarray(value) for name, value in learned(repair).items() if name != "feature_names_in_"})
-    about = {
+    description = {
         **MARKER.about,
         "repair": names[type(repair)],
         "params": repair.get_params(),
@@ -153,7 +153,7 @@ def save_repair(repair: Repair, folder: str | os.PathLike[str], *, overwrite: bo
         "sha256": hashlib.sha256(content).hexdigest(),
         "theodolite": installed_version("theodolite"),
     }
-    text = json.dumps(about, indent=1, default=_plain) + "\n"
+    text = json.dumps(description, indent=1, default=_plain) + "\n"
     with atomic_folder(folder, overwrite=overwrite, marker=MARKER) as partial:
         (partial / ARRAYS).write_bytes(content)
         (partial / ABOUT).write_text(text, encoding="utf-8")
@@ -176,22 +176,22 @@ def load_repair(folder: str | os.PathLike[str]) -> Repair:
     """
     folder = Path(folder)
     recover_folder(folder)
-    about = _read_about(folder)
-    kind = REPAIRS[about["repair"]]
+    stored = _read_about(folder)
+    kind = REPAIRS[stored["repair"]]
     try:
         content = (folder / ARRAYS).read_bytes()
     except FileNotFoundError:
         raise StoredRepairError(f"{folder} has no {ARRAYS}; copy the whole folder, or fit and save the repair again") from None
     digest = hashlib.sha256(content).hexdigest()
-    if digest != about["sha256"]:
+    if digest != stored["sha256"]:
         raise StoredRepairError(
-            f"{folder / ARRAYS} has SHA-256 {digest[:12]}…, not {about['sha256'][:12]}… as when it was saved; "
+            f"{folder / ARRAYS} has SHA-256 {digest[:12]}…, not {stored['sha256'][:12]}… as when it was saved; "
             "copy it again, or fit and save the repair again"
         )
     from safetensors.numpy import load
 
     try:
-        repair = kind(**about["params"])
+        repair = kind(**stored["params"])
     except TypeError as error:
         raise StoredRepairError(f"{folder / ABOUT} holds options that {kind.__name__} does not have: {error}") from None
     try:
@@ -201,30 +201,31 @@ def load_repair(folder: str | os.PathLike[str]) -> Repair:
         raise StoredRepairError(f"{folder / ARRAYS} does not hold a repair ({error}); fit and save it again") from error
     for name, value in arrays.items():
         setattr(repair, name, value if value.ndim else value.item())  # numbers were saved as arrays without axes
-    if names := about.get("feature_names"):
+    if names := stored.get("feature_names"):
         repair.feature_names_in_ = np.array(names, dtype=object)
+    known = {name: value for name, value in stored.get("fitted_on", {}).items() if name in FittingPath.__dataclass_fields__}
     try:
-        repair.fitted_on_ = FittingPath.from_dict(about.get("fitted_on", {}))
+        repair.fitted_on_ = as_declared(FittingPath, known)
     except ValueError as error:
         raise StoredRepairError(f"{folder / ABOUT}: what the repair was fitted on is not known: {error}; {_AGAIN}") from None
-    if about["d"] != d:
-        raise StoredRepairError(f"{folder / ABOUT} says d={about['d']}, but the arrays have d={d}")
+    if stored["d"] != d:
+        raise StoredRepairError(f"{folder / ABOUT} says d={stored['d']}, but the arrays have d={d}")
     return repair
 
 
 def _read_about(folder: Path) -> _StoredAbout:
     path = folder / ABOUT
     try:
-        about = parse_json(path.read_bytes())
+        content = parse_json(path.read_bytes())
     except FileNotFoundError:
         raise FileNotFoundError(f"{folder} does not hold a saved repair: there is no {ABOUT} in it") from None
     except ValueError as error:
         raise StoredRepairError(f"{path} is not JSON: {error}") from None
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        stored = about.get("format") if isinstance(about, dict) else None
-        raise StoredRepairError(f"{path} has format {stored!r}; this version of theodolite reads format {FORMAT}")
+    form = content.get("format") if isinstance(content, dict) else None
+    if form != FORMAT:
+        raise StoredRepairError(f"{path} has format {form!r}; this version of theodolite reads format {FORMAT}")
     try:
-        described: _StoredAbout = as_declared(_StoredAbout, about)
+        described: _StoredAbout = as_declared(_StoredAbout, content)
     except ValueError as error:
         raise StoredRepairError(f"{path} is not as it was saved: {error}; {_AGAIN}") from None
     if described["repair"] not in REPAIRS:

@@ -37,6 +37,7 @@ class _Clusterwise(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
     means_: Doubles  # (k, d): mean of the rows of each cluster
     counts_: NDArray[np.int64]  # number of rows of each cluster in the fit
     classes_: NDArray[np.int64]  # name of each cluster: the labels, ascending, or 0, 1, ...
+    _assigned: dict[int, Indices] | None = None  # while `fit_transform` runs: clusters of the rows, by first row of the block
 
     def fit(self, X: Vectors, y: Any = None, *, labels: Any = None) -> Self:  # noqa: ARG002
         """Learn clusters and their repairs from the rows of X, which are read several times.
@@ -80,8 +81,7 @@ class _Clusterwise(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
             return self.fit(X, labels=labels).transform(X, labels=labels)
         if (data := self._open(X, reset=True)).parts:  # the fit of shards finds their clusters somewhere else
             return self.fit(data).transform(data)
-        assigned: dict[int, Indices] = {}  # by first row of the block: the fit has found the clusters of the rows already
-        self._assigned = assigned
+        assigned = self._assigned = {}
         try:
             self.fit(X)
         finally:
@@ -95,18 +95,18 @@ class _Clusterwise(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
         if self._fit_labels is None:
             centroids = self.centroids_ = k_means(data, self.n_clusters, seed=self.seed).centroids
             self.classes_ = np.arange(len(self.centroids_))
-            assigned: dict[int, Indices] = getattr(self, "_assigned", {})
-            is_kept = hasattr(self, "_assigned")
+            assigned = self._assigned
 
             def assign(start: int, block: Floats) -> Indices:
                 index = nearest_centroids(block, centroids)
-                if is_kept:
+                if assigned is not None:
                     assigned[start] = index
                 return index
 
             self._learn_within(data, assign)
             number = np.cumsum(self.counts_ > 0) - 1  # of each cluster once those without rows are dropped
-            assigned.update({start: number[index] for start, index in assigned.items()})
+            if assigned is not None:
+                assigned.update({start: number[index] for start, index in assigned.items()})
             self._forget_empty()
         else:
             self.classes_, index = np.unique(self._fit_labels, return_inverse=True)

@@ -130,8 +130,7 @@ class Truncate(KeepDimensions):
 
     def _learn(self, data: Source) -> None:
         self.kept_ = np.arange(dimensions_to_keep(self.n_components, data.d))
-        for _ in data.blocks():  # nothing to learn, but an entry that is not finite is named here as by every other repair
-            pass
+        super()._learn(data)
 
 
 class DropRogueDimensions(KeepDimensions):
@@ -242,8 +241,8 @@ def complete_basis(vectors: Doubles) -> Doubles:
     d, r = vectors.shape
     if r == d:
         return vectors
-    whole, _ = np.linalg.qr(vectors, mode="complete")
-    return np.hstack([vectors, fixed_signs(whole[:, r:])])
+    completed, _ = np.linalg.qr(vectors, mode="complete")
+    return np.hstack([vectors, fixed_signs(completed[:, r:])])
 
 
 def _few_eigenpairs(moments: Moments, count: int) -> tuple[Doubles, Doubles] | None:

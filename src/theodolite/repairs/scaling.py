@@ -148,16 +148,12 @@ class UnitLength(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
     is_affine: ClassVar[bool] = False
     not_affine_because: ClassVar[str] = "divides each row by its own length"
 
-    def _learn(self, data: Source) -> None:
-        for _ in data.blocks():  # nothing to learn, but an entry that is not finite is named here as by every other repair
-            pass
-
     def _apply(self, block: Floats) -> Floats:
         norms = row_norms(block)[:, None]
         return np.divide(block, norms, out=np.zeros_like(block), where=norms > 0, casting="same_kind")
 
 
-class Rotate(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
+class Rotate(OneToOneFeatureMixin, CentredProduct):  # type: ignore[misc]
     """Centre, then rotate at random: every dimension gets a similar variance. One pass, affine.
 
     Apart from centring it changes no cosine or distance. It is for what comes after it: int8 and binary codes, which waste their
@@ -169,21 +165,12 @@ class Rotate(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
         Seed of the rotation.
     """
 
-    mean_: Doubles
-    kernel_: Doubles  # (d, d), orthogonal
-
     def __init__(self, *, seed: int = 0) -> None:
         self.seed = seed
 
     def _learn(self, data: Source) -> None:
         self.mean_ = Moments.of(data).mean
         self.kernel_, _ = np.linalg.qr(np.random.default_rng(self.seed).standard_normal((data.d, data.d)))
-
-    def _apply(self, block: Floats) -> Floats:
-        return centred(block, self.mean_) @ self.kernel_.astype(block.dtype)
-
-    def _affine(self) -> Affine:
-        return self.kernel_.copy(), -self.mean_ @ self.kernel_
 
 
 def _principal_variances(data: Source, tolerance: float | None) -> tuple[Moments, Doubles, Doubles, float]:

@@ -91,7 +91,7 @@ class _Pairs:
         # A row in the span of the directions keeps a little length, so that its cosine stays defined.
         lengths = _dots(first, first), _dots(second, second)
         self.rests = tuple(
-            np.maximum(whole - part.sum(axis=1), 1e-12 * whole) for whole, part in zip(lengths, self.squares, strict=True)
+            np.maximum(length - square.sum(axis=1), 1e-12 * length) for length, square in zip(lengths, self.squares, strict=True)
         )
         target = scores - scores.mean()
         self.target = target / np.linalg.norm(target)

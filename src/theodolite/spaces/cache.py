@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -138,13 +138,13 @@ class FileState:
         file = locate(path)
         if file.local is None:
             return None
-        parts = [part.local for part in files_of(file) if part.local]
-        share = HASHED / max(1, sum(part.stat().st_size for part in parts))
+        shards = [shard.local for shard in files_of(file) if shard.local]
+        share = HASHED / max(1, sum(shard.stat().st_size for shard in shards))
         digest, youngest = hashlib.sha256(), 0.0
-        for part in parts:
-            with part.open("rb", buffering=0) as content:
+        for shard in shards:
+            with shard.open("rb", buffering=0) as content:
                 known = os.fstat(content.fileno())
-                digest.update(f"{part.resolve()}\0{known.st_size}\0".encode("utf-8", "surrogateescape"))
+                digest.update(f"{shard.resolve()}\0{known.st_size}\0".encode("utf-8", "surrogateescape"))
                 if share >= 1:
                     digest.update(hashlib.file_digest(content, "sha256").digest())
                     continue
@@ -165,28 +165,21 @@ def require_unchanged(path: AnyPath, state: FileState | None) -> None:
 
 
 def cached_moments(
-    path: AnyPath,
-    *,
-    key: str | None = None,
-    columns: str | Sequence[str] | None = None,
-    delimiter: str | None = None,
-    header: bool | None = None,
-    decimal: str | None = None,
-    data: Source | None = None,
-    state: FileState | None = None,
-    compute: bool = True,
+    path: AnyPath, *, data: Source | None = None, state: FileState | None = None, compute: bool = True, **reading: Any
 ) -> tuple[Moments | None, bool]:
     """Moments of a file of vectors, and whether they are from the cache: if the file has not changed since they were stored.
 
+    `reading` are the options of `theodolite.read`; `data` is what it returned, if the file is open already.
     An entry that cannot be read is ignored and written again. Files behind a URL, files that are smaller than their own moments,
     and large files that changed in the last minute are not cached.
     """
     state = FileState.of(path) if state is None else state
-    reading: dict[str, Any] = {"key": key, "columns": columns, "delimiter": delimiter, "header": header, "decimal": decimal}
     source = data if data is not None else read(path, **reading)
     entry = None
     if state is not None and state.is_settled:
-        options = (key, columns.split(",") if isinstance(columns, str) else columns, delimiter, header, decimal)
+        if isinstance(reading.get("columns"), str):
+            reading["columns"] = reading["columns"].split(",")
+        options = [reading.get(name) for name in ("key", "columns", "delimiter", "header", "decimal")]
         name = hashlib.sha256(json.dumps([FORMAT, state.digest, *options], default=list).encode()).hexdigest()[:32]
         entry = where() / "moments" / f"{name}.npz"
     moments = _load(entry, source) if entry else None
@@ -195,8 +188,11 @@ def cached_moments(
     if not compute:
         return None, False
     moments = Moments.of(source)
-    if entry is not None and FileState.of(path) == state:  # unchanged while it was read
-        _store(moments, entry, sum(file.size for file in files_of(locate(path))))
+    if entry is not None and moments.scatter is not None:
+        file_size = sum(file.size for file in files_of(locate(path)))
+        # A larger entry would take as long to read as the file. Nothing is stored of a file that changed while it was read.
+        if moments.scatter.nbytes < file_size and FileState.of(path) == state:
+            _write(entry, moments.save)
     return moments, False
 
 
@@ -207,13 +203,6 @@ def _load(entry: Path, source: Source) -> Moments | None:
     except Exception:  # whatever is wrong with an entry, the file itself can still be read
         return None
     return moments if moments.d == source.d and source.n in (None, moments.n) else None
-
-
-def _store(moments: Moments, entry: Path, file_size: int) -> None:
-    # Reading such an entry would take as long as reading the file.
-    if moments.scatter is None or moments.scatter.nbytes >= file_size:
-        return
-    _write(entry, moments.save)
 
 
 def _write(entry: Path, save: Callable[[Path], None]) -> None:

@@ -78,9 +78,9 @@ def layer_name(layer: int) -> str:
 def open_folder(folder: Path, *, verify: bool) -> tuple[About, dict[int, Floats], Rows]:
     """What a folder says of its space, its layers as read-only memory-mapped arrays, and its table of rows."""
     recover_folder(folder)
-    about = read_about(folder, verify=verify)
-    _check_files(folder, about, list(about.files), verify=verify)
-    return about, {layer: _map_layer(folder, about, layer) for layer in about.layers}, _open_rows(folder, about)
+    stored = read_about(folder, verify=verify)
+    _check_files(folder, stored, list(stored.files), verify=verify)
+    return stored, {layer: _map_layer(folder, stored, layer) for layer in stored.layers}, _open_rows(folder, stored)
 
 
 def write_folder(folder: Path, vectors: Mapping[int, Floats], rows: Rows, origin: Mapping[str, Any], *, overwrite: bool) -> None:
@@ -117,12 +117,12 @@ def read_about(folder: Path, *, verify: bool) -> About:
     if verify and content.get("sha256") != _own_hash(content):
         raise StoredSpaceError(f"{path} was changed after it was written; {_AGAIN}, or use Space.open(..., verify=False)")
     try:
-        about: About = as_declared(About, {name: content[name] for name in content if name in About.__dataclass_fields__})
-        names = {layer_name(layer) for layer in about.layers}
+        stored: About = as_declared(About, {name: content[name] for name in content if name in About.__dataclass_fields__})
+        names = {layer_name(layer) for layer in stored.layers}
         # The names are checked here, so that no file outside the folder is ever opened.
-        if not names or not names <= set(about.files) <= names | {ROWS}:
-            raise ValueError(f"layers {list(about.layers)} do not go with the files {sorted(about.files)}")
-        return about
+        if not names or not names <= set(stored.files) <= names | {ROWS}:
+            raise ValueError(f"layers {list(stored.layers)} do not go with the files {sorted(stored.files)}")
+        return stored
     except ValueError as error:
         raise StoredSpaceError(f"{path} is not as it was written ({error}); {_AGAIN}") from None
 
@@ -148,20 +148,20 @@ def write_about(folder: Path, *, layers: Sequence[int], n: int, d: int, dtype: n
 
 def read_layer(folder: Path, *, key: str | None) -> Source:
     """One layer of a stored space, memory-mapped, after checking its hash."""
-    about = read_about(folder, verify=True)
-    layers = {str(layer): layer for layer in about.layers}
-    layer = about.layers[0] if key is None and len(layers) == 1 else layers.get(key or "")
+    stored = read_about(folder, verify=True)
+    layers = {str(layer): layer for layer in stored.layers}
+    layer = stored.layers[0] if key is None and len(layers) == 1 else layers.get(key or "")
     if layer is None:
         problem = f"is a space of {len(layers)} layers" if key is None else f"has no layer {key!r}"
         raise ValueError(f"{folder} {problem}; choose one of {', '.join(layers)} with {option('key', 'NUMBER')}")
-    _check_files(folder, about, [layer_name(layer)], verify=True)
-    return source(_map_layer(folder, about, layer))
+    _check_files(folder, stored, [layer_name(layer)], verify=True)
+    return source(_map_layer(folder, stored, layer))
 
 
-def _check_files(folder: Path, about: About, names: Sequence[str], *, verify: bool) -> None:
+def _check_files(folder: Path, stored: About, names: Sequence[str], *, verify: bool) -> None:
     """Raise an error unless the files are there, as long as they were written, and with `verify` the same bytes."""
     for name in names:
-        path, size = folder / name, about.files[name].bytes
+        path, size = folder / name, stored.files[name].bytes
         if not path.is_file():
             raise StoredSpaceError(f"{folder} has no {name}, which {ABOUT} lists; {_AGAIN}")
         length = path.stat().st_size
@@ -171,12 +171,12 @@ def _check_files(folder: Path, about: About, names: Sequence[str], *, verify: bo
     if not verify:
         return
     for name, digest in zip(names, in_threads(lambda name: sha256_of(folder / name), names), strict=True):
-        if digest != about.files[name].sha256:
-            hashes = f"{digest[:12]}… instead of {about.files[name].sha256[:12]}…"
+        if digest != stored.files[name].sha256:
+            hashes = f"{digest[:12]}… instead of {stored.files[name].sha256[:12]}…"
             raise StoredSpaceError(f"{folder / name} has SHA-256 {hashes}: its bytes were changed; {_AGAIN}")
 
 
-def _map_layer(folder: Path, about: About, layer: int) -> Floats:
+def _map_layer(folder: Path, stored: About, layer: int) -> Floats:
     """A layer as a read-only, memory-mapped (n, d) array."""
     path = folder / layer_name(layer)
     try:
@@ -184,8 +184,8 @@ def _map_layer(folder: Path, about: About, layer: int) -> Floats:
             layout = read_layout(file, path)
     except ValueError as error:
         raise StoredSpaceError(f"{error}; {_AGAIN}") from None
-    if layout.shape != (about.n, about.d) or layout.dtype.name != about.dtype or layout.fortran:
-        content = f"{layout.shape} {layout.dtype.name}, {ABOUT} says {(about.n, about.d)} {about.dtype}"
+    if layout.shape != (stored.n, stored.d) or layout.dtype.name != stored.dtype or layout.fortran:
+        content = f"{layout.shape} {layout.dtype.name}, {ABOUT} says {(stored.n, stored.d)} {stored.dtype}"
         raise StoredSpaceError(f"{path} holds {content}; {_AGAIN}")
     # Mapping a file that is too short would kill the process when the missing page is touched.
     if path.stat().st_size != layout.end:
@@ -194,9 +194,9 @@ def _map_layer(folder: Path, about: About, layer: int) -> Floats:
     return np.asarray(np.memmap(path, layout.dtype, "r", layout.offset, layout.shape))
 
 
-def _open_rows(folder: Path, about: About) -> Rows:
+def _open_rows(folder: Path, stored: About) -> Rows:
     """The table of what is known of each row; empty if none was stored."""
-    if ROWS not in about.files:
+    if ROWS not in stored.files:
         return MappingProxyType({})
     import pyarrow as pa
 
@@ -204,8 +204,8 @@ def _open_rows(folder: Path, about: About) -> Rows:
         rows = StoredRows(folder / ROWS)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise StoredSpaceError(f"{folder / ROWS} is not a whole Parquet file ({error}); {_AGAIN}") from None
-    if rows.n != about.n:
-        raise StoredSpaceError(f"{folder / ROWS} has {rows.n} rows, the layers have n={about.n}; {_AGAIN}")
+    if rows.n != stored.n:
+        raise StoredSpaceError(f"{folder / ROWS} has {rows.n} rows, the layers have n={stored.n}; {_AGAIN}")
     return rows
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,25 +17,24 @@ from theodolite.core.files import require_regular, sha256_of
 from theodolite.core.spelling import option, switched_off
 from theodolite.core.vectors import Floats, Source, array, joined
 from theodolite.spaces.folder import is_space, layer_name, read_about, read_layer
-from theodolite.spaces.readers import arrays
 from theodolite.spaces.readers.data_files import AnyPath, DataError, EmptyFileError, File, locate
 from theodolite.spaces.writers import TABLES, OtherColumns
 
 _TABLE = ("columns", "delimiter", "header", "decimal")
-# The endings of files that can be read, and the options that each of them takes.
-_OPTIONS: dict[str, tuple[str, ...]] = {
-    ".npy": (),
-    ".npz": ("key",),
-    ".safetensors": ("key",),
-    ".parquet": ("columns",),
-    ".csv": _TABLE,
-    ".tsv": _TABLE,
-    ".tab": _TABLE,
-    ".jsonl": ("columns",),
-    ".txt": _TABLE,
-    ".vec": ("decimal",),
-    ".faiss": (),
-    ".index": (),
+# The endings of files that can be read: the reader of each, imported when it is needed, and the options that it takes.
+_READERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    ".npy": ("arrays.read_npy", ()),
+    ".npz": ("arrays.read_npz", ("key",)),
+    ".safetensors": ("arrays.read_safetensors", ("key",)),
+    ".parquet": ("table_vectors.read_parquet", ("columns",)),
+    ".csv": ("table_vectors.read_delimited", _TABLE),
+    ".tsv": ("table_vectors.read_delimited", _TABLE),
+    ".tab": ("table_vectors.read_delimited", _TABLE),
+    ".jsonl": ("table_vectors.read_jsonl", ("columns",)),
+    ".txt": ("table_vectors.read_text_file", _TABLE),
+    ".vec": ("text_files.read_text_vectors", ("decimal",)),
+    ".faiss": ("indexes.read_faiss", ()),
+    ".index": ("indexes.read_faiss", ()),
 }
 
 # The hash of the demonstration's vectors: the numbers in the documentation hold for these alone.
@@ -91,7 +91,7 @@ def read(
     options = {"key": key, "columns": columns, "delimiter": delimiter, "header": header, "decimal": decimal}
     options = {name: value for name, value in options.items() if value is not None}
     if not isinstance(path, (str, os.PathLike)):
-        return _read_shards([locate(each) for each in path], options, f"the list of {len(path)} files")
+        return _read_shards([locate(shard) for shard in path], options, f"the list of {len(path)} files")
     file = locate(path)
     # A space is a folder of .npy files too, but its layers are not shards of one cloud.
     if file.local is not None and is_space(file.local):
@@ -108,11 +108,11 @@ def files_of(file: File) -> list[File]:
     if file.local is not None and is_space(file.local):
         paths = [file.local / layer_name(layer) for layer in read_about(file.local, verify=False).layers]
         return [File(str(path), path) for path in paths]
-    files = [entry for entry in file.entries() if entry.ending in _OPTIONS]
+    files = [entry for entry in file.entries() if entry.ending in _READERS]
     if len({entry.ending for entry in files}) > 1:  # a README.txt or LICENSE.txt among shards is prose
         files = [entry for entry in files if entry.ending != ".txt"]
     if not files:
-        raise FileNotFoundError(f"{file} holds no file of vectors; the known endings are {', '.join(_OPTIONS)}")
+        raise FileNotFoundError(f"{file} holds no file of vectors; the known endings are {', '.join(_READERS)}")
     endings = sorted({entry.ending for entry in files})
     if len(endings) > 1:
         raise DataError(f"the folder holds {' and '.join(endings)} files; all shards must have one format", file)
@@ -160,49 +160,25 @@ def demo_vectors() -> Floats:
 
 def _read_file(file: File, options: Mapping[str, Any]) -> Source:
     ending = file.ending
-    if ending not in _OPTIONS:
+    if ending not in _READERS:
         problem = f"the ending {ending!r} is not known" if ending else "the file has no ending"
-        raise DataError(f"{problem}; known are {', '.join(_OPTIONS)}, and folders of such files", file)
-    known = _OPTIONS[ending]
+        raise DataError(f"{problem}; known are {', '.join(_READERS)}, and folders of such files", file)
+    reader, known = _READERS[ending]
     for name, value in options.items():
         if name not in known:
-            takers = [other for other, names in _OPTIONS.items() if name in names]
+            takers = [other for other, (_, names) in _READERS.items() if name in names]
             typed = ",".join(value) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
             choice = option(name, typed) if not isinstance(value, bool) else option(name) if value else switched_off(name)
             problem = "holds one array" if name == "key" else "has no columns" if name == "columns" else "is not such a table"
             raise DataError(f"the file {problem}; {choice} is for {', '.join(takers)} files: leave it out", file)
     if file.local is not None:
         require_regular(file.local)
-    vectors = _reader(ending)(file, **{"key": None, **options} if "key" in known else options)
+    module, _, function = reader.partition(".")
+    vectors: Source = getattr(import_module(f"theodolite.spaces.readers.{module}"), function)(file, **options)
     if not file.name.startswith("memory://"):  # which no other process sees
         elsewhere = file if file.local is None else replace(file, local=file.local.absolute())
         vectors.opener = partial(_read_file, elsewhere, options)
     return vectors
-
-
-def _reader(ending: str) -> Callable[..., Source]:
-    """The reader of files with this ending; a file of numbers needs none of the modules that read text."""
-    readers: dict[str, Callable[..., Source]] = {
-        ".npy": arrays.read_npy,
-        ".npz": arrays.read_npz,
-        ".safetensors": arrays.read_safetensors,
-    }
-    if ending in readers:
-        return readers[ending]
-    if ending in (".faiss", ".index"):
-        from theodolite.spaces.readers.indexes import read_faiss
-
-        return read_faiss
-    from theodolite.spaces.readers import table_vectors
-    from theodolite.spaces.readers.text_files import read_text_vectors
-
-    readers = {
-        ".parquet": table_vectors.read_parquet,
-        ".jsonl": table_vectors.read_jsonl,
-        ".txt": table_vectors.read_text_file,
-        ".vec": read_text_vectors,
-    }
-    return readers.get(ending, table_vectors.read_delimited)
 
 
 def _read_shards(files: Sequence[File], options: Mapping[str, Any], name: object) -> Source:

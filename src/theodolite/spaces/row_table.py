@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast, overload
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,54 +14,6 @@ Rows: TypeAlias = Mapping[str, Sequence[Any]]
 
 # Rows converted at a time, and rows of a Parquet row group, so that memory while writing does not grow with the table.
 BATCH = 2**16
-
-
-class RowColumn(Sequence[Any]):
-    """A column read from disk: a sequence of str, int, float or None that stores repeated strings once."""
-
-    def __init__(self, arrow: Any) -> None:
-        self._arrow = arrow
-
-    @property
-    def kind(self) -> Kind:
-        name = str(self._arrow.type)
-        return "int" if name == "int64" else "float" if name == "double" else "str"
-
-    def __len__(self) -> int:
-        return len(self._arrow)
-
-    @overload
-    def __getitem__(self, at: int) -> Any: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Any]: ...
-    def __getitem__(self, at: int | slice) -> Any:
-        if isinstance(at, slice):
-            start, stop, step = at.indices(len(self))
-            if step != 1:
-                return [self[i] for i in range(start, stop, step)]
-            return list(RowColumn(self._arrow.slice(start, max(0, stop - start))))
-        row = operator.index(at)
-        if not -len(self) <= row < len(self):
-            raise IndexError(f"row {row} is out of range; the column has {len(self)} rows")
-        return self._arrow[row % len(self)].as_py()
-
-    def __iter__(self) -> Iterator[Any]:
-        for chunk in self._arrow.chunks:
-            if not hasattr(chunk, "dictionary"):
-                yield from chunk.to_pylist()
-                continue
-            # Each different string becomes one Python object; None gets a place of its own at the end.
-            values = [*chunk.dictionary.to_pylist(), None]
-            places = chunk.indices.fill_null(len(values) - 1).to_pylist()
-            yield from map(values.__getitem__, places)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        if copy is False:
-            raise ValueError("a stored column cannot become an array without a copy")
-        return np.array(list(self), dtype)
-
-    def __repr__(self) -> str:
-        return f"Column({self[:3]!r}{', …' if len(self) > 3 else ''} n={len(self)})"
 
 
 class StoredRows(Mapping[str, Sequence[Any]]):
@@ -86,9 +37,8 @@ class StoredRows(Mapping[str, Sequence[Any]]):
             # As a dictionary, a text that many rows share is in memory once.
             with pq.ParquetFile(self.path, read_dictionary=[name]) as file:
                 arrow = file.read(columns=[name]).column(0)
-            column = RowColumn(arrow)
-            is_plain = column.kind != "str" and not arrow.null_count
-            self._columns[name] = _frozen(arrow.to_numpy()) if is_plain else column
+            is_plain = str(arrow.type) in ("int64", "double") and not arrow.null_count
+            self._columns[name] = _frozen(arrow.to_numpy()) if is_plain else _values(arrow)
         return self._columns[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -96,6 +46,18 @@ class StoredRows(Mapping[str, Sequence[Any]]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+def _values(arrow: Any) -> list[Any]:
+    """The values of a column as Python objects; a string that several rows share is one object."""
+    values: list[Any] = []
+    for chunk in arrow.chunks:
+        if hasattr(chunk, "dictionary"):
+            strings = [*chunk.dictionary.to_pylist(), None]  # the last one stands for what is not known
+            values.extend(map(strings.__getitem__, chunk.indices.fill_null(len(strings) - 1).to_pylist()))
+        else:
+            values.extend(chunk.to_pylist())
+    return values
 
 
 def checked_rows(rows: Rows | None, n: int) -> Rows:
@@ -136,8 +98,6 @@ def write_row_table(rows: Rows, n: int, path: Path) -> None:
 
 
 def _working_form(name: str, values: Any) -> Sequence[Any]:
-    if isinstance(values, RowColumn):
-        return values
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "if":
         return _frozen(values.astype(np.int64 if values.dtype.kind == "i" else np.float64))
     items = values.tolist() if hasattr(values, "tolist") else list(values)
@@ -157,8 +117,6 @@ def _working_form(name: str, values: Any) -> Sequence[Any]:
 
 def _kind(name: str, values: Any) -> Kind:
     """What a column holds. Ints among floats are floats; any other mixture is an error."""
-    if isinstance(values, RowColumn):
-        return values.kind
     if isinstance(values, np.ndarray):
         return "int" if values.dtype.kind == "i" else "float"
     # The set of types is small, however long the column is.

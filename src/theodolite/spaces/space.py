@@ -157,9 +157,9 @@ class Space:
             The folder is not as it was written.
         """
         folder = Path(folder).expanduser()
-        about, vectors, rows = open_folder(folder, verify=verify)
+        stored, vectors, rows = open_folder(folder, verify=verify)
         try:
-            origin = Origin(**about.origin)
+            origin = Origin(**stored.origin)
         except TypeError as error:
             raise StoredSpaceError(f"{folder / ABOUT} is not as it was written ({error}); extract it again") from None
         return cls(vectors, rows=rows, origin=origin)
@@ -289,7 +289,7 @@ def choose_layers(choice: str | int | Iterable[int], layers: Sequence[int]) -> t
         if isinstance(choice, str):
             if choice in ("all", "last"):
                 return tuple(layers) if choice == "all" else (layers[-1],)
-            numbers = [int(part) for part in choice.split(",")]
+            numbers = [int(number) for number in choice.split(",")]
         else:
             # index, not int: 1.5 is not a layer.
             numbers = [operator.index(number) for number in (choice if isinstance(choice, Iterable) else [choice])]

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,6 +23,8 @@ TABLES = (".parquet", ".csv", ".tsv", ".jsonl")
 _HEADER_BYTES = 248
 
 Blocks: TypeAlias = Iterable[NDArray[Any]]
+# The name of a column, and which entry of the vector it holds: all of them (-1), or None for another column.
+_Column: TypeAlias = tuple[str, int | None]
 # The header of a file with an (n, d) array of a type.
 _Header: TypeAlias = Callable[[int, int, np.dtype[Any]], bytes]
 
@@ -54,8 +55,30 @@ class OtherColumns:
         table = pa.table({name: list(values) for name, values in rows.items()})
         return cls([*rows, "vector"], ["vector"], [table], is_list=True)
 
+    @classmethod
+    def none(cls, width: int, ending: str) -> OtherColumns:
+        """No other columns: vectors as a column of lists, or, where cells are numbers, as one column per dimension."""
+        is_list = ending not in (".csv", ".tsv")
+        names = ["vector"] if is_list else _dimensions(width)
+        return cls(names, names, (), is_list=is_list)
+
+    def with_vectors(self, width: int) -> list[_Column]:
+        """All columns of a table of vectors with so many dimensions, in order."""
+        columns: list[_Column] = []
+        for name in self.names:
+            if name in self.others:
+                columns.append((name, None))
+            elif self.is_list or len(self.vector) == width:
+                columns.append((name, -1 if self.is_list else self.vector.index(name)))
+            elif name == self.vector[0]:
+                # Fewer dimensions than before are not the first ones of them: they get names of their own, where the first was.
+                columns.extend((dimension, i) for i, dimension in enumerate(_dimensions(width)))
+        return columns
+
     def take(self, count: int) -> Any:
         """The next rows, as a table of Arrow or a list of records."""
+        if not self.others:
+            return [{}] * count
         batches = []
         while count > 0:
             batch = self._rest if self._rest is not None else next(self._batches, None)
@@ -72,6 +95,10 @@ class OtherColumns:
             return pa.concat_tables(batches, promote_options="permissive")
         except pa.ArrowException as error:
             raise DataError(f"the shards hold columns of different types ({error}); repair one file at a time") from None
+
+
+def _dimensions(width: int) -> list[str]:
+    return [f"dim_{i}" for i in range(width)]
 
 
 def write_vectors(
@@ -120,7 +147,8 @@ def write_vectors(
         checked = _checked(chain([first], blocks), width, kind)
         ending = path.suffix.lower()
         if ending in TABLES:
-            rows = _write_table(ending, checked, unfinished, _Layout.of(beside, width, ending))
+            beside = beside or OtherColumns.none(width, ending)
+            rows = _write_table(ending, checked, unfinished, beside.with_vectors(width), beside)
         else:
             rows = _write_raw(_HEADERS[ending], checked, unfinished, n or 0, width, kind)
         if n is not None and rows != n:
@@ -184,73 +212,37 @@ def _write_raw(header: _Header, blocks: Blocks, path: Path, n: int, d: int, dtyp
 _HEADERS: dict[str, _Header] = {".npy": npy_header, ".safetensors": _safetensors_header}
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """The columns of a table in order: each with its place in the vector, all of it (-1), or None for another column."""
-
-    columns: tuple[tuple[str, int | None], ...]
-    beside: OtherColumns | None
-    has_names: bool
-
-    @classmethod
-    def of(cls, beside: OtherColumns | None, width: int, ending: str) -> _Layout:
-        if beside is None:
-            plain = [(f"dim_{i}", i) for i in range(width)] if ending in (".csv", ".tsv") else [("vector", -1)]
-            return cls(tuple(plain), None, has_names=True)
-        places: dict[str, int | None] = dict.fromkeys(beside.others)
-        if beside.is_list:
-            places[beside.vector[0]] = -1
-        elif len(beside.vector) == width:
-            places |= {name: i for i, name in enumerate(beside.vector)}
-        if len(places) == len(beside.names):
-            return cls(tuple((name, places[name]) for name in beside.names), beside, beside.has_names)
-        # Fewer dimensions than before are not the first ones of them, so they get names of their own, in the first one's place.
-        dimensions = [(f"dim_{i}", i) for i in range(width)]
-        columns = chain.from_iterable(
-            [(name, None)] if name in places else dimensions if name == beside.vector[0] else [] for name in beside.names
-        )
-        return cls(tuple(columns), beside, beside.has_names)
-
-    def values(self, block: NDArray[Any]) -> Callable[[int], Any]:
-        """The vectors of a block as Python floats with the fewest digits that are read back as the same number."""
-        import pyarrow as pa
-
-        texts = pa.array(block.astype(np.promote_types(block.dtype, np.float32), copy=False).reshape(-1)).cast(pa.string())
-        numbers = list(map(float, texts.to_pylist()))
-        d = block.shape[1]
-        return lambda row: numbers[row * d : (row + 1) * d]
-
-
-def _write_table(ending: str, blocks: Blocks, path: Path, layout: _Layout) -> int:
+def _write_table(ending: str, blocks: Blocks, path: Path, columns: Sequence[_Column], beside: OtherColumns) -> int:
     if ending == ".parquet":
-        return _write_parquet(blocks, path, layout)
+        return _write_parquet(blocks, path, columns, beside)
     rows = 0
+    names = [name for name, _ in columns]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t" if ending == ".tsv" else ",", lineterminator="\n")
-        if ending != ".jsonl" and layout.has_names:
-            writer.writerow([name for name, _ in layout.columns])
+        if ending != ".jsonl" and beside.has_names:
+            writer.writerow(names)
         for block in blocks:
-            vector = layout.values(block)
-            for number, record in enumerate(_records(layout, len(block))):
-                whole = vector(number)
-                values = {name: whole if at == -1 else whole[at] for name, at in layout.columns if at is not None}
-                names = [name for name, at in layout.columns if at is not None or name in record]
+            batch = beside.take(len(block))
+            for record, vector in zip(batch if isinstance(batch, list) else batch.to_pylist(), _floats(block), strict=True):
+                values = record | {name: vector if at == -1 else vector[at] for name, at in columns if at is not None}
                 if ending == ".jsonl":
-                    extra = [name for name in record if name not in names]  # a field that the first line does not have
-                    cells = {name: values[name] if name in values else record[name] for name in [*names, *extra]}
+                    # A record may lack a column of the first one, or have a column that the first one does not have.
+                    cells = {name: values[name] for name in dict.fromkeys([*names, *values]) if name in values}
                     file.write(json.dumps(cells, ensure_ascii=False, default=str) + "\n")
                 else:
-                    writer.writerow([_cell(values[name] if at is not None else record.get(name)) for name, at in layout.columns])
+                    writer.writerow([_cell(values.get(name)) for name in names])
             rows += len(block)
     return rows
 
 
-def _records(layout: _Layout, count: int) -> Sequence[dict[str, Any]]:
-    """The other columns of the next rows."""
-    if layout.beside is None or not layout.beside.others:
-        return [{}] * count
-    part = layout.beside.take(count)
-    return part if isinstance(part, list) else part.to_pylist()
+def _floats(block: NDArray[Any]) -> list[list[float]]:
+    """The vectors of a block as Python floats with the fewest digits that are read back as the same number."""
+    import pyarrow as pa
+
+    texts = pa.array(block.astype(np.promote_types(block.dtype, np.float32), copy=False).reshape(-1)).cast(pa.string())
+    numbers = list(map(float, texts.to_pylist()))
+    d = block.shape[1]
+    return [numbers[start : start + d] for start in range(0, len(numbers), d)]
 
 
 def _cell(value: Any) -> Any:
@@ -258,7 +250,7 @@ def _cell(value: Any) -> Any:
     return "" if value is None else json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else value
 
 
-def _write_parquet(blocks: Blocks, path: Path, layout: _Layout) -> int:
+def _write_parquet(blocks: Blocks, path: Path, columns: Sequence[_Column], beside: OtherColumns) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -266,29 +258,23 @@ def _write_parquet(blocks: Blocks, path: Path, layout: _Layout) -> int:
     writer: Any = None
     try:
         for block in blocks:
-            others: Any = {}
-            if layout.beside is not None and layout.beside.others:
-                others = layout.beside.take(len(block))
-                others = pa.Table.from_pylist(others) if isinstance(others, list) else others
-            whole = pa.FixedSizeListArray.from_arrays(pa.array(block.reshape(-1)), block.shape[1])
-            columns = [
-                others[name] if at is None else whole if at == -1 else pa.array(np.ascontiguousarray(block[:, at]))
-                for name, at in layout.columns
+            batch = beside.take(len(block))
+            others = pa.Table.from_pylist(batch) if isinstance(batch, list) else batch
+            vectors = pa.FixedSizeListArray.from_arrays(pa.array(block.reshape(-1)), block.shape[1])
+            arrays = [
+                others[name] if at is None else vectors if at == -1 else pa.array(np.ascontiguousarray(block[:, at]))
+                for name, at in columns
             ]
-            table = pa.table(columns, names=[name for name, _ in layout.columns])
+            table = pa.table(arrays, names=[name for name, _ in columns])
             writer = writer or pq.ParquetWriter(path, table.schema)
-            writer.write_table(_cast(table, writer.schema))
+            try:
+                table = table.cast(writer.schema)
+            except (pa.ArrowException, ValueError) as error:
+                problem = f"a column does not hold one type of values ({error})"
+                raise ValueError(f"{problem}; write a .jsonl file, which may") from None
+            writer.write_table(table)
             rows += len(block)
     finally:
         if writer is not None:
             writer.close()
     return rows
-
-
-def _cast(table: Any, schema: Any) -> Any:
-    import pyarrow as pa
-
-    try:
-        return table.cast(schema)
-    except (pa.ArrowException, ValueError) as error:
-        raise ValueError(f"a column does not hold one type of values ({error}); write a .jsonl file, which may") from None

@@ -51,14 +51,12 @@ class Examples:
     lines: Ints | None = None
 
     def __post_init__(self) -> None:
-        for name in ("labels", "scores", "lines"):
+        counts = {"examples": len(self), "texts": len(self.texts)}
+        owners = {"labels": "examples", "scores": "examples", "lines": "examples", "second": "texts", "words": "texts"}
+        for name, owner in owners.items():
             values = getattr(self, name)
-            if values is not None and len(values) != len(self):
-                raise ValueError(f"{name} has {len(values)} entries for {len(self)} examples; there must be one for each")
-        for name in ("second", "words"):
-            values = getattr(self, name)
-            if values is not None and len(values) != len(self.texts):
-                raise ValueError(f"{name} has {len(values)} entries for {len(self.texts)} texts; there must be one for each")
+            if values is not None and len(values) != counts[owner]:
+                raise ValueError(f"{name} has {len(values)} entries for {counts[owner]} {owner}; there must be one for each")
 
     def __len__(self) -> int:
         return len(self.texts) if self.places is None else len(self.places)
@@ -98,8 +96,7 @@ class Examples:
         position = {label: i for i, label in enumerate(labels)}
         for index, label in enumerate(self.labels):
             if label not in position:
-                others = f"{name_list(labels, near=label)}"
-                raise DataError(f"label {label!r} is not one of {others}", self.where(index))
+                raise DataError(f"label {label!r} is not one of {name_list(labels, near=label)}", self.where(index))
         return np.array([position[label] for label in self.labels], dtype=np.intp)
 
     def unit_scores(self) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,7 +76,8 @@ class Word(NamedTuple):
 def _read_sts(task: Task, file: Path) -> Iterator[Record]:
     """The pairs of an STS-Benchmark file: tab-separated whatever its ending says, no header, quotes are text."""
     # Split by hand: for the csv module a lone quote would open a cell and swallow the lines that follow.
-    for line, cells in _tab_lines(task, file):
+    for line, text in _lines(task, file):
+        cells = text.split("\t")
         if len(cells) not in _STS_WIDTHS:
             rule = f"an STS-Benchmark file has 7 or 9; {_ANOTHER_LAYOUT}"
             raise DataError(f"the line has {len(cells)} tab-separated columns, {rule}", file, line)
@@ -85,7 +86,8 @@ def _read_sts(task: Task, file: Path) -> Iterator[Record]:
 
 def _read_cola(task: Task, file: Path) -> Iterator[Record]:
     """The sentences of CoLA, without a header: source, 0 or 1, the author's mark, sentence."""
-    for line, cells in _tab_lines(task, file):
+    for line, text in _lines(task, file):
+        cells = text.split("\t")
         if len(cells) != _COLA_WIDTH:
             raise DataError(f"the line has {len(cells)} tab-separated columns, CoLA has {_COLA_WIDTH}", file, line)
         yield _with_label_name(task, Record(file, line, cells[_COLA_TEXT], label=cells[_COLA_LABEL]))
@@ -93,9 +95,7 @@ def _read_cola(task: Task, file: Path) -> Iterator[Record]:
 
 def _read_trec(task: Task, file: Path) -> Iterator[Record]:
     """The questions of TREC, `COARSE:fine question` on every line, with the label that the task asks for."""
-    for line, text in locate(file).numbered_lines(task.layout.encoding):
-        if not text.strip():
-            continue
+    for line, text in _lines(task, file):
         fine, _, question = text.partition(" ")
         coarse, colon, detail = fine.partition(":")  # "NUM:dist" is a fine label, "NUM" its coarse one
         if not (coarse and colon and detail):
@@ -108,12 +108,12 @@ def _read_table(task: Task, file: Path) -> Iterator[Record]:
 
     The demo's sets have all splits in one file, whose column `split` names them.
     """
-    layout, place = task.layout, locate(file)
+    layout, located = task.layout, locate(file)
     if layout.format == "jsonl":
-        table: DelimitedTable | JsonTable = JsonTable(place, encoding=layout.encoding)
+        table: DelimitedTable | JsonTable = JsonTable(located, encoding=layout.encoding)
     else:
         table = DelimitedTable(
-            place,
+            located,
             encoding=layout.encoding,
             delimiter=layout.delimiter,
             quoting=layout.quoting,
@@ -133,10 +133,15 @@ def _read_table(task: Task, file: Path) -> Iterator[Record]:
         yield _with_label_name(task, record) if layout.format == "glue" else record
 
 
-def _tab_lines(task: Task, file: Path) -> Iterator[tuple[int, list[str]]]:
-    for line, text in locate(file).numbered_lines(task.layout.encoding):
-        if text.strip():
-            yield line, text.split("\t")
+def _lines(task: Task, file: Path) -> Iterator[tuple[int, str]]:
+    """(line number, line) of the lines that are not blank."""
+    return chain.from_iterable(_runs(task, file))
+
+
+def _runs(task: Task, file: Path) -> Iterator[Iterator[tuple[int, str]]]:
+    """Runs of lines that are not blank, such as the sentences of a treebank, as (line number, line)."""
+    lines = locate(file).numbered_lines(task.layout.encoding)
+    return (run for is_blank, run in groupby(lines, key=lambda numbered: not numbered[1].strip()) if not is_blank)
 
 
 def _with_label_name(task: Task, record: Record) -> Record:
@@ -166,20 +171,18 @@ def _json_text(file: Path, line: int, role: str, value: Any) -> str:
 
 def _read_conll(task: Task, file: Path) -> Iterator[Sentence]:
     """The sentences of a two-column file: `word<TAB>label` on a line, a blank line between sentences."""
-    rows: list[tuple[str, str, int]] = []
-    lines = locate(file).numbered_lines(task.layout.encoding)
-    for line, text in chain(lines, [(0, "")]):  # a blank line ends the last sentence too
-        if text.strip():
+    for run in _runs(task, file):
+        words: list[str] = []
+        marks: list[Mark] = []
+        for line, text in run:
             cells = text.split(task.layout.delimiter)
             if len(cells) != 2 or not cells[0].strip():
                 problem = f"the line has {len(cells)} columns; it must be a word, {task.layout.delimiter!r} and its label"
                 hint = f"use CoNLL-U (.conllu) for more columns, or {option('delimiter', 'TEXT')} for another separator"
                 raise DataError(f"{problem}: {hint}", file, line)
-            rows.append((cells[0], cells[1], line))
-        elif rows:
-            marks = tuple(Mark((i,), label, line) for i, (_, label, line) in enumerate(rows))
-            yield Sentence(file, tuple(word for word, _, _ in rows), marks)
-            rows = []
+            marks.append(Mark((len(words),), cells[1], line))
+            words.append(cells[0])
+        yield Sentence(file, tuple(words), tuple(marks))
 
 
 def _read_conllu(task: Task, file: Path) -> Iterator[Sentence]:
@@ -205,31 +208,26 @@ def _sentences(task: Task, file: Path, columns: Sequence[str]) -> Iterator[list[
 
     Lines of multiword tokens (`3-4`) are skipped. A line `# global.columns = …` declares other columns.
     """
-    words: list[Word] = []
-    count = 0
-    lines = locate(file).numbered_lines(task.layout.encoding)
-    for line, text in chain(lines, [(0, "")]):  # a blank line ends the last sentence too
-        if text.startswith("#"):
+    for run in _runs(task, file):
+        words: list[Word] = []
+        count = 0
+        for line, text in run:
             if text.startswith("# global.columns ="):
                 columns = [name.lower() for name in text.partition("=")[2].split()]
                 if not {"id", "form"} <= set(columns):
                     problem = f"the columns are {name_list(columns)}; there must be ID and FORM among them"
                     raise DataError(problem, file, line)
-            continue
-        if not text.strip():
-            if words:
-                yield words
-            words, count = [], 0
-            continue
-        word = _parse_word(file, line, text, columns)
-        if word is None:
-            continue
-        # Heads refer to ids, so a gap in them would silently attach words to the wrong head.
-        count += not word.is_empty
-        if not word.is_empty and word.id != str(count):
-            raise DataError(f"word id {word.id} should be {count}; ids count the words of a sentence", file, line)
-        if task.layout.empty_nodes or not word.is_empty:
-            words.append(word)
+            word = None if text.startswith("#") else _parse_word(file, line, text, columns)
+            if word is None:
+                continue
+            # Heads refer to ids, so a gap in them would silently attach words to the wrong head.
+            count += not word.is_empty
+            if not word.is_empty and word.id != str(count):
+                raise DataError(f"word id {word.id} should be {count}; ids count the words of a sentence", file, line)
+            if task.layout.empty_nodes or not word.is_empty:
+                words.append(word)
+        if words:
+            yield words
 
 
 def _parse_word(file: Path, line: int, text: str, columns: Sequence[str]) -> Word | None:

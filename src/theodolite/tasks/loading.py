@@ -84,19 +84,19 @@ def _find_files(task: Task, split: str, data: AnyPath | None) -> list[Path]:
     if not folder.is_dir():
         hint = f"{option('data', 'FOLDER')} names the folder with the files of task {task.name!r}"
         raise DataError(f"{folder} is not a folder; {hint}")
-    places = [folder / name for name in task.layout.folders if (folder / name).is_dir()] + [folder]
-    return [_find_file(task, name, places) for name in task.splits[split]]
+    folders = [folder / name for name in task.layout.folders if (folder / name).is_dir()] + [folder]
+    return [_find_file(task, name, folders) for name in task.splits[split]]
 
 
-def _find_file(task: Task, name: str, places: Sequence[Path]) -> Path:
+def _find_file(task: Task, name: str, folders: Sequence[Path]) -> Path:
     # The files of a release may be in a folder of their usual name, or directly in the one that was given.
     if task.layout.folders:
-        path = next((place / name for place in places if (place / name).is_file()), None)
+        path = next((folder / name for folder in folders if (folder / name).is_file()), None)
         if path is None:
-            contents = "; ".join(f"{place} has {_content(place)}" for place in places)
+            contents = "; ".join(f"{folder} has {_content(folder)}" for folder in folders)
             raise DataError(f"there is no file {name} of task {task.name!r}: {contents}")
         return path
-    path = places[-1] / Path(name).expanduser()
+    path = folders[-1] / Path(name).expanduser()
     if path.is_dir():
         raise DataError(f"this is a folder, not a file; it has {_content(path)}", path)
     if not path.exists():
@@ -119,10 +119,10 @@ def _load_from_hub(task: Task, split: str) -> Examples:
         problem = f"the Hub copy of task {task.name!r} has no split {split!r}, only {name_list(list(hub.splits))}"
         raise DataError(f"{problem}; if the files of the release have it, read them with {folder}")
     table = _download(task, hub, split)
-    place = Path(" ".join(filter(None, (hub.id, hub.config, hub.splits[split]))))  # the file, in messages
+    name = Path(" ".join(filter(None, (hub.id, hub.config, hub.splits[split]))))  # the file, in messages
     if task.on_words:
-        return _examples_on_words(task, split, list(_hub_sentences(task, hub, table, place)), [place])
-    return _examples_on_texts(task, split, _hub_records(task, hub, table, place), [place])
+        return _examples_on_words(task, split, list(_hub_sentences(task, hub, table, name)), [name])
+    return _examples_on_texts(task, split, _hub_records(task, hub, table, name), [name])
 
 
 def _download(task: Task, hub: Hub, split: str) -> Any:
@@ -142,12 +142,12 @@ def _download(task: Task, hub: Hub, split: str) -> Any:
         raise DataError(f"{problem}; check the connection, {hint}") from error
 
 
-def _hub_column(table: Any, hub: Hub, role: str, place: Path) -> list[Any]:
+def _hub_column(table: Any, hub: Hub, role: str, file: Path) -> list[Any]:
     """A column by our name for it; numbers that stand for names become the names."""
     name, names = hub.columns[role], list(table.column_names)
     if name not in names:
-        columns = f"{name_list(names, near=name)}"
-        raise DataError(f"there is no column {name!r} for the {role}; the columns are {columns}", place)
+        columns = name_list(names, near=name)
+        raise DataError(f"there is no column {name!r} for the {role}; the columns are {columns}", file)
     feature = table.features[name]
     # A ClassLabel stores numbers and has their names; a list of them has it one level down.
     labels = getattr(getattr(feature, "feature", feature), "names", None)
@@ -157,21 +157,21 @@ def _hub_column(table: Any, hub: Hub, role: str, place: Path) -> list[Any]:
 
 def _label_names(labels: Sequence[str], value: Any) -> Any:
     if isinstance(value, list):
-        return [_label_names(labels, each) for each in value]
+        return [_label_names(labels, number) for number in value]
     # Hidden labels of a test split are -1.
     return labels[value] if isinstance(value, int) and 0 <= value < len(labels) else None
 
 
-def _hub_records(task: Task, hub: Hub, table: Any, place: Path) -> Iterator[Record]:
-    columns = [_hub_column(table, hub, role, place) for role in task.roles]
+def _hub_records(task: Task, hub: Hub, table: Any, file: Path) -> Iterator[Record]:
+    columns = [_hub_column(table, hub, role, file) for role in task.roles]
     for row, values in enumerate(zip(*columns, strict=True), start=1):
         cells = dict(zip(task.roles, values, strict=True))
         label = None if cells.get("label") is None else str(cells["label"])
-        yield Record(place, row, cells["text"] or "", cells.get("text_b"), label, cells.get("score"))
+        yield Record(file, row, cells["text"] or "", cells.get("text_b"), label, cells.get("score"))
 
 
-def _hub_sentences(task: Task, hub: Hub, table: Any, place: Path) -> Iterator[Sentence]:
-    columns = [_hub_column(table, hub, role, place) for role in ("words", "head", "label")]
+def _hub_sentences(task: Task, hub: Hub, table: Any, file: Path) -> Iterator[Sentence]:
+    columns = [_hub_column(table, hub, role, file) for role in ("words", "head", "label")]
     for row, (words, heads, labels) in enumerate(zip(*columns, strict=True), start=1):
         # Only words of the tree have a head: multiword tokens and empty nodes have none, and heads do not count them.
         in_tree = [i for i, head in enumerate(heads) if str(head).isdecimal()]
@@ -182,9 +182,9 @@ def _hub_sentences(task: Task, hub: Hub, table: Any, place: Path) -> Iterator[Se
                 marks.append(Mark((position,), label, row))
             elif head and label != "root":
                 if head > len(in_tree):
-                    raise DataError(f"head {head} is not in the sentence, which has {len(in_tree)} words", place, row)
+                    raise DataError(f"head {head} is not in the sentence, which has {len(in_tree)} words", file, row)
                 marks.append(Mark((head - 1, position), label, row))
-        yield Sentence(place, tuple(words[i] for i in in_tree), tuple(marks))
+        yield Sentence(file, tuple(words[i] for i in in_tree), tuple(marks))
 
 
 # From records and sentences to examples; the checks are the same for every format
@@ -238,7 +238,7 @@ def _label(task: Task, label: str | None, file: Path, line: int) -> str:
         raise DataError("the label is empty; every example needs one: fill it in or drop the line", file, line)
     # A misspelt label would otherwise be a class of its own.
     if task.labels is not None and label not in task.labels:
-        labels = f"{name_list(task.labels, most=20, near=label)}"
+        labels = name_list(task.labels, most=20, near=label)
         raise DataError(f"label {excerpt(label)} is not one of {labels}", file, line)
     return label
 

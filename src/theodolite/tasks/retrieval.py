@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -96,14 +96,14 @@ def read_beir(folder: AnyPath, split: str | None = None) -> Collection:
     DataError
         A file is missing, or a judgement names an id that is not there; the message names file and line.
     """
-    place = Path(folder).expanduser()
-    if not place.is_dir():
-        raise DataError(f"{place} is not a folder; {option('retrieval', 'FOLDER')} holds {CORPUS}, {QUERIES} and {JUDGEMENTS}/")
+    folder = Path(folder).expanduser()
+    if not folder.is_dir():
+        raise DataError(f"{folder} is not a folder; {option('retrieval', 'FOLDER')} holds {CORPUS}, {QUERIES} and {JUDGEMENTS}/")
     for name in (CORPUS, QUERIES):
-        if not (place / name).is_file():
-            raise DataError(f"there is no {name} in it; a BEIR folder has {CORPUS}, {QUERIES} and {JUDGEMENTS}/*.tsv", place)
-    file = _judgement_file(place, split)
-    documents, queries = (dict(_texts(locate(place / name))) for name in (CORPUS, QUERIES))
+        if not (folder / name).is_file():
+            raise DataError(f"there is no {name} in it; a BEIR folder has {CORPUS}, {QUERIES} and {JUDGEMENTS}/*.tsv", folder)
+    file = _judgement_file(folder, split)
+    documents, queries = (_texts(locate(folder / name)) for name in (CORPUS, QUERIES))
     grades = _grades(file, queries, documents)
     if not grades:
         raise DataError("no query has a relevant document (a score above 0); there is nothing to measure by", file)
@@ -120,7 +120,7 @@ def read_beir(folder: AnyPath, split: str | None = None) -> Collection:
         if count
     ]
     return Collection(
-        name=f"{place.name} {Path(file.name).stem}",
+        name=f"{folder.name} {Path(file.name).stem}",
         documents=tuple(documents[name] for name in with_text),
         queries=tuple(queries[name] for name in judged),
         judgements=Judgements(
@@ -289,8 +289,7 @@ def _numbers(items: int | Sequence[str], plural: str) -> Callable[[str, Any, str
 
 
 def _judgement_file(folder: Path, split: str | None) -> File:
-    places = sorted((folder / JUDGEMENTS).glob("*.tsv"))
-    names = [path.stem for path in places]
+    names = [path.stem for path in sorted((folder / JUDGEMENTS).glob("*.tsv"))]
     if not names:
         raise DataError(f"there is no {JUDGEMENTS}/*.tsv in it; without judgements there is nothing to measure by", folder)
     wanted = split or ("test" if "test" in names else names[0] if len(names) == 1 else None)
@@ -301,28 +300,28 @@ def _judgement_file(folder: Path, split: str | None) -> File:
     return locate(folder / JUDGEMENTS / f"{wanted}.tsv")
 
 
-def _texts(file: File) -> Iterator[tuple[str, str]]:
-    """Ids and texts; the title comes first, as in BEIR."""
-    seen: set[str] = set()
+def _texts(file: File) -> dict[str, str]:
+    """Texts by id; the title comes first, as in BEIR."""
+    texts: dict[str, str] = {}
     for line, record in JsonTable(file).rows():
         if not isinstance(record, dict) or "_id" not in record or not isinstance(record.get("text"), str):
             raise DataError("the line is not an object with `_id` and `text`", file, line)
         name = str(record["_id"])
-        if name in seen:
+        if name in texts:
             raise DataError(f"the id {name!r} is there twice; every id must be given once", file, line)
-        seen.add(name)
-        yield name, f"{record.get('title') or ''} {record['text']}".strip()
+        texts[name] = f"{record.get('title') or ''} {record['text']}".strip()
+    return texts
 
 
-def _grades(file: File, queries: Iterable[str], documents: Iterable[str]) -> dict[tuple[str, str], float]:
+def _grades(file: File, queries: Mapping[str, str], documents: Mapping[str, str]) -> dict[tuple[str, str], float]:
     """Grades above 0 by query and document; of two for the same pair the higher one."""
     grades: dict[tuple[str, str], float] = {}
-    known = {"query": (set(queries), QUERIES), "document": (set(documents), CORPUS)}
+    sides = (("query", queries, QUERIES), ("document", documents, CORPUS))
     for line, cells in DelimitedTable(file, delimiter="\t", quoting=False, has_header=True).rows():
         if len(cells) != 3:
             raise DataError(f"the line has {len(cells)} columns; it must be query-id, corpus-id and score", file, line)
-        for (what, (names, source)), name in zip(known.items(), cells, strict=False):
-            if name not in names:
+        for (what, texts, source), name in zip(sides, cells, strict=False):
+            if name not in texts:
                 raise DataError(f"the {what} id {excerpt(name)} is not in {source}; correct the id, or drop the line", file, line)
         grade = _grade(cells[2], f"{file}, line {line}")
         if grade > 0:
@@ -353,20 +352,22 @@ def _table_rows(table: Any) -> Iterator[tuple[str, Sequence[Any]]]:
 
 
 def _row_number(value: Any, count: int, what: str, plural: str, where: str) -> int:
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
+    number = _number(value)
     if not number.is_integer() or not 0 <= number < count:
         raise DataError(f"{what} {value!r} is not one of the {count} {plural}, which are numbered from 0 to {count - 1}", where)
     return int(number)
 
 
 def _grade(value: Any, where: str) -> float:
-    try:
-        grade = float(value)
-    except (TypeError, ValueError, OverflowError):
-        grade = math.nan
+    grade = _number(value)
     if not math.isfinite(grade):
         raise DataError(f"the grade {value!r} is not a number; correct it, or drop the judgement", where)
     return grade
+
+
+def _number(value: Any) -> float:
+    """A value as a number; nan if it is not one."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan

@@ -79,7 +79,7 @@ def test_the_full_grid_is_that_of_scikit_learns_grid_search(backend: Any, digits
         pytest.importorskip("torch")
     ours = ClassifierProbe(**SMALL, search="full", max_iter=40, backend=backend).fit(X, y)
     values = {"alpha": SMALL["alphas"], "hidden_layer_sizes": SMALL["hidden"]}
-    folds = stratified_folds(labelled(X, y), SMALL["folds"]).parts
+    folds = stratified_folds(labelled(X, y), SMALL["folds"]).splits
     theirs = GridSearchCV(MLPClassifier(random_state=0, max_iter=40), values, cv=folds, refit=False).fit(X, y)
     scores = np.stack([theirs.cv_results_[f"split{fold}_test_score"] for fold in range(3)], axis=1)
     assert ours.search_.scores.shape == scores.shape == (4, 3)

@@ -53,7 +53,7 @@ class NoisyTrainer(FakeTrainer):
 
     def __init__(self, quality: dict[tuple[tuple[int, ...], float], Any], folds: Folds) -> None:
         super().__init__(quality)
-        self.numbers = {rows.tobytes(): number for number, (rows, _) in enumerate(folds.parts)}
+        self.numbers = {rows.tobytes(): number for number, (rows, _) in enumerate(folds.splits)}
 
     def __call__(self, jobs: Any) -> list[Network]:
         return [self.network(self.quality[job.hidden, job.alpha][self.numbers[job.rows.tobytes()]]) for job in jobs]
@@ -131,7 +131,7 @@ def test_only_cells_that_ran_on_all_folds_can_win() -> None:
 def test_folds_hold_out_every_row_once_with_the_shares_of_the_classes() -> None:
     data = labelled(np.arange(60)[:, None], np.arange(60) % 3)
     folds = stratified_folds(data, 5, seed=1)
-    assert sorted(np.concatenate([test for _, test in folds.parts]).tolist()) == list(range(60)) and folds.note == ""
-    assert all(np.bincount(data.codes[test]).tolist() == [4, 4, 4] for _, test in folds.parts)
+    assert sorted(np.concatenate([test for _, test in folds.splits]).tolist()) == list(range(60)) and folds.note == ""
+    assert all(np.bincount(data.codes[test]).tolist() == [4, 4, 4] for _, test in folds.splits)
     with pytest.raises(ValueError, match="2 rows of 2 classes are too few"):
         stratified_folds(labelled(np.eye(2), [0, 1]), 2)

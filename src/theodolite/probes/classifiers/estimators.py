@@ -195,12 +195,12 @@ class LinearProbe(BaseClassifierProbe):
             raise ValueError(
                 f"alphas={tuple(self.alphas)} must be one or more finite numbers above 0; the published grid is 1e-7 to 1"
             )
-        scores = np.empty((len(alphas), len(folds.parts)))
-        for fold, (train, test) in enumerate(folds.parts):
+        scores = np.empty((len(alphas), len(folds.splits)))
+        for fold, (train, test) in enumerate(folds.splits):
             for i, model in enumerate(self._path(rows[train], data.codes[train], alphas)):
                 scores[i, fold] = np.mean(model.predict(rows[test]) == data.codes[test])
             if self.progress is not None:
-                self.progress(fold + 1, len(folds.parts) + 1)
+                self.progress(fold + 1, len(folds.splits) + 1)
         best = int(scores.mean(axis=1).argmax())
         # Through all stronger weights again: the same warm starts as on the folds.
         *_, self.model_ = self._path(rows, data.codes, alphas[: best + 1])
@@ -212,7 +212,7 @@ class LinearProbe(BaseClassifierProbe):
         self.note_ = "; ".join(filter(None, [folds.note, unfinished]))
         self.seconds_ = time.perf_counter() - start
         if self.progress is not None:
-            self.progress(len(folds.parts) + 1, len(folds.parts) + 1)
+            self.progress(len(folds.splits) + 1, len(folds.splits) + 1)
         return self
 
     def _path(self, X: NDArray[np.float64], y: Indices, alphas: Sequence[float]) -> Iterator[LogisticRegression]:
@@ -299,7 +299,7 @@ class ClassifierProbe(BaseClassifierProbe):
         data, cells = labelled(X, y), grid(self.hidden, self.alphas)
         folds = stratified_folds(data, self.folds, seed=self.seed)
         self.backend_ = installed_backend(self.backend)
-        count = self._counter(cells, len(folds.parts))
+        count = self._counter(cells, len(folds.splits))
         train = trainer(data, backend=self.backend_, max_iter=self.max_iter, device=self.device, progress=count)
         self.search_ = search_grid(data, folds, cells, train, seed=self.seed, kind=self.search)
         best = self.search_.best

@@ -36,7 +36,7 @@ Train: TypeAlias = Callable[[Sequence[Job]], list[Network]]
 class Folds(NamedTuple):
     """(training rows, held-out rows) of each fold, and a note on classes that are too rare."""
 
-    parts: list[tuple[Indices, Indices]]
+    splits: list[tuple[Indices, Indices]]
     note: str
 
 
@@ -50,9 +50,9 @@ def stratified_folds(data: Labelled, folds: int, *, seed: int = 0) -> Folds:
     splitter = StratifiedKFold if counts.max() >= folds else KFold
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about rare classes: the note reports them
-        parts = list(splitter(folds, shuffle=True, random_state=seed).split(data.X, data.codes))
+        splits = list(splitter(folds, shuffle=True, random_state=seed).split(data.X, data.codes))
     # A fold whose training rows have one class trains nothing.
-    usable = [(train, test) for train, test in parts if len(np.unique(data.codes[train])) > 1]
+    usable = [(train, test) for train, test in splits if len(np.unique(data.codes[train])) > 1]
     if not usable:
         raise ValueError(
             f"{len(data.codes)} rows of {len(counts)} classes are too few to hold some out; give more rows of each class"
@@ -106,7 +106,7 @@ def search_grid(data: Labelled, folds: Folds, cells: tuple[Cell, ...], train: Tr
     on two folds, and the better two of these on all. The best of 128 cells on one fold would mostly be the luckiest one: an
     effect is the mean of many networks on all rows.
     """
-    n_folds = len(folds.parts)
+    n_folds = len(folds.splits)
     is_race = search_size(cells, n_folds, kind) < len(cells) * n_folds
     note = f"the grid was searched by a race, which lost {RACE_LOSS}, against the full grid" if is_race else ""
     scores, epochs = (np.full((len(cells), n_folds), np.nan) for _ in range(2))
@@ -183,8 +183,8 @@ def _predicted_scores(search: Search, sample: Sequence[tuple[int, int]]) -> NDAr
 def _run(search: Search, data: Labelled, folds: Folds, train: Train, seed: int, runs: Sequence[tuple[int, int]]) -> None:
     """Train each (cell, fold) that has not run yet, and store its results in the search."""
     runs = [run for run in runs if np.isnan(search.scores[run])]
-    jobs = [Job(search.cells[i].hidden, search.cells[i].alpha, seed, folds.parts[fold][0]) for i, fold in runs]
+    jobs = [Job(search.cells[i].hidden, search.cells[i].alpha, seed, folds.splits[fold][0]) for i, fold in runs]
     for (i, fold), network in zip(runs, train(jobs), strict=True):
-        held_out = folds.parts[fold][1]
+        held_out = folds.splits[fold][1]
         search.scores[i, fold] = np.mean(network.predict(data.X[held_out]) == data.codes[held_out])
         search.epochs[i, fold] = network.epochs

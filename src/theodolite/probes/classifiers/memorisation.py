@@ -63,10 +63,10 @@ class ControlTask:
         types
             The word type of each word.
         """
-        distinct, places = np.unique(np.asarray(types), return_inverse=True)
+        distinct, numbers = np.unique(np.asarray(types), return_inverse=True)
         draws = np.array([self._draw(word) for word in distinct.tolist()])
         codes = np.searchsorted(np.cumsum(self.shares), draws, side="right")
-        return np.asarray(self.classes[np.minimum(codes, len(self.classes) - 1)][places.reshape(-1)])
+        return np.asarray(self.classes[np.minimum(codes, len(self.classes) - 1)][numbers.reshape(-1)])
 
     def _draw(self, word: Any) -> float:
         """A number in [0, 1) that is fixed by the seed and the type."""
@@ -74,41 +74,11 @@ class ControlTask:
         return int.from_bytes(digest, "big") / 2**64
 
 
-@dataclass(frozen=True)
-class Selectivity:
-    """Accuracy minus control accuracy in [-1, 1]; near 0 the probe could have memorised what it finds (Hewitt & Liang 2019)."""
-
-    value: float
-    task: ProbeScore
-    control: ProbeScore
-    seen_share: float
-
-
-def selectivity(probe: BaseClassifierProbe, train: Words, test: Words, *, seed: int = 0) -> Selectivity:
-    """Fit copies of the probe to the labels and to a control task of the same types, and compare them on the test words.
-
-    Parameters
-    ----------
-    probe
-        A `ClassifierProbe` or `LinearProbe`; it is not changed.
-    train, test
-        Words to fit and words to score.
-    seed
-        Of the control labels; the probe has its own.
-
-    Raises
-    ------
-    ValueError
-        A word lacks its type, or all types drew the same control label.
-    """
-    control = control_score(probe, train, test, seed=seed)
-    task: ProbeScore = clone(probe).fit(train.X, train.y).evaluate(test.X, test.y)
-    seen_share = float(np.isin(np.asarray(test.types), np.asarray(train.types)).mean())
-    return Selectivity(task.mean - control.mean, task, control, seen_share)
-
-
 def control_score(probe: BaseClassifierProbe, train: Words, test: Words, *, seed: int = 0) -> ProbeScore:
-    """The score of a copy of the probe on a control task of the same types."""
+    """The score of a copy of the probe on a control task of the same types; accuracy minus control accuracy is its selectivity.
+
+    Selectivity is in [-1, 1]; near 0 the probe could have memorised what it finds (Hewitt & Liang 2019).
+    """
     for name, words in (("train", train), ("test", test)):
         if len(words.types) != len(words.y):
             raise ValueError(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 from sklearn.utils import check_random_state
@@ -74,9 +75,7 @@ class Network:
 
     def log_probabilities(self, X: Floats) -> NDArray[np.float64]:
         """(n, classes) natural logarithms of the probabilities."""
-        logits = self.logits(X).astype(np.float64)
-        logits -= logits.max(axis=1, keepdims=True)
-        return np.asarray(logits - np.log(np.exp(logits).sum(axis=1, keepdims=True)))
+        return np.asarray(log_softmax(self.logits(X).astype(np.float64), axis=1))
 
     def predict(self, X: Floats) -> Indices:
         """The number of the most probable class of each row."""
@@ -159,8 +158,8 @@ def train_batched(
     with torch.no_grad():
         for members in _models(jobs, X.shape[1]):
             batch = _Batch(X, y, [jobs[i] for i in members], len(data.classes))
-            for place, network in batch.train(max_iter):
-                networks[members[place]] = network
+            for position, network in batch.train(max_iter):
+                networks[members[position]] = network
                 if progress is not None:
                     progress(1)
     return [networks[i] for i in range(len(jobs))]
@@ -194,9 +193,9 @@ class _Group:
 
     def next_order(self) -> Indices:
         """The rows in the order of the next epoch: the last order shuffled, as by scikit-learn, without its checks."""
-        places = np.arange(len(self.order))
-        self.state.shuffle(places)
-        self.order = self.order[places]
+        shuffled = np.arange(len(self.order))
+        self.state.shuffle(shuffled)
+        self.order = self.order[shuffled]
         return self.rows[self.order]
 
 
@@ -235,7 +234,7 @@ class _Batch:
         self.steps = torch.zeros((), device=X.device)
         self.steps_taken = 0
         self.alphas = stacked([job.alpha for job in jobs])[:, None, None]
-        self.places = np.arange(len(jobs))
+        self.positions = np.arange(len(jobs))
         runs = [list(run) for _, run in itertools.groupby(range(len(jobs)), lambda i: _batches(jobs[i]))]
         self.groups = [_Group(jobs[run[0]].rows, np.arange(len(jobs[run[0]].rows)), starts[run[0]][2], len(run)) for run in runs]
 
@@ -246,14 +245,14 @@ class _Batch:
         shapes = [tensor.shape for tensor in kinds[0]]
         self.flats = [torch.cat([tensor.reshape(-1) for tensor in kind]) for kind in kinds]
         sizes = [shape.numel() for shape in shapes]
-        views = [[part.view(shape) for part, shape in zip(torch.split(flat, sizes), shapes, strict=True)] for flat in self.flats]
+        views = [[span.view(shape) for span, shape in zip(torch.split(flat, sizes), shapes, strict=True)] for flat in self.flats]
         self.parameters, self.gradients, self.averages, self.squares = views
         self.weights, self.biases = self.parameters[: self.depth], self.parameters[self.depth :]
 
     def train(self, max_iter: int) -> Iterator[tuple[int, Network]]:
-        """(place among the jobs, network) as they finish; the rest of the batch goes on without them."""
-        best = np.full(len(self.places), np.inf)
-        stale = np.zeros(len(self.places), int)
+        """(position among the jobs, network) as they finish; the rest of the batch goes on without them."""
+        best = np.full(len(self.positions), np.inf)
+        stale = np.zeros(len(self.positions), int)
         for epoch in range(1, max_iter + 1):
             loss = self._train_epoch()
             stale = np.where(loss > best - _TOLERANCE, stale + 1, 0)
@@ -261,7 +260,7 @@ class _Batch:
             converged = stale > _PATIENCE
             is_finished = converged | (epoch == max_iter)
             for i in np.flatnonzero(is_finished).tolist():
-                yield int(self.places[i]), self._network(i, epoch, converged=bool(converged[i]))
+                yield int(self.positions[i]), self._network(i, epoch, converged=bool(converged[i]))
             if is_finished.all():
                 return
             if is_finished.any():
@@ -370,7 +369,7 @@ class _Batch:
         kinds = (self.parameters, self.gradients, self.averages, self.squares)
         self._lay_out([[tensor.index_select(0, numbers) for tensor in kind] for kind in kinds])
         self.alphas = self.alphas.index_select(0, numbers)
-        self.places = self.places[live]
+        self.positions = self.positions[live]
         ends = np.cumsum([group.live for group in self.groups])
         for group, members in zip(self.groups, np.split(live, ends[:-1]), strict=True):
             group.live = int(members.sum())

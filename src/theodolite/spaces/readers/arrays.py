@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import IO, Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def read_npy(file: File) -> Source:
     return _array_source(file, layout)
 
 
-def read_npz(file: File, *, key: str | None) -> Source:
+def read_npz(file: File, *, key: str | None = None) -> Source:
     """One matrix of a `.npz` file, streamed."""
     layouts: dict[str, ArrayLayout] = {}
     sizes: dict[str, int] = {}
@@ -75,18 +76,18 @@ def read_npz(file: File, *, key: str | None) -> Source:
     return _streamed(file, open_member, layouts[name], spool=is_compressed)
 
 
-def read_safetensors(file: File, *, key: str | None) -> Source:
+def read_safetensors(file: File, *, key: str | None = None) -> Source:
     """One matrix of a `.safetensors` file, in any float format including bfloat16, without torch."""
     # The header is read here rather than by the safetensors package: that has no bfloat16 without torch, and no mapping.
     tensors, start = _safetensors_header(file)
     name = _choose_array(file, {name: tensor.shape for name, tensor in tensors.items()}, key)
-    tensor, place = tensors[name], f"{file}, tensor {name!r}"
+    tensor, location = tensors[name], f"{file}, tensor {name!r}"
     if tensor.dtype not in _SAFETENSORS_TYPES:
-        raise DataError(f"it is stored as {tensor.dtype}; convert it to one of {', '.join(_SAFETENSORS_TYPES)}", place)
+        raise DataError(f"it is stored as {tensor.dtype}; convert it to one of {', '.join(_SAFETENSORS_TYPES)}", location)
     layout = ArrayLayout(tensor.shape, False, np.dtype(_SAFETENSORS_TYPES[tensor.dtype]), start + tensor.begin)
-    _require_matrix(layout, place, file.size)
+    _require_matrix(layout, location, file.size)
     if layout.end != start + tensor.end:
-        raise DataError("its header is damaged: shape and length do not go together; copy the file again", place)
+        raise DataError("its header is damaged: shape and length do not go together; copy the file again", location)
     numbers = _array_source(file, layout)
     return _widened(file, numbers) if tensor.dtype == "BF16" else numbers
 
@@ -226,7 +227,8 @@ def _safetensors_header(file: File) -> tuple[dict[str, _Tensor], int]:
             for name, entry in header.items()
             if name != "__metadata__"
         }
-        if not all(type(size) is int and size >= 0 for each in tensors.values() for size in (*each.shape, each.begin, each.end)):
+        sizes = chain.from_iterable((*tensor.shape, tensor.begin, tensor.end) for tensor in tensors.values())
+        if not all(type(size) is int and size >= 0 for size in sizes):
             raise ValueError("sizes are whole numbers from 0 up")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"its header is damaged ({type(error).__name__}: {error}); copy the file again", file) from error

@@ -50,8 +50,8 @@ class DataError(ValueError):
     def __init__(self, message: str, file: object = "", line: int | None = None) -> None:
         self.file = str(file)
         self.line = line
-        place = f"{self.file}, line {line}" if line is not None else self.file
-        super().__init__(f"{place}: {message}" if place else message)
+        location = f"{self.file}, line {line}" if line is not None else self.file
+        super().__init__(f"{location}: {message}" if location else message)
 
 
 class EmptyFileError(DataError):
@@ -215,18 +215,16 @@ def locate(path: AnyPath) -> File:
     """The file or folder at a path or URL."""
     text = os.fspath(path)
     scheme = re.match(r"([a-z][a-z0-9+.-]+)://", text)
-    if scheme is None or scheme[1] == "file":
-        local = Path(unquote(urlsplit(text).path)) if scheme else Path(text).expanduser()
-        if not local.exists():
-            if is_pattern(text) and _filesystem(text).glob(text):
-                return File(text, None, is_pattern=True)
-            raise FileNotFoundError(_missing(local))
-        return File(text, require_regular(local))
-    if not _filesystem(text).exists(text):
-        if is_pattern(text) and _filesystem(text).glob(text):
-            return File(text, None, is_pattern=True)
-        raise FileNotFoundError(f"there is no file {text}; check the address and that you may read it")
-    return File(text, None)
+    if scheme is None:
+        local: Path | None = Path(text).expanduser()
+    else:
+        local = Path(unquote(urlsplit(text).path)) if scheme[1] == "file" else None
+    if local.exists() if local is not None else _filesystem(text).exists(text):
+        return File(text, None if local is None else require_regular(local))
+    if is_pattern(text) and _filesystem(text).glob(text):
+        return File(text, None, is_pattern=True)
+    problem = f"there is no file {text}; check the address and that you may read it" if local is None else _missing(local)
+    raise FileNotFoundError(problem)
 
 
 def is_pattern(text: str) -> bool:
@@ -279,8 +277,8 @@ def parsed_source(file: File, vectors: Callable[[], Iterator[Sequence[float]]], 
 
     def chunks() -> Iterator[NDArray[np.float64]]:
         rows = vectors()
-        while part := list(islice(rows, max(1, _PARSED_NUMBERS // d))):
-            yield np.array(part, dtype=np.float64)
+        while batch := list(islice(rows, max(1, _PARSED_NUMBERS // d))):
+            yield np.array(batch, dtype=np.float64)
 
     next(chunks(), None)  # a fault near the top is reported at once, before anything is computed
     return file_source(file, chunks, n=n, d=d, dtype=np.float64, spool=True)
@@ -329,10 +327,10 @@ class _Spool:
         if self._rows is not None:
             return np.asarray(self._rows[rows])
         # What was never read in full is read to its end, which leaves the copy for the next call.
-        parts = [np.empty((0, self._d), self._dtype)]
+        selected = [np.empty((0, self._d), self._dtype)]
         start = 0
         for chunk in self.chunks():
             low, high = np.searchsorted(rows, (start, start + len(chunk)))
-            parts.append(chunk[rows[low:high] - start])
+            selected.append(chunk[rows[low:high] - start])
             start += len(chunk)
-        return np.concatenate(parts)
+        return np.concatenate(selected)

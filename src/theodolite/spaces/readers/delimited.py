@@ -76,9 +76,9 @@ class DelimitedTable:
     def select(self, columns: Mapping[str, str], hint: str = "") -> Iterator[tuple[int, dict[str, str]]]:
         """(line number, cells) of every row, with the cells under names of your own."""
         _require_columns(self.file, self.line, self.names, columns, hint + self.header_hint)
-        places = {role: self.names.index(name) for role, name in columns.items()}
+        positions = {role: self.names.index(name) for role, name in columns.items()}
         for line, cells in self.rows():
-            yield line, {role: cells[place] for role, place in places.items()}
+            yield line, {role: cells[position] for role, position in positions.items()}
 
     def _all_rows(self) -> Iterator[tuple[int, list[str]]]:
         if self.delimiter is None:
@@ -192,11 +192,11 @@ def vector_columns(
     kinds: Sequence[ColumnKind],
     columns: Sequence[str] | None,
     hint: str = "",
-    **about: Any,
+    **sampled: Any,
 ) -> list[int]:
     """The columns that hold the vectors, as `core.frames.vector_columns` finds them, with errors that name the file."""
     try:
-        return columns_of_vectors(names, kinds, columns, **about)
+        return columns_of_vectors(names, kinds, columns, **sampled)
     except ValueError as error:
         raise DataError(f"{error}{hint if columns is not None else ''}", file) from None
 
@@ -204,12 +204,12 @@ def vector_columns(
 def only_column(file: File, names: Sequence[str], column: str, hint: str = "") -> str:
     """The name of the one column that a name or pattern fits; an error, which ends with the hint, if it fits none or several."""
     try:
-        places = choose_columns(names, [column])
+        positions = choose_columns(names, [column])
     except ValueError as error:
         raise DataError(f"{error}{hint}", file) from None
-    if len(places) > 1:
-        raise DataError(f"{column!r} names {len(places)} columns; name one of them", file)
-    return names[places[0]]
+    if len(positions) > 1:
+        raise DataError(f"{column!r} names {len(positions)} columns; name one of them", file)
+    return names[positions[0]]
 
 
 def parse_number(cell: str, decimal: str = ".") -> float:
@@ -299,17 +299,18 @@ def is_header(
 
     With `needs_fractions`, what is counted must stand above fractions too. Other whole numbers above fractions are an error.
     """
-    places = [i for i, cell in enumerate(cells) if is_number(cell, decimal)]
-    if not places:
+    positions = [i for i, cell in enumerate(cells) if is_number(cell, decimal)]
+    if not positions:
         return not any(is_list(cell) or has_decimal_comma(cell) for cell in cells)
-    if len(places) < 2 or not all(is_whole(cells[i]) for i in places):
+    if len(positions) < 2 or not all(is_whole(cells[i]) for i in positions):
         return False
-    numbers = [int(cells[i]) for i in places]
+    numbers = [int(cells[i]) for i in positions]
     is_counted = numbers in (list(range(len(numbers))), list(range(1, len(numbers) + 1)))
     # More than two: "0,1" is as likely a row of data.
     if is_counted and len(numbers) > 2 and not needs_fractions:
         return True
-    fractions = [[is_number(row[i], decimal) and not is_whole(row[i]) for i in places] for row in below if len(row) == len(cells)]
+    rows = [row for row in below if len(row) == len(cells)]
+    fractions = [[is_number(row[i], decimal) and not is_whole(row[i]) for i in positions] for row in rows]
     if not fractions or not all(map(any if is_counted else all, fractions)):
         return False
     if not is_counted and len(set(numbers)) == len(numbers) > 2:

@@ -29,22 +29,22 @@ def read_faiss(file: File) -> Source:
     faiss = _import_faiss(file)
     if file.size == 0:
         raise EmptyFileError("the file is empty; there must be at least one vector", file)
-    whole = _open_index(faiss, file)
-    if whole is None:
+    outer = _open_index(faiss, file)
+    if outer is None:
         raise EmptyFileError("the file says that it holds no index; there must be at least one vector", file)
-    n, d = int(whole.ntotal), int(whole.d)
+    n, d = int(outer.ntotal), int(outer.d)
     if n == 0 or d == 0:
         raise EmptyFileError(f"the index is empty (shape {(n, d)}); there must be at least one vector", file)
     if n > file.size:  # before anything is made for each of them
         raise DataError(f"the index says {n:,} vectors and has {file.size:,} bytes; write it again", file)
     try:
-        index, ids = _innermost(faiss, whole)
+        index, ids = _innermost(faiss, outer)
         vectors = index.reconstruct_batch(ids[:1])
     except (RuntimeError, AssertionError) as error:
-        problem = f"{type(whole).__name__} cannot reconstruct its vectors ({_first_line(error)})"
+        problem = f"{type(outer).__name__} cannot reconstruct its vectors ({_first_line(error)})"
         raise DataError(f"{problem}; {_RECONSTRUCTIBLE} can", file) from error
 
-    def take(rows: Indices, _owner: Any = whole) -> NDArray[Any]:  # the whole index owns the inner one, which would be freed
+    def take(rows: Indices, _owner: Any = outer) -> NDArray[Any]:  # the outer index owns the inner one, which would be freed
         try:
             return np.asarray(index.reconstruct_batch(ids[rows]))
         except RuntimeError as error:
@@ -55,7 +55,7 @@ def read_faiss(file: File) -> Source:
         return (take(np.arange(start, min(start + step, n))) for start in range(0, n, step))
 
     source = file_source(file, chunks, n=n, d=d, dtype=vectors.dtype, take=take)
-    if losses := _losses(faiss, whole):
+    if losses := _losses(faiss, outer):
         source.notes = (
             f"the index holds approximations ({', '.join(losses)}): the numbers are theirs, not those of the vectors",
         )
@@ -142,8 +142,8 @@ def _innermost(faiss: Any, index: Any) -> tuple[Any, NDArray[np.int64]]:
     if isinstance(faiss.downcast_index(ivf), faiss.IndexIVFFastScan):  # FAISS crashes if such a list is taken apart
         raise RuntimeError("FastScan packs the codes of its lists")
     lists = ivf.invlists
-    parts = [faiss.rev_swig_ptr(lists.get_ids(i), lists.list_size(i)).copy() for i in range(lists.nlist) if lists.list_size(i)]
-    ids = np.sort(np.concatenate(parts)).astype(np.int64) if parts else np.zeros(0, np.int64)
+    of_lists = [faiss.rev_swig_ptr(lists.get_ids(i), lists.list_size(i)).copy() for i in range(lists.nlist) if lists.list_size(i)]
+    ids = np.sort(np.concatenate(of_lists)).astype(np.int64) if of_lists else np.zeros(0, np.int64)
     if len(ids) != index.ntotal or (np.diff(ids) == 0).any():
         raise RuntimeError("two of its vectors have one id")
     # Without a map from ids to lists nothing can be reconstructed; an array serves only ids that are counted from 0.

@@ -29,16 +29,16 @@ def labels_for(
     vectors, labels = os.fspath(vectors), os.fspath(labels)
     # A file comes first, with or without the name of a column behind it.
     is_file = Path(labels).is_file() or Path(labels.rpartition(":")[0] or labels).is_file()
-    place = labels if is_file or not vectors.endswith(TABLE_ENDINGS) else f"{vectors}:{labels}"
-    values = read_labels(place, delimiter=delimiter, header=header)
+    location = labels if is_file or not vectors.endswith(TABLE_ENDINGS) else f"{vectors}:{labels}"
+    values = read_labels(location, delimiter=delimiter, header=header)
     if len(values) != n:
         raise DataError(f"there are {len(values):,} labels for the {n:,} rows of {vectors}; row i needs label i", labels)
     return values
 
 
-def read_labels(place: AnyPath, *, delimiter: str | None = None, header: bool | None = None) -> list[str]:
-    """The labels of a file, in its order, as text."""
-    file, column = _split_place(os.fspath(place))
+def read_labels(location: AnyPath, *, delimiter: str | None = None, header: bool | None = None) -> list[str]:
+    """The labels of a file, or of a column of a table (`FILE:COLUMN`), in its order, as text."""
+    file, column = _split_location(os.fspath(location))
     if file.ending in TABLE_ENDINGS:
         values = _column_values(file, column or LABEL, delimiter, header)
     elif column is not None:
@@ -72,12 +72,12 @@ def _score(text: str, where: str) -> float:
         raise DataError(f"{text!r} is not a number; scores are one number per line", where) from None
 
 
-def _split_place(place: str) -> tuple[File, str | None]:
+def _split_location(location: str) -> tuple[File, str | None]:
     """The file and the column. A name that exists with its colon is a file."""
-    path, colon, column = place.rpartition(":")
-    if colon and path and not column.startswith("//") and not os.path.exists(place):  # noqa: PTH110  # a URL is not a path
+    path, colon, column = location.rpartition(":")
+    if colon and path and not column.startswith("//") and not os.path.exists(location):  # noqa: PTH110  # a URL is not a path
         return locate(path), column
-    return locate(place), None
+    return locate(location), None
 
 
 def _column_values(file: File, column: str, delimiter: str | None, header: bool | None) -> Iterator[tuple[str, Any]]:
@@ -100,8 +100,7 @@ def _array_values(file: File) -> Iterator[tuple[str, Any]]:
     if values.ndim != 1 or values.dtype.kind not in "USiub":
         raise DataError(f"the array has shape {values.shape} of {values.dtype}; labels are one axis of text or ints", file)
     try:
-        plain = values.tolist()
-        plain = [value.decode() if isinstance(value, bytes) else value for value in plain]
+        plain = [value.decode() if isinstance(value, bytes) else value for value in values.tolist()]
     except (ValueError, SystemError) as error:  # bytes that are not UTF-8, and numbers beyond Unicode
         raise DataError(f"a label is not text ({error}); write the labels again", file) from error
     for row, value in enumerate(plain):

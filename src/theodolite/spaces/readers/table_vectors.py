@@ -55,31 +55,22 @@ def read_delimited(
     kinds = text_kinds(sample, table.decimal)
     if columns is not None:  # what is named is read as numbers, so that an error can name the cell
         kinds = ["floats" if kind == "other" else kind for kind in kinds]
-    about = {"first_values": first_numbers(sample, table.decimal), "is_named": table.has_header}
-    places = vector_columns(file, table.names, kinds, columns, table.header_hint, **about)
-    parse = _list_cell if kinds[places[0]] == "vectors" else _number_cells
-    source = _source_of_lists(file, lambda: ((line, parse(table, places, line, cells)) for line, cells in table.rows()))
-    return _of_columns(source, table.names, kinds, places, columns)
+    sampled = {"first_values": first_numbers(sample, table.decimal), "is_named": table.has_header}
+    positions = vector_columns(file, table.names, kinds, columns, table.header_hint, **sampled)
+    parse = _list_cell if kinds[positions[0]] == "vectors" else _number_cells
+    source = _source_of_lists(file, lambda: ((line, parse(table, positions, line, cells)) for line, cells in table.rows()))
+    return _of_columns(source, table.names, kinds, positions, columns)
 
 
-def read_text_file(
-    file: File,
-    *,
-    columns: Sequence[str] | None = None,
-    delimiter: str | None = None,
-    header: bool | None = None,
-    decimal: str | None = None,
-) -> Source:
-    """The vectors of a `.txt` file: numbers between blanks, or a table with another delimiter."""
+def read_text_file(file: File, *, decimal: str | None = None, **reading: Any) -> Source:
+    """The vectors of a `.txt` file: numbers between blanks, or a table, which it also is if an option of tables is given."""
     mark = checked_decimal(decimal)
     lines = [line for line in islice(file.lines(), SAMPLED_ROWS) if line.strip()][:2]
     tokens = [[is_number(token, mark) for token in line.split()] for line in lines]
     # A word may be a number, and a vector may have one entry.
     is_table = bool(lines) and not all(tokens[0][1:] or tokens[0]) and find_delimiter(lines, mark) is not None
     is_table = is_table or (len(tokens) == 2 and not any(tokens[0]) and any(tokens[1]) and len(tokens[0]) == len(tokens[1]))
-    if is_table or (columns, delimiter, header) != (None, None, None):
-        return read_delimited(file, columns=columns, delimiter=delimiter, header=header, decimal=decimal)
-    return read_text_vectors(file, decimal=decimal)
+    return read_delimited(file, decimal=decimal, **reading) if is_table or reading else read_text_vectors(file, decimal=decimal)
 
 
 def read_jsonl(file: File, *, columns: Sequence[str] | None = None) -> Source:
@@ -97,10 +88,10 @@ def read_jsonl(file: File, *, columns: Sequence[str] | None = None) -> Source:
     kinds = [_json_kind(entry) for entry in values]
     if columns is not None:  # what is named is read as numbers, so that an error can name the field
         kinds = ["floats" if kind == "other" else kind for kind in kinds]
-    places = vector_columns(file, table.names, kinds, columns, first_values=values.__getitem__)
-    fields = [table.names[i] for i in places]
+    positions = vector_columns(file, table.names, kinds, columns, first_values=values.__getitem__)
+    fields = [table.names[i] for i in positions]
     source = _source_of_lists(file, lambda: ((line, _json_vector(table, fields, line, value)) for line, value in table.rows()))
-    return _of_columns(source, table.names, kinds, places, columns)
+    return _of_columns(source, table.names, kinds, positions, columns)
 
 
 def read_parquet(file: File, *, columns: Sequence[str] | None = None) -> Source:
@@ -118,8 +109,8 @@ def read_parquet(file: File, *, columns: Sequence[str] | None = None) -> Source:
             batch = next(iter(table.iter_batches(batch_size=SAMPLED_ROWS, columns=numbers)), None)
             return {name: [] if batch is None else batch.column(name).to_pylist() for name in numbers}
 
-    places = vector_columns(file, names, kinds, columns, first_values=lambda i: sample()[names[i]])
-    chosen = [fields[i] for i in places]
+    positions = vector_columns(file, names, kinds, columns, first_values=lambda i: sample()[names[i]])
+    chosen = [fields[i] for i in positions]
     for field in chosen:
         if names.count(field.name) > 1:
             raise DataError(f"column {field.name!r} is there twice; give every column a name of its own", file)
@@ -134,7 +125,7 @@ def read_parquet(file: File, *, columns: Sequence[str] | None = None) -> Source:
                 yield arrow_block({field.name: batch.column(field.name) for field in chosen}, d=d, start=start)
                 start += batch.num_rows
 
-    return _of_columns(file_source(file, chunks, n=n, d=d, dtype=dtype), names, kinds, places, columns)
+    return _of_columns(file_source(file, chunks, n=n, d=d, dtype=dtype), names, kinds, positions, columns)
 
 
 def read_parquet_column(file: File, column: str) -> Iterator[tuple[int, Any]]:
@@ -147,13 +138,13 @@ def read_parquet_column(file: File, column: str) -> Iterator[tuple[int, Any]]:
 
 
 def _of_columns(
-    source: Source, names: Sequence[str], kinds: Sequence[ColumnKind], places: Sequence[int], columns: Sequence[str] | None
+    source: Source, names: Sequence[str], kinds: Sequence[ColumnKind], positions: Sequence[int], columns: Sequence[str] | None
 ) -> Source:
     """The source with the names of its columns, and a note if they were found among more columns of numbers."""
-    source.columns = tuple(names[i] for i in places)
+    source.columns = tuple(names[i] for i in positions)
     numbers = [i for i, kind in enumerate(kinds) if kind in ("floats", "ints")]
-    left_out = [names[i] or "''" for i in numbers if i not in places]
-    if left_out and columns is None and places[0] in numbers:
+    left_out = [names[i] or "''" for i in numbers if i not in positions]
+    if left_out and columns is None and positions[0] in numbers:
         source.notes = (f"vectors from columns {name_list(source.columns, most=3)}; left out: {name_list(left_out, most=4)}",)
     return source
 
@@ -182,21 +173,21 @@ def _source_of_lists(file: File, vectors: Callable[[], Iterator[tuple[int, list[
     return parsed_source(file, checked, d=d)
 
 
-def _number_cells(table: DelimitedTable, places: Sequence[int], line: int, cells: Sequence[str]) -> list[float]:
+def _number_cells(table: DelimitedTable, positions: Sequence[int], line: int, cells: Sequence[str]) -> list[float]:
     try:
         if table.decimal == ".":
-            return [float(cells[i]) for i in places]
-        return [parse_number(cells[i], table.decimal) for i in places]
+            return [float(cells[i]) for i in positions]
+        return [parse_number(cells[i], table.decimal) for i in positions]
     except ValueError:
-        bad = next(i for i in places if not is_number(cells[i], table.decimal))
+        bad = next(i for i in positions if not is_number(cells[i], table.decimal))
         name = repr(table.names[bad]) if table.has_header else bad
         hint = decimal_hint(table.decimal) if has_decimal_comma(cells[bad]) else _hint()
         raise DataError(f"column {name}: {excerpt(cells[bad])} is not a number; {hint}", table.file, line) from None
 
 
-def _list_cell(table: DelimitedTable, places: Sequence[int], line: int, cells: Sequence[str]) -> list[float]:
+def _list_cell(table: DelimitedTable, positions: Sequence[int], line: int, cells: Sequence[str]) -> list[float]:
     """The numbers of "[0.1, 0.2]", or of "[0.1 0.2]" as NumPy prints it."""
-    text = cells[places[0]].strip()
+    text = cells[positions[0]].strip()
     hint = ""
     try:
         if text[:1] + text[-1:] != "[]":  # a list that was cut off must not pass for a shorter one
@@ -209,8 +200,8 @@ def _list_cell(table: DelimitedTable, places: Sequence[int], line: int, cells: S
             raise ValueError("decimal commas")
         return [float(value) for value in text[1:-1].replace(",", " ").split()]
     except ValueError:
-        problem = f"{excerpt(cells[places[0]])} is not a list of numbers such as [0.1, 0.2]{hint}"
-        raise DataError(f"column {table.names[places[0]]!r}: {problem}", table.file, line) from None
+        problem = f"{excerpt(cells[positions[0]])} is not a list of numbers such as [0.1, 0.2]{hint}"
+        raise DataError(f"column {table.names[positions[0]]!r}: {problem}", table.file, line) from None
 
 
 def _json_vector(table: JsonTable, fields: list[str] | None, line: int, record: Any) -> list[float]:
@@ -227,8 +218,8 @@ def _json_vector(table: JsonTable, fields: list[str] | None, line: int, record: 
         raise DataError(f"this is {type(vector).__name__}; every line must be a list like the first", table.file, line)
     if not _are_numbers(vector):
         bad = next(i for i, value in enumerate(vector) if not _are_numbers([value]))
-        place = f"field {fields[bad]!r}" if fields is not None else f"entry {bad}"
-        raise DataError(f"{place}: {json.dumps(vector[bad])[:40]} is not a number; {_hint()}", table.file, line)
+        location = f"field {fields[bad]!r}" if fields is not None else f"entry {bad}"
+        raise DataError(f"{location}: {json.dumps(vector[bad])[:40]} is not a number; {_hint()}", table.file, line)
     try:
         return list(map(float, vector))
     except OverflowError:
