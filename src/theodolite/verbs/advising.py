@@ -7,12 +7,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
+from theodolite.core.moments import Moments
 from theodolite.core.result import Answer, Command, Result
+from theodolite.core.rows import Row, current_versions
+from theodolite.core.sampling import sample_rows
 from theodolite.core.spelling import command, option
+from theodolite.metrics.registry import METRICS, label_of
 from theodolite.verbs.inputs import Reading, ReadingOptions, reads_input
 from theodolite.verbs.places import PlacedSignals, names_several, open_places
 from theodolite.verbs.progress import Progress, progress_bars
-from theodolite.verbs.signals import Signals, open_signal
+from theodolite.verbs.signals import SignalInput, Signals, open_signal
 from theodolite.verbs.surveying import provenance
 
 if TYPE_CHECKING:
@@ -21,7 +25,6 @@ if TYPE_CHECKING:
     from theodolite.advice.changes import Change, Place
     from theodolite.advice.nested_validation import Advice, Scored
     from theodolite.advice.scorers import Signal
-    from theodolite.verbs.signals import SignalInput
 
 SAMPLE = 10_000
 """Pairs, texts or queries that are looked at, at most."""
@@ -167,8 +170,6 @@ def _of_places(placed: PlacedSignals, *, sample: int, folds: int, seed: int, wor
 
 
 def _result(data: SignalInput, advice: Advice, answer: Answer, *, seed: int, reference: Place | None = None) -> Result:
-    from theodolite.core.rows import Row, current_versions
-
     assert data.signal is not None
     is_sample = advice.n < len(data.signal)
     condition = f"measured on a sample of {advice.n:,} of {len(data.signal):,} {advice.noun}, seed {seed}"
@@ -282,7 +283,6 @@ def _chosen(advice: Advice) -> str:
 def _sentence(advice: Advice, tried_nouns: str = "repairs") -> str:
     """The conclusion, with its numbers."""
     from theodolite.advice.nested_validation import MOST_ITEMS
-    from theodolite.metrics.registry import label_of
 
     gain, metric, tried = advice.gain, label_of(advice.metric), f"{len(advice.candidates)} {tried_nouns}"
     change = f"{metric} {advice.base:.3f} → {gain.value:.3f}, {gain.gain:+.3f} {_interval(gain)}"
@@ -363,10 +363,6 @@ def _plain(change: Change | None) -> dict[str, Any] | None:
 def _geometry(data: SignalInput, *, sample: int, seed: int) -> Result:
     """Mean cosine and IsoScore after every repair, and the refusal to recommend one by them."""
     from theodolite.advice.changes import Change, dimensions_to_try, repair_grid, source_of
-    from theodolite.core.moments import Moments
-    from theodolite.core.rows import Row, current_versions
-    from theodolite.core.sampling import sample_rows
-    from theodolite.metrics.registry import METRICS
 
     X = data.vectors[sample_rows(len(data.vectors), sample, seed=seed)]
     rows = []

@@ -14,9 +14,16 @@ import numpy as np
 
 from theodolite.core.engines import chosen_engine, in_parallel
 from theodolite.core.numbers import listed_rows, share_text
+from theodolite.core.pictures import Picture, common_frame
 from theodolite.core.result import Answer, Command, Result
+from theodolite.core.rows import Row, current_versions
+from theodolite.core.sampling import sample_rows
 from theodolite.core.spelling import command, option
 from theodolite.core.states import AFTER, BEFORE, DIFFERENCE
+from theodolite.metrics.cloud import Cloud
+from theodolite.metrics.evaluation import REPLICATES, Comparison, compare_clouds
+from theodolite.metrics.registry import LAYER_METRICS, check_metrics, default_metrics
+from theodolite.spaces.space import Space, choose_layers
 from theodolite.verbs.inputs import (
     APPLICABLE,
     EncoderInput,
@@ -52,13 +59,8 @@ from theodolite.verbs.surveying import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from theodolite.core.pictures import Picture
-    from theodolite.core.rows import Row
     from theodolite.core.vectors import Floats, Indices
-    from theodolite.metrics.cloud import Cloud
-    from theodolite.metrics.evaluation import Comparison
     from theodolite.probes import Correspondence, KeptStructure, Shift
-    from theodolite.spaces.space import Space
 
 # Times that the rows of one side may be longer, and further apart, than those of the other for both to be drawn in one frame.
 MOST_LONGER, MOST_WIDER = 5.0, 2.0
@@ -143,9 +145,6 @@ def compare(
         of A, `other_label` that of B). `answer` has the relation; `provenance` has its numbers as `correspondence` and `kept`,
         or as `shift`, and the largest CKA as `layer_cka`.
     """
-    from theodolite.metrics.evaluation import REPLICATES, compare_clouds
-    from theodolite.metrics.registry import LAYER_METRICS, check_metrics, default_metrics
-
     options = Reading(**reading)
     if all(input_kind(source, options) == "encoder" for source in (before, after)) and options.has_texts():
         options = replace(options, unit=options.unit_for(before, after))  # one unit for both
@@ -323,8 +322,6 @@ class _Side:
     def __init__(
         self, opened: Input, name: str, reading: Reading, *, sample: int, seed: int, cache: bool, progress: Progress
     ) -> None:
-        from theodolite.spaces.space import choose_layers
-
         self.name, self._sample, self._seed = name, sample, seed
         self._opened = opened
         self._texts = opened.texts.texts if isinstance(opened, EncoderInput) else None
@@ -383,8 +380,6 @@ class _Side:
         """Keep these rows, in this order."""
         self._index = index
         if self._cloud is not None:
-            from theodolite.metrics.cloud import Cloud
-
             order = np.argsort(index)  # rows of a file are read in ascending order
             taken = self._cloud.replay().take(index[order])
             self._cloud = Cloud(taken[np.argsort(order)], sample=self._sample, seed=self._seed)
@@ -441,15 +436,11 @@ class _Side:
 
 
 def _layer_cloud(vectors: Callable[[], Floats], index: Indices | None, *, sample: int, seed: int) -> Cloud:
-    from theodolite.metrics.cloud import Cloud
-
     return Cloud(vectors() if index is None else vectors()[index], sample=sample, seed=seed)
 
 
 def _layer_similarities(sides: Sequence[_Side], relation: _Relation, seed: int) -> tuple[tuple[Row, ...], dict[str, Any] | None]:
     """Calibrated CKA of every layer of A with every layer of B as rows, and the largest; nothing if a side has one layer."""
-    from theodolite.core.rows import Row, current_versions
-    from theodolite.core.sampling import sample_rows
     from theodolite.probes.corresponding_rows import CKA_ROWS
     from theodolite.probes.similarity import cka_of_layers
 
@@ -629,8 +620,6 @@ def _typed(before: Any, after: Any, reading: Reading, given: Mapping[str, Any]) 
 
 def _drawn(sides: Sequence[_Side], layer: int | None, metrics: Sequence[str]) -> tuple[tuple[Picture, ...], Mapping[str, Any]]:
     """Both clouds in one frame, so that what moved can be seen, and how similar the rows of each are."""
-    from theodolite.core.pictures import common_frame
-
     clouds = [side.cloud(layer) for side in sides]
     lengths = [cloud.moments.mean_norm or 1.0 for cloud in clouds]
     widths = [(cloud.moments.trace / cloud.n) ** 0.5 or 1.0 for cloud in clouds]

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from theodolite.core.frames import frame_column, other_frame_columns
 from theodolite.core.result import Result, table_of
+from theodolite.core.rows import Row, current_versions
 from theodolite.core.spelling import option
+from theodolite.metrics.cloud import Cloud, Undefined
 from theodolite.verbs.inputs import EncoderInput, VectorsInput
 
 if TYPE_CHECKING:
     from theodolite.core.vectors import Indices
-    from theodolite.metrics.cloud import Cloud
     from theodolite.probes.explained_directions import ColumnLink
     from theodolite.spaces.space import Space
 
@@ -27,8 +29,6 @@ def explained(
     result: Result, cloud: Cloud, columns: Mapping[str, Sequence[Any]], about: Mapping[str, Any], *, groups: Indices | None = None
 ) -> Result:
     """The result with the links of its cloud and the columns of the rows: as reasons of the answer, rows, and a record."""
-    from theodolite.core.rows import Row, current_versions
-    from theodolite.metrics.cloud import Undefined
     from theodolite.probes.explained_directions import NUMBERS, column_links
 
     if not columns:
@@ -89,7 +89,6 @@ def _follows(link: ColumnLink) -> str:
 
 def columns_of_vectors(opened: VectorsInput, n: int) -> dict[str, Sequence[Any]]:
     """What a table or frame holds next to its vectors, by column."""
-    from theodolite.core.frames import frame_column, other_frame_columns
     from theodolite.spaces.opening import other_columns
 
     if opened.frame is not None:

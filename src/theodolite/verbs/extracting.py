@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from theodolite.core.engines import chosen_engine
+from theodolite.core.files import require_free_folder
+from theodolite.core.result import Result
 from theodolite.verbs.inputs import EncoderInput, Reading, ReadingOptions, reads_input
 from theodolite.verbs.progress import Progress, progress_bars
 
 if TYPE_CHECKING:
-    from theodolite.core.result import Result
     from theodolite.spaces.space import Space
 
 
@@ -96,7 +97,6 @@ def extract(
     Space
         One (n, d) array per layer, with what is known of each row. With `dry_run`, a `Result` that says what would be done.
     """
-    from theodolite.core.files import require_free_folder
     from theodolite.models.extraction import extract_space
     from theodolite.spaces import is_space
     from theodolite.spaces.folder import MARKER
@@ -123,7 +123,6 @@ def extract(
 
 def _dry_run(source: EncoderInput, *, to: str | os.PathLike[str] | None, store_dtype: str) -> Result:
     """What would be encoded, where it would be kept, and what would be downloaded."""
-    from theodolite.core.result import Result
     from theodolite.models.location import download_of
 
     options, model, texts = source.reading, source.model, source.texts

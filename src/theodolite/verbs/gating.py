@@ -9,19 +9,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from theodolite.advice.folds import spearman_influence
 from theodolite.advice.gate import CONFIG, DEVIATIONS, GateFile, judge
+from theodolite.advice.pair_scores import SentencePairs
+from theodolite.advice.scorers import JudgedQueries
 from theodolite.core.intervals import replicate_interval
 from theodolite.core.result import Answer, Command, Finding, LateTables, Result
+from theodolite.core.rows import Row, current_versions
 from theodolite.core.spelling import command, option, suggestion
 from theodolite.metrics.bounds import RETRIEVAL
-from theodolite.metrics.queries_among_documents import QUERY_MEASURES
+from theodolite.metrics.evaluation import REPLICATES, deviation_records
+from theodolite.metrics.queries_among_documents import QUERY_MEASURES, query_measures
+from theodolite.metrics.registry import METRICS
+from theodolite.spaces.space import Space
+from theodolite.tasks.scores import spearman
 from theodolite.verbs.inputs import EncoderInput, Reading, open_input
 from theodolite.verbs.progress import Progress, progress_bars
 from theodolite.verbs.surveying import provenance, texts_digest
 
 if TYPE_CHECKING:
     from theodolite.core.moments import Doubles
-    from theodolite.core.rows import Row
 
 # Options of [retrieval] besides those of reading, and what the signals call them.
 RETRIEVAL_OPTIONS = {
@@ -117,8 +126,6 @@ def _answer(findings: Sequence[Finding], file: GateFile) -> Answer:
 
 
 def _measured(name: str, options: Mapping[str, Any], file: GateFile, trusted: Mapping[str, bool], progress: Progress) -> Result:
-    from theodolite.metrics.evaluation import REPLICATES
-    from theodolite.metrics.registry import METRICS
     from theodolite.verbs.probing import probe
     from theodolite.verbs.surveying import survey
 
@@ -146,13 +153,6 @@ def _measured(name: str, options: Mapping[str, Any], file: GateFile, trusted: Ma
 
 def _score(source: Any, reading: Reading, progress: Progress) -> Result:
     """The Spearman correlation of cosines with the scores of a similarity task, on the last layer."""
-    from theodolite.advice.folds import spearman_influence
-    from theodolite.advice.pair_scores import SentencePairs
-    from theodolite.core.rows import Row, current_versions
-    from theodolite.metrics.evaluation import deviation_records
-    from theodolite.spaces.space import Space
-    from theodolite.tasks.scores import spearman
-
     opened = open_input(source, reading)
     space = opened.space(progress, frequencies=False) if isinstance(opened, EncoderInput) else opened
     if not isinstance(space, Space) or not {"side", "score", "text"} <= set(space.rows):
@@ -172,12 +172,6 @@ def _score(source: Any, reading: Reading, progress: Progress) -> Result:
 
 def _retrieval(source: Any, settings: dict[str, Any], metrics: Sequence[str], progress: Progress) -> Result:
     """How well judged queries find their documents, query by query."""
-    import numpy as np
-
-    from theodolite.advice.scorers import JudgedQueries
-    from theodolite.core.rows import Row, current_versions
-    from theodolite.metrics.evaluation import deviation_records
-    from theodolite.metrics.queries_among_documents import query_measures
     from theodolite.verbs.signals import Signals, open_signal
 
     chosen = {name: settings.pop(name) for name in RETRIEVAL_OPTIONS if name in settings}
@@ -204,8 +198,6 @@ def _retrieval(source: Any, settings: dict[str, Any], metrics: Sequence[str], pr
 
 def _with_interval(row: Row, influence: Doubles) -> tuple[Row, Doubles]:
     """The row with its interval over items, and the items' deviations, scaled so that their variance is that of the value."""
-    import numpy as np
-
     deviations = np.asarray(influence / np.sqrt(len(influence)), dtype=np.float64)
     low, high = replicate_interval(row.value, deviations)
     return replace(row, low=low, high=high), deviations

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Unpack
 
 from theodolite.core.result import Answer, Command, Result
+from theodolite.core.rows import Row, current_versions
 from theodolite.core.spelling import command, option
 from theodolite.verbs.inputs import Reading, ReadingOptions, reads_input
 from theodolite.verbs.model_change import ChangeSignals, open_change
@@ -15,7 +16,6 @@ from theodolite.verbs.surveying import provenance
 
 if TYPE_CHECKING:
     from theodolite.advice.migration import Migration, Tier
-    from theodolite.core.rows import Row
     from theodolite.probes import KeptStructure
     from theodolite.verbs.signals import SignalInput
 
@@ -145,8 +145,6 @@ def migrate(  # type: ignore[misc]  # `layers` is a reading option with a defaul
 
 
 def _rows(found: Migration | None, kept: KeptStructure, sides: tuple[SignalInput, SignalInput], seed: int) -> Iterator[Row]:
-    from theodolite.core.rows import Row, current_versions
-
     about: dict[str, Any] = {"model": sides[1].about.get("model", ""), "task": sides[1].about.get("task", "")}
     shared = about | {"seed": seed, "versions": current_versions()}
     yield Row(metric="neighbours_kept", value=kept.neighbours, low=kept.low, high=kept.high, n=kept.asking, **shared)

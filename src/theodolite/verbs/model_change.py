@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from theodolite.core.spelling import option
 from theodolite.verbs.inputs import (
     EncoderInput,
@@ -212,8 +214,6 @@ def _matching_rows(
     wanted: Sequence[str] | int, ids: Sequence[str] | int, what: str, other: str, side: str, may_have_more: bool
 ) -> Indices:
     """The rows of one side that have the ids of the other, in its order; all rows as they are if neither has ids."""
-    import numpy as np
-
     if isinstance(wanted, int) and isinstance(ids, int):
         if wanted != ids:
             raise ValueError(

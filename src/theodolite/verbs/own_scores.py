@@ -7,10 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from theodolite.core.numbers import interval_text
 from theodolite.core.rows import Row, current_versions
 from theodolite.core.spelling import option
 from theodolite.core.states import AFTER, BEFORE, DIFFERENCE
+from theodolite.metrics.cloud import Cloud
+from theodolite.metrics.queries_among_documents import QueryMeasure, measured_difference, query_measures
 from theodolite.metrics.registry import label_of
 from theodolite.verbs.inputs import Reading
 from theodolite.verbs.signals import SignalInput, Signals, open_signal
@@ -19,7 +23,6 @@ if TYPE_CHECKING:
     from theodolite.advice.paired_scores import ScoreDifference
     from theodolite.advice.scorers import Signal
     from theodolite.core.intervals import Interval
-    from theodolite.metrics.queries_among_documents import QueryMeasure
     from theodolite.verbs.progress import Progress
 
 # Signals of which each side may have its own file: a pair of them is one for A and one for B.
@@ -59,8 +62,6 @@ class OwnItems:
 
     def rows(self) -> Iterator[Row]:
         """Three rows for the score, and three for each measure of the queries: A, B, and B minus A."""
-        from theodolite.metrics.queries_among_documents import measured_difference
-
         if (score := self.score) is not None:
             interval: Interval = (None, None) if score.low is None or score.high is None else (score.low, score.high)
             yield from self._triple(score.metric, (score.before, score.after), score.n, interval=interval)
@@ -122,8 +123,6 @@ def open_own_items(
     """Both inputs with their signals, scored on the same items."""
     from theodolite.advice.nested_validation import sampled
     from theodolite.advice.paired_scores import score_difference
-    from theodolite.metrics.cloud import Cloud
-    from theodolite.metrics.queries_among_documents import query_measures
 
     # A score is that of one layer: the last, unless one was chosen.
     of_one = [replace(reading, layers="last" if reading.layers == "all" else reading.layers) for reading in readings]
@@ -146,8 +145,6 @@ def open_own_items(
 
 def _in_order(first: SignalInput, second: SignalInput) -> SignalInput:
     """B with its queries in the order of A's, if both have ids."""
-    import numpy as np
-
     from theodolite.advice.scorers import JudgedQueries
 
     if first.queries is None or second.queries is None:

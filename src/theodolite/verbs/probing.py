@@ -8,9 +8,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 
+import numpy as np
+
 from theodolite.core.engines import chosen_engine
 from theodolite.core.result import Answer, Command, Result, table_of
+from theodolite.core.rows import Row, require_rows_file
+from theodolite.core.sampling import hold_out as held_out_rows
+from theodolite.core.sampling import sample_by_label
 from theodolite.core.spelling import command, option
+from theodolite.core.vectors import Floats, array
+from theodolite.spaces.readers.label_files import TABLE_ENDINGS
+from theodolite.spaces.space import Space, choose_layers
+from theodolite.tasks.loading import load_task
 from theodolite.verbs.inputs import (
     FILE_OPTIONS,
     EncoderInput,
@@ -29,11 +38,8 @@ from theodolite.verbs.surveying import provenance
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from theodolite.core.rows import Row
-    from theodolite.core.vectors import Floats
     from theodolite.probes.layer_probe import LayerProbe
     from theodolite.probes.separable_pairs import Separability
-    from theodolite.spaces.space import Space
     from theodolite.tasks.examples import Examples
     from theodolite.tasks.task import Task
 
@@ -124,8 +130,6 @@ def probe(
     options = Reading(**reading)
     settings = ProbeSettings(classifier, search, label_distance, min_cluster_size, control, seed, budget, options.device)
     if output is not None:
-        from theodolite.core.rows import require_rows_file
-
         require_rows_file(output)
     with chosen_engine(workers, engine), progress_bars(progress) as bars:
         data = _read(source, labels, options, test=test, test_labels=test_labels, hold_out=hold_out, seed=seed, progress=bars)
@@ -173,8 +177,6 @@ class ProbeData:
     @property
     def majority(self) -> tuple[str, float]:
         """The most frequent label of the fitted rows, and its share of the held-out rows."""
-        import numpy as np
-
         assert self.test is not None
         labels, counts = np.unique(self.train.y, return_counts=True)
         label = labels[counts.argmax()]
@@ -252,8 +254,6 @@ def _name(opened: Any, source: Any) -> str:
 
 
 def _is_column(labels: Labels | None, opened: Any) -> bool:
-    from theodolite.spaces.readers.label_files import TABLE_ENDINGS
-
     if not isinstance(labels, str):
         return False
     return not isinstance(opened, VectorsInput) or opened.frame is not None or (opened.path or "").endswith(TABLE_ENDINGS)
@@ -261,11 +261,7 @@ def _is_column(labels: Labels | None, opened: Any) -> bool:
 
 def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None, reading: Reading) -> _Labelled:
     """The rows of vectors or of a space's chosen layers, with the labels of a file, of a column, or those given."""
-    import numpy as np
-
-    from theodolite.core.vectors import array
     from theodolite.models.tokens import counts_line
-    from theodolite.spaces.space import choose_layers
 
     if isinstance(opened, EncoderInput):
         raise ValueError("held-out rows of vectors must be vectors too, not an encoder")
@@ -304,8 +300,6 @@ def _encode(opened: EncoderInput, *, hold_out: float | None, seed: int, progress
 
 def _splits(task: Task, reading: Reading, *, hold_out: float | None, seed: int) -> dict[str, Examples]:
     """The examples to fit on, and those held out: another split of the task, or a share of the one there is."""
-    from theodolite.tasks.loading import load_task
-
     if task.kind == "similarity":
         raise ValueError(f"task {task.name!r} has scores, not labels; probe needs a task with labels, such as pos or trec-6")
     first = reading.split or task.train_split
@@ -322,11 +316,6 @@ def _prepared(
     data: ProbeData, *, sample: int | None, hold_out: float | None, drop_unseen: bool, seed: int
 ) -> tuple[ProbeData, list[str]]:
     """The rows to fit and to score: held out and sampled as asked, with labels that both have."""
-    import numpy as np
-
-    from theodolite.core.sampling import hold_out as held_out_rows
-    from theodolite.core.sampling import sample_by_label
-
     train, test = data.train, data.test
     notes = [train.note] if train.note else []
     labels = np.unique(train.y)
@@ -345,8 +334,6 @@ def _prepared(
 
 def _with_most_labels(data: ProbeData, notes: list[str]) -> ProbeData:
     """The rows of the most frequent labels, if there are more labels than can be compared in pairs."""
-    import numpy as np
-
     labels, counts = np.unique(data.train.y, return_counts=True)
     if len(labels) <= MOST_LABELS:
         return data
@@ -364,8 +351,6 @@ def _with_most_labels(data: ProbeData, notes: list[str]) -> ProbeData:
 
 def _with_fitted_labels(train: _Labelled, test: _Labelled, drop_unseen: bool, notes: list[str]) -> _Labelled:
     """The held-out rows, whose labels must be among those that are fitted."""
-    import numpy as np
-
     from theodolite.probes.label_codes import check_label_sets
 
     if tuple(test.layers) != tuple(train.layers):

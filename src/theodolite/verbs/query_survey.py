@@ -7,8 +7,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from theodolite.core.intervals import LEVEL, student_interval
 from theodolite.core.result import Command, LateTables, Result
+from theodolite.core.sampling import sample_rows
 from theodolite.core.spelling import command
+from theodolite.metrics.evaluation import deviation_records
+from theodolite.metrics.queries_among_documents import query_measures
 from theodolite.verbs.inputs import Reading, encoding_options, input_name
 from theodolite.verbs.signals import PLURALS, SignalInput, Signals, prompted
 
@@ -36,12 +42,7 @@ def with_queries(
     result: Result, source: Any, data: SignalInput, cloud: Cloud, named: Signals, reading: Reading, progress: Progress
 ) -> Result:
     """A survey of documents with what it found out about their queries; no finding comes from them."""
-    import numpy as np
-
     from theodolite.advice.scorers import JudgedQueries
-    from theodolite.core.intervals import student_interval
-    from theodolite.metrics.evaluation import deviation_records
-    from theodolite.metrics.queries_among_documents import query_measures
 
     assert data.queries is not None
     documents, n = result.rows[-1], len(data.queries)
@@ -118,8 +119,6 @@ def try_prompts(
     """The prompts in use, none, those the model has, and the usual ones, on a sample of queries and documents; best first."""
     from theodolite.advice.paired_scores import score_difference
     from theodolite.advice.scorers import JudgedQueries
-    from theodolite.core.intervals import LEVEL
-    from theodolite.metrics.queries_among_documents import query_measures
     from theodolite.models.extraction import extract_space
     from theodolite.spaces.cache import VectorCache
 
@@ -184,10 +183,7 @@ def _candidates(encoder: Encoder, named: Signals, is_text: bool) -> list[tuple[s
 
 def _tried(data: SignalInput, seed: int) -> tuple[Indices, Indices]:
     """Numbers of the queries and of the documents that prompts are tried on."""
-    import numpy as np
-
     from theodolite.advice.scorers import JudgedQueries
-    from theodolite.core.sampling import sample_rows
     from theodolite.tasks.retrieval import NOWHERE
 
     queries = sample_rows(len(data.query_texts), TRIED_QUERIES, seed=seed)
@@ -202,8 +198,6 @@ def _tried(data: SignalInput, seed: int) -> tuple[Indices, Indices]:
 
 def _judgements_among(signal: JudgedQueries, queries: Indices, documents: Indices) -> Judgements:
     """The judgements of some queries, with the numbers of documents among those that are tried."""
-    import numpy as np
-
     from theodolite.tasks.retrieval import NOWHERE, Judgements
 
     taken = signal.take(queries).judgements

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from theodolite.metrics.cloud import Cloud
+from theodolite.metrics.populations import LOOKED_AT
+from theodolite.spaces.space import choose_layers
 from theodolite.verbs.comparing import common_rows
 from theodolite.verbs.inputs import (
     APPLICABLE,
@@ -25,7 +28,6 @@ from theodolite.verbs.inputs import (
 
 if TYPE_CHECKING:
     from theodolite.core.vectors import Floats, Indices
-    from theodolite.metrics.cloud import Cloud
     from theodolite.models.reencoding import EncodingSetting, Reencoder
     from theodolite.probes.corresponding_rows import Correspondence
     from theodolite.verbs.progress import Progress
@@ -48,9 +50,6 @@ class VerifiedVectors:
 
     @classmethod
     def of(cls, source: Any, options: Reading, bars: Progress, seed: int) -> VerifiedVectors:
-        from theodolite.metrics.cloud import Cloud
-        from theodolite.metrics.populations import LOOKED_AT
-
         of_vectors = replace(options.only(FILE_OPTIONS), columns=options.columns)
         kind = input_kind(source, of_vectors)
         if kind == "encoder":
@@ -63,7 +62,6 @@ class VerifiedVectors:
             column = next((name for name in ("sentence", "text") if name in names), None)
             texts = None if column is None else opened.labels(column, n=cloud.n)
             return cls(short_name(opened.name), cloud, opened.ids(n=cloud.n), texts, opened.notes)
-        from theodolite.spaces.space import choose_layers
 
         layer = choose_layers(options.layers, opened.layers)[-1]
         columns = {name: list(map(str, opened.rows[name])) for name in ("id", "sentence") if name in opened.rows}

@@ -10,8 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from theodolite.core.numbers import duration_text
 from theodolite.core.spelling import TypedInput, option
+from theodolite.core.vectors import Floats, array
+from theodolite.spaces.space import Origin, Space, choose_layers
 from theodolite.verbs.inputs import (
     EncoderInput,
     Reading,
@@ -27,9 +31,7 @@ from theodolite.verbs.inputs import (
 
 if TYPE_CHECKING:
     from theodolite.advice.scorers import Signal
-    from theodolite.core.vectors import Floats
     from theodolite.models.encoder import Encoder
-    from theodolite.spaces.space import Origin, Space
     from theodolite.tasks.retrieval import Collection
     from theodolite.verbs.progress import Progress
 
@@ -174,8 +176,6 @@ def with_all_layers(source: Any, reading: Reading) -> Reading:
 
 def _of_rows(opened: VectorsInput | Space, name: str, named: Signals, reading: Reading, typed: TypedInput) -> SignalInput:
     """Vectors, or one layer of a space, with the signal that was named or that the rows of the space have."""
-    import numpy as np
-
     from theodolite.advice.scorers import JudgedQueries, LabelledRows, ScoredPairs
     from theodolite.spaces.readers.label_files import read_scores
     from theodolite.tasks.retrieval import judgements_of
@@ -223,9 +223,6 @@ def _of_rows(opened: VectorsInput | Space, name: str, named: Signals, reading: R
 
 def layer_vectors(opened: VectorsInput | Space, reading: Reading) -> tuple[Floats, int]:
     """The vectors and the number of their layer, -1 if they have none."""
-    from theodolite.core.vectors import array
-    from theodolite.spaces.space import choose_layers
-
     if isinstance(opened, VectorsInput):
         return array(opened.vectors), -1
     chosen = choose_layers(reading.layers, opened.layers)
@@ -355,8 +352,6 @@ def prompted(
     encoder: Encoder, reading: Reading, role: str, texts: Sequence[str], prompt: str | None
 ) -> tuple[Encoder, Sequence[str], Origin]:
     """The encoder as it reads queries or documents, with the texts it is to read, and what to note of the prompt."""
-    from theodolite.spaces.space import Origin
-
     pipeline = encoder.pipeline if reading.unit == "text" else None
     if pipeline is not None and pipeline.module is not None:
         return encoder.for_role(role, prompt), texts, Origin()
@@ -366,8 +361,6 @@ def prompted(
 
 def _collection_of_texts(named: Signals, reading: Reading) -> Collection:
     """The documents that the reading options name, with queries and a table of judgements, by ids if the files have them."""
-    import numpy as np
-
     from theodolite.tasks.retrieval import QUERIES, Collection, Judgements, TextRecords, judgements_of, read_text_records
 
     if reading.require_texts() is not None:

@@ -15,6 +15,7 @@ from theodolite.core.result import Answer, Command, Result
 from theodolite.core.rows import Row
 from theodolite.core.sampling import sample_rows
 from theodolite.core.spelling import command, option
+from theodolite.metrics.populations import Populations, two_populations
 from theodolite.verbs.inputs import (
     APPLICABLE,
     Reading,
@@ -30,7 +31,6 @@ from theodolite.verbs.surveying import cloud_facts, provenance
 
 if TYPE_CHECKING:
     from theodolite.core.vectors import Indices
-    from theodolite.metrics.populations import Populations
     from theodolite.models.reencoding import EncodingSetting
 
 ROWS, ROWS_OF_A_MIXTURE, ROWS_OF_FILES = 64, 150, 10_000  # rows that are checked
@@ -152,7 +152,6 @@ def _model(
     bars: Progress,
 ) -> Result:
     """The answer for a model."""
-    from theodolite.metrics.populations import two_populations
     from theodolite.models.reencoding import EncodingSetting, Reencoder
 
     texts, ids = _texts(stored, options, model)
