@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,10 +59,9 @@ class GateFile:
             raise ValueError(f"{path} has no use for {unknown!r}; {suggestion(unknown, known)}")
         tables = {name: values[name] for name in ("bounds", *MEASURING) if name in values}
         # A bound on judged queries may stand where they are described.
-        of_queries = {name: value for name, value in _entries(tables.get("retrieval")) if RETRIEVAL.fullmatch(name)}
-        if of_queries:
-            tables["retrieval"] = {name: value for name, value in tables["retrieval"].items() if name not in of_queries}
-            tables["bounds"] = {**tables.get("bounds", {}), **of_queries}
+        if isinstance(table := tables.get("retrieval"), dict):
+            of_queries = {name: table.pop(name) for name in list(table) if RETRIEVAL.fullmatch(name)}
+            tables |= {"bounds": {**tables.get("bounds", {}), **of_queries}} if of_queries else {}
         wrong = next((name for name, table in tables.items() if not isinstance(table, dict)), None)
         if wrong is not None or not tables.get("bounds"):
             raise ValueError(f"{path} needs a table [{wrong or 'bounds'}]" + ("" if wrong else " with at least one bound"))
@@ -80,10 +79,6 @@ class GateFile:
         return cls(
             path=path, bounds=bounds, measuring=located, baseline=None if baseline is None else path.parent / str(baseline)
         )
-
-
-def _entries(table: Any) -> Iterable[tuple[str, Any]]:
-    return table.items() if isinstance(table, dict) else ()
 
 
 def judge(bounds: Sequence[Bound], result: Result, baseline: Result | None, *, source: str = CONFIG) -> tuple[Finding, ...]:
@@ -240,6 +235,4 @@ def _new_baseline() -> str:
 
 def _located(folder: Path, value: Any) -> Any:
     """A path of the configuration as seen from the working folder; anything else as it is."""
-    if isinstance(value, str) and value and (folder / value).exists():
-        return str(folder / value)
-    return value
+    return str(folder / value) if isinstance(value, str) and value and (folder / value).exists() else value

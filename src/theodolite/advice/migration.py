@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -55,10 +56,9 @@ class TierScores:
     documents: int
     chance: float
 
-    def of(self, tier: str) -> dict[TierVariant, Doubles]:
+    def of(self, tier: str) -> list[TierVariant]:
         """The variants of one tier, those that embed fewer documents first."""
-        chosen = {variant: scores for variant, scores in self.scores.items() if variant.tier == tier}
-        return dict(sorted(chosen.items(), key=lambda item: item[0].documents))
+        return sorted((variant for variant in self.scores if variant.tier == tier), key=lambda variant: variant.documents)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,30 +180,17 @@ def decide(
     low, high = _limits(gains, LEVEL / 2)
     tiers, counts = [], resample_counts(np.arange(n), DRAWS, seed=seed)
     for name in TIERS:
-        choice = _Choice(list(measured.of(name)), scores, fold, margin)
-        variant, nested = choice.overall, choice.nested
-        losses = best - nested
+        choice = _Choice(measured.of(name), scores, fold, margin)
+        losses = best - choice.nested
         # Keep is judged by the 95% interval of the gain, half of whose error is above; with the others that makes LEVEL in all.
         most = 0.0 if name == REINDEX else high
         if name in (BRIDGE, TWO_STAGE):
             most = _limits(losses, LEVEL / len(TIERS), error=choice.error(best, counts))[1]
-        documents = measured.documents if name == REINDEX else variant.documents
-        tiers.append(
-            Tier(
-                variant=variant,
-                value=float(nested.mean()),
-                **_bounds(nested),
-                loss=float(losses.mean()),
-                most=most,
-                documents=documents,
-                per_query=FETCHED if name == TWO_STAGE else 0,
-            )
-        )
-    curve = [
-        CurvePoint(map=each.map, documents=each.documents, value=float(values.mean()), **_bounds(values))
-        for each, values in scores.items()
-        if each.tier == BRIDGE
-    ]
+        documents = measured.documents if name == REINDEX else choice.overall.documents
+        costs = {"documents": documents, "per_query": FETCHED if name == TWO_STAGE else 0}
+        tiers.append(Tier(variant=choice.overall, loss=float(losses.mean()), most=most, **costs, **_mean(choice.nested)))
+    bridges = {variant: values for variant, values in scores.items() if variant.tier == BRIDGE}
+    curve = [CurvePoint(map=bridge.map, documents=bridge.documents, **_mean(values)) for bridge, values in bridges.items()]
     gain = float(gains.mean())
     return Migration(
         tiers=tuple(tiers),
@@ -261,7 +248,7 @@ class _Choice:
     @property
     def overall(self) -> TierVariant:
         """The variant that all queries choose."""
-        return self.variants[int(self._chosen(self.scores.mean(axis=0)[None])[0])]
+        return self.variants[self._chosen(self.scores.mean(axis=0, keepdims=True))[0]]
 
     @cached_property
     def nested(self) -> Doubles:
@@ -269,7 +256,7 @@ class _Choice:
         nested = np.empty(len(self.fold))
         for number in np.unique(self.fold):
             inside = self.fold == number
-            nested[inside] = self.scores[inside, int(self._chosen(self.scores[~inside].mean(axis=0)[None])[0])]
+            nested[inside] = self.scores[inside, self._chosen(self.scores[~inside].mean(axis=0, keepdims=True))[0]]
         return nested
 
     def error(self, reference: Doubles, counts: Doubles) -> float:
@@ -281,8 +268,9 @@ class _Choice:
         if len(self.variants) < 2:
             return 0.0
         n, numbers = len(self.fold), np.unique(self.fold)
-        parts = [(counts[:, self.fold == each], self.scores[self.fold == each]) for each in numbers]
-        sums, sizes = np.stack([part @ rows for part, rows in parts]), np.stack([part.sum(axis=1) for part, _ in parts])
+        drawn_by_fold = [counts[:, self.fold == number] for number in numbers]
+        sums = np.stack([drawn @ self.scores[self.fold == number] for drawn, number in zip(drawn_by_fold, numbers, strict=True)])
+        sizes = np.stack([drawn.sum(axis=1) for drawn in drawn_by_fold])
         total, drawn = np.zeros(len(counts)), np.arange(len(counts))
         for own, size in zip(sums, sizes, strict=True):
             others = (sums.sum(axis=0) - own) / (n - size)[:, None]
@@ -297,9 +285,10 @@ class _Choice:
         return np.asarray(np.where(is_cheapest, means, -np.inf).argmax(axis=1), dtype=np.intp)
 
 
-def _bounds(values: Doubles) -> dict[str, float | None]:
+def _mean(values: Doubles) -> dict[str, Any]:
+    """The mean of the queries' scores, with its 95% interval."""
     low, high = student_interval(values)
-    return {"low": low, "high": high}
+    return {"value": float(values.mean()), "low": low, "high": high}
 
 
 def _limits(differences: Doubles, tail: float, *, error: float = 0.0) -> tuple[float, float]:

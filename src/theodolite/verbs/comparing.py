@@ -152,7 +152,7 @@ def compare(
     given = {"pairs": pairs, "scores": scores, "labels": labels, "queries": queries, "judgements": judgements}
     given |= {"retrieval": retrieval, "metric": metric}
     named = named_signals(**given)
-    is_collection = retrieval is not None or (queries is not None and options.has_texts())
+    is_collection = named[0].is_collection(options)
     kinds = [input_kind(each, options) for each in (before, after)]
     readings = [options, options] if is_collection else readings_for(kinds, options)
     inputs: list[Input] = []

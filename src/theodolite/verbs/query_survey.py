@@ -33,11 +33,6 @@ USUAL_PROMPTS = ("query: ", "passage: ")
 TRIED_QUERIES, TRIED_DOCUMENTS = 200, 1000
 
 
-def is_collection(named: Signals, reading: Reading) -> bool:
-    """Whether an encoder is to read both documents and queries."""
-    return named.retrieval is not None or (named.queries is not None and reading.has_texts())
-
-
 def with_queries(
     result: Result, source: Any, data: SignalInput, cloud: Cloud, named: Signals, reading: Reading, progress: Progress
 ) -> Result:
@@ -84,7 +79,7 @@ def _next_step(source: Any, named: Signals, reading: Reading) -> Command:
     if not all(isinstance(value, (str, os.PathLike)) for value in (source, reading.texts or "", *options.values())):
         return Command(words=f"th.advise(source, {', '.join(f'{name}={name}' for name in options)})", why=why)
     typed = {name: os.fspath(value) for name, value in options.items()}
-    if not is_collection(named, reading):
+    if not named.is_collection(reading):
         return Command(words=command("repair advise", os.fspath(source), **typed), why=why)
     texts = reading.typed(("split", "column", "unit", "max_length"))
     if reading.texts is not None:

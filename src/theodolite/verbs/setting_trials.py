@@ -12,6 +12,7 @@ import numpy as np
 
 from theodolite.metrics.cloud import Cloud
 from theodolite.metrics.populations import LOOKED_AT
+from theodolite.probes import Correspondence, correspondence
 from theodolite.spaces.space import choose_layers
 from theodolite.verbs.comparing import common_rows
 from theodolite.verbs.inputs import (
@@ -29,7 +30,6 @@ from theodolite.verbs.inputs import (
 if TYPE_CHECKING:
     from theodolite.core.vectors import Floats, Indices
     from theodolite.models.reencoding import EncodingSetting, Reencoder
-    from theodolite.probes.corresponding_rows import Correspondence
     from theodolite.verbs.progress import Progress
 
 SCREENED = 8  # short texts that every setting is first tried on
@@ -137,8 +137,6 @@ class SettingTrial:
 
 def one_trial(stored: VerifiedVectors, rows: Indices, reader: Reencoder, setting: EncodingSetting, seed: int) -> SettingTrial:
     """How the stored rows are related to those that one setting gives."""
-    from theodolite.probes import correspondence
-
     expected = reader.vectors(setting)
     return SettingTrial(correspondence(expected, stored.take(rows), seed=seed), expected.shape[1], setting)
 
@@ -147,8 +145,6 @@ def try_settings(
     stored: VerifiedVectors, rows: Indices, reader: Reencoder, declared: EncodingSetting, seed: int
 ) -> list[SettingTrial]:
     """The declared setting, and if it does not give the stored rows, others until one does."""
-    from theodolite.probes import correspondence
-
     expected, vectors = reader.vectors(declared), stored.take(rows)
     trials = [SettingTrial(correspondence(expected, vectors, seed=seed), expected.shape[1], declared)]
     if trials[0].is_exact:
@@ -237,8 +233,6 @@ def found_elsewhere(
     stored: VerifiedVectors, expected: Floats, rows: Indices, seed: int, *, exactly: bool = False
 ) -> SettingTrial | None:
     """The relation of rows to the stored ones that they are nearest to, if those are other rows and the relation is certain."""
-    from theodolite.probes import correspondence
-
     nearest = stored.nearest(expected)
     if (nearest != rows).mean() < 0.5 or len(np.unique(nearest)) < 0.9 * len(rows):  # rows of another model crowd on a few
         return None

@@ -86,6 +86,10 @@ class Signals:
         """The options that name a signal: one, or none."""
         return [name for name in ("pairs", "labels", "queries", "retrieval") if getattr(self, name) is not None]
 
+    def is_collection(self, reading: Reading) -> bool:
+        """Whether an encoder is to read both documents and queries."""
+        return self.retrieval is not None or (self.queries is not None and reading.has_texts())
+
     def refuse(self, what: str, *but: str) -> None:
         """Raise if a signal was named that does not go with this kind of input."""
         wrong = next((name for name in self.names if name not in but), None)
@@ -126,8 +130,9 @@ def open_signal(source: Any, named: Signals, reading: Reading, progress: Progres
 
     Without a name, a space or task of scored pairs or labels is its own signal; plain vectors and texts have none.
     """
-    if named.retrieval is not None or (named.queries is not None and reading.has_texts()):
-        return _of_collection(source, named, reading, progress)
+    if named.is_collection(reading):
+        collection, reading = read_collection(source, named, reading)
+        return CollectionReader.of(source, collection, named, reading, progress).encoded()
     opened = open_input(source, with_all_layers(source, reading))
     if isinstance(opened, EncoderInput):
         from theodolite.spaces.cache import VectorCache
@@ -239,12 +244,6 @@ def row_ids(opened: VectorsInput | Space, n: int) -> Sequence[str] | int:
         return opened.ids(n=n) or n
     column = next((name for name in ID_COLUMNS if name in opened.rows), None)
     return n if column is None else unique_ids([str(value) for value in opened.rows[column]], "the space")
-
-
-def _of_collection(source: Any, named: Signals, reading: Reading, progress: Progress) -> SignalInput:
-    """Documents and queries, read by an encoder: a BEIR folder, or texts, queries and a table of judgements."""
-    collection, reading = read_collection(source, named, reading)
-    return CollectionReader.of(source, collection, named, reading, progress).encoded()
 
 
 def read_collection(source: Any, named: Signals, reading: Reading) -> tuple[Collection, Reading]:

@@ -16,6 +16,7 @@ from theodolite.core.rows import Row
 from theodolite.core.sampling import sample_rows
 from theodolite.core.spelling import command, option
 from theodolite.metrics.populations import Populations, two_populations
+from theodolite.probes import correspondence
 from theodolite.verbs.inputs import (
     APPLICABLE,
     Reading,
@@ -121,8 +122,6 @@ def verify(  # type: ignore[misc]  # `layers` is a reading option with a default
 
 def _files(stored: VerifiedVectors, other: VerifiedVectors, source: Any, original: Any, rows: int, seed: int) -> Result:
     """The answer for two files."""
-    from theodolite.probes import correspondence
-
     left, right, basis = paired_rows(stored, other.ids, other.cloud.n, f"vectors of {other.name}")
     looked_at = sample_rows(len(left), rows, seed=seed)
     left, right = left[looked_at], right[looked_at]
