@@ -143,7 +143,7 @@ def _change_interval(row: Row, old: Row, now: Mapping[Any, Mapping[int, float]],
                 f"on {len(now[key])}; measure the same, or {_new_baseline()}"
             )
         return replicate_interval(difference, [now[key][number] - before[key][number] for number in sorted(now[key])])
-    errors = [(each.high - each.low) / 2 for each in (row, old) if each.low is not None and each.high is not None]
+    errors = [(side.high - side.low) / 2 for side in (row, old) if side.low is not None and side.high is not None]
     if len(errors) == 2:
         half = math.hypot(*errors)
         return difference - half, difference + half
@@ -206,12 +206,12 @@ def _judged_rows(bound: Bound, rows: Sequence[Row]) -> list[Row]:
 
 def _counterpart(row: Row, baseline: Result) -> Row:
     """The row of the baseline that a measured one may be compared with."""
-    candidates = [each for each in baseline.rows if each.metric == row.metric]
+    candidates = [other for other in baseline.rows if other.metric == row.metric]
     if not candidates:
         raise ValueError(f"the baseline has no {row.metric}; {_new_baseline()}")
     # Another index may find the same documents in fewer dimensions.
     for name in _SHARED if not RETRIEVAL.fullmatch(row.metric) else [name for name in _SHARED if name != "d"]:
-        remaining = [each for each in candidates if getattr(each, name) == getattr(row, name)]
+        remaining = [other for other in candidates if getattr(other, name) == getattr(row, name)]
         if not remaining:
             now, then = getattr(row, name), getattr(candidates[0], name)
             title = {"setting": "pooling or setting", "n": "number of rows", "d": "dimension"}.get(name, name)
@@ -224,7 +224,7 @@ def _counterpart(row: Row, baseline: Result) -> Row:
 
 
 def _require_same_texts(result: Result, baseline: Result) -> None:
-    now, then = ({each["texts"] for each in side.inputs if each.get("texts")} for side in (result, baseline))
+    now, then = ({facts["texts"] for facts in side.inputs if facts.get("texts")} for side in (result, baseline))
     if now and then and now != then:
         raise ValueError(f"the baseline is not comparable: it was measured on other texts; use the same, or {_new_baseline()}")
 

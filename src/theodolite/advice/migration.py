@@ -248,7 +248,7 @@ class _Choice:
     @property
     def overall(self) -> TierVariant:
         """The variant that all queries choose."""
-        return self.variants[self._chosen(self.scores.mean(axis=0, keepdims=True))[0]]
+        return self.variants[int(self._chosen(self.scores.mean(axis=0, keepdims=True))[0])]
 
     @cached_property
     def nested(self) -> Doubles:

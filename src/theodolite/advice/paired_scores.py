@@ -71,8 +71,8 @@ def paired_gain(
 ) -> tuple[tuple[float, float], Interval]:
     """The metric of the first and of the second numbers of all items, and the interval of what the second gains."""
     items, counts = np.arange(len(signal)), resample_counts(groups, draws, seed=seed)
-    first, second = (float(signal.value(each, items, np.ones((1, len(items))))[0]) for each in evidence)
-    old, new = (signal.value(each, items, counts) for each in evidence)
+    first, second = (float(signal.value(numbers, items, np.ones((1, len(items))))[0]) for numbers in evidence)
+    old, new = (signal.value(numbers, items, counts) for numbers in evidence)
     return (first, second), percentile_interval(new - old, level=level)
 
 

@@ -241,7 +241,7 @@ def _discounts(grades: Doubles, k: int) -> tuple[Doubles, float]:
     """The discounts of nDCG at the first k ranks, and the discounted gain of the best order."""
     discounts: Doubles = 1 / np.log2(np.arange(2, k + 2))
     best = np.sort(grades)[::-1][:k]
-    return discounts, best @ discounts[: len(best)]
+    return discounts, float(best @ discounts[: len(best)])
 
 
 def chosen_metric(metric: str | None, signal: Signal) -> str:

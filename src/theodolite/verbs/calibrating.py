@@ -29,7 +29,6 @@ from theodolite.verbs.inputs import (
     encoder_name,
     encoding_options,
     input_kind,
-    input_name,
     looks_like_a_model,
     open_input,
     reads_input,
@@ -170,7 +169,10 @@ def _opened(
     else:
         opened = open_signal(source, named, options, bars)
         encoder, data = opened.encoder, _of_signal(opened, named, match, seed)
-        data = replace(data, advise=_advise_command(source, named, options))
+        texts = ("task", "split", "data", "own", "kind", "column", "score_range", "unit", "max_length")
+        of_encoder = input_kind(source, options) == "encoder"
+        own = replace(named, query_prompt=None, document_prompt=None)
+        data = replace(data, advise=own.advise_command(source, replace(options, texts=None), texts, is_encoder=of_encoder))
     if isinstance(source, (str, os.PathLike)):
         own = {"own": "dev=pairs.csv", "kind": "similarity", "match": "4"}
         path, files = os.fspath(source), {"pairs": "others.npy", "scores": "scores.txt"}
@@ -200,19 +202,6 @@ def _of_signal(opened: SignalInput, named: Signals, match: float | None, seed: i
     if isinstance(opened.signal, JudgedQueries):
         return replace(data, labelled=LabelledPairs.of_queries(opened.signal, seed=seed), setting=PASSAGES)
     return data
-
-
-def _advise_command(source: Any, named: Signals, options: Reading) -> str:
-    """The command of `repair advise` on the same data; empty if something of it is in memory."""
-    files = {name: getattr(named, name) for name in ("pairs", "scores", "queries", "judgements", "retrieval")}
-    files = {name: value for name, value in files.items() if value is not None}
-    if not all(isinstance(value, (str, os.PathLike)) for value in (source, *files.values())):
-        return ""
-    typed = {name: os.fspath(value) for name, value in files.items()}
-    if input_kind(source, options) != "encoder":
-        return command("repair advise", os.fspath(source), **typed)
-    texts = options.typed(("task", "split", "data", "own", "kind", "column", "score_range", "unit", "max_length"))
-    return command("repair advise", model=input_name(source), **texts, **typed)
 
 
 def _canonical(source: Any, d: int | None) -> tuple[Floats, Sequence[str]]:

@@ -97,19 +97,19 @@ def _repair_scores(encoder: Any, tuned: Path) -> Result:
     for state, model in {UNTUNED: encoder, FINE_TUNED: tuned}.items():
         space = extract(model, task=TASK, split="dev", unit="mean", layers="last", progress=False)
         X, pairs = space[-1], SentencePairs(space)
-        about: dict[str, Any] = {"metric": "spearman", "task": TASK, "split": "dev", "n": len(pairs), "model": space.origin.model}
-        about["versions"] = current_versions()
+        shared: dict[str, Any] = {"metric": "spearman", "task": TASK, "split": "dev", "n": len(pairs)}
+        shared |= {"model": space.origin.model, "versions": current_versions()}
         draws = resample_counts(np.arange(len(pairs)), DRAWS, seed=0) / len(pairs)
         unrepaired, influence = spearman_influence(pairs.scores, pairs.cosines(X))
-        rows.append(Row(value=unrepaired, setting="none", state=state, **about))
+        rows.append(Row(value=unrepaired, setting="none", state=state, **shared))
         for name, repair in repairs.items():
             value, moved = spearman_influence(pairs.scores, pairs.cosines(repair.fit(X).transform(X)))
-            rows.append(Row(value=value, setting=name, state=state, **about))
+            rows.append(Row(value=value, setting=name, state=state, **shared))
             if state == FINE_TUNED:
                 change = value - unrepaired
                 low, high = deviation_interval(change, draws @ (moved - influence))
-                rows.append(Row(value=change, low=low, high=high, setting=name, state=DIFFERENCE, **about))
-    title = f"Spearman after each repair ({TASK}, {about['n']} pairs)"
+                rows.append(Row(value=change, low=low, high=high, setting=name, state=DIFFERENCE, **shared))
+    title = f"Spearman after each repair ({TASK}, {shared['n']} pairs)"
     return Result(verb="repairs", title=title, rows=tuple(rows), answer=_conclusion(rows, tuned))
 
 
@@ -133,8 +133,8 @@ def _write_sentences(encoder: Any, folder: Path) -> None:
     from theodolite.tasks.loading import load_task
     from theodolite.verbs.extracting import extract
 
-    parts = [load_task(task, split) for task in (TASK, "demo-topics") for split in ("train", "dev")]
-    texts = [text for examples in parts for text in (*examples.texts, *(examples.second or ()))]
+    splits = [load_task(task, split) for task in (TASK, "demo-topics") for split in ("train", "dev")]
+    texts = [text for examples in splits for text in (*examples.texts, *(examples.second or ()))]
     vectors = extract(encoder, texts, layers="last", progress=False)[-1]
     write_vectors([vectors], folder / "sentences.npy", n=len(vectors), d=vectors.shape[1], dtype=vectors.dtype, overwrite=True)
     write_text(folder / "sentences.txt", "".join(f"{text}\n" for text in texts))

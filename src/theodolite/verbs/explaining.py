@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from theodolite.core.frames import frame_column, other_frame_columns
 from theodolite.core.result import Result, table_of
 from theodolite.core.rows import Row, current_versions
@@ -89,13 +91,10 @@ def _follows(link: ColumnLink) -> str:
 
 def columns_of_vectors(opened: VectorsInput, n: int) -> dict[str, Sequence[Any]]:
     """What a table or frame holds next to its vectors, by column."""
-    from theodolite.spaces.opening import other_columns
-
     if opened.frame is not None:
         names = [name for name in other_frame_columns(opened.frame, opened.reading.columns) if name not in NAMES]
         return {name: frame_column(opened.frame, name) for name in names}
-    options = {name: value for name, value in opened.reading.of_file().items() if name != "key"}
-    others = None if opened.path is None else other_columns(opened.path, **options)
+    others = None if opened.path is None else opened.reading.columns_beside(opened.path)
     if others is None or not others.others:
         return {}
     table = others.take(n)
@@ -115,12 +114,9 @@ def columns_of_space(space: Space, encoder: EncoderInput | None) -> dict[str, Se
         unit: Any = encoder.texts.unit
         inputs = text_inputs(encoder.texts.texts, unit)
         lengths = tokenize(encoder.reading.load_encoder(encoder.model), inputs).lengths
-        sides = space.rows["side"] if "side" in space.rows else [0] * space.n
-        first = len(lengths) // 2 if "side" in space.rows else 0
-        columns["number of tokens"] = [
-            int(lengths[text + side * first]) for text, side in zip(space.rows["text"], sides, strict=True)
-        ]
+        sides = np.asarray(space.rows.get("side", 0))
+        numbers = np.asarray(space.rows["text"]) + sides * (len(lengths) // 2)  # second sides follow all first ones
+        columns["number of tokens"] = [int(lengths[number]) for number in numbers]
         if "sentence" not in columns:
-            texts = [inputs.texts[text + side * first] for text, side in zip(space.rows["text"], sides, strict=True)]
-            columns["text length"] = [len(text) for text in texts]
+            columns["text length"] = [len(inputs.texts[number]) for number in numbers]
     return columns

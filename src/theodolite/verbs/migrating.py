@@ -159,8 +159,8 @@ def migrate(  # type: ignore[misc]  # `layers` is a reading option with a defaul
 
 
 def _rows(found: Migration | None, kept: KeptStructure, sides: tuple[SignalInput, SignalInput], seed: int) -> Iterator[Row]:
-    about: dict[str, Any] = {"model": sides[1].about.get("model", ""), "task": sides[1].about.get("task", "")}
-    shared = about | {"seed": seed, "versions": current_versions()}
+    shared: dict[str, Any] = {name: sides[1].about.get(name, "") for name in ("model", "task")}
+    shared |= {"seed": seed, "versions": current_versions()}
     yield Row(metric="neighbours_kept", value=kept.neighbours, low=kept.low, high=kept.high, n=kept.asking, **shared)
     if found is None:
         return
@@ -253,8 +253,8 @@ def _next_step(found: Migration, sides: tuple[SignalInput, SignalInput], is_type
         return None
     chosen = found.tier(found.verdict).variant
     # What an encoder read is written to a folder first.
-    typed = [(side.typed, name) for side, name in zip(sides, ("old", "new"), strict=True)]
-    before = [each.before.replace("--to my-space", f"--to {name}") for each, name in typed]
+    inputs = {name: side.typed for name, side in zip(("old", "new"), sides, strict=True)}
+    before = [typed.before.replace("--to my-space", f"--to {name}") for name, typed in inputs.items()]
     if chosen.tier == REINDEX and before[1]:
         return Command(words=before[1], why="embed the documents again")
     if not chosen.map:
@@ -262,8 +262,8 @@ def _next_step(found: Migration, sides: tuple[SignalInput, SignalInput], is_type
     why = "fit the map on documents that both models embedded, and apply it to the old index"
     if not is_typed:
         return Command(words=f"th.repair.fit('bridge', OLD, target=NEW, settings={{'map': {chosen.map!r}}})", why=why)
-    old, new = (name if each.before else each.path for each, name in typed)
-    options = {name: value for each, _ in typed if not each.before for name, value in each.options.items()}
+    old, new = (name if typed.before else typed.path for name, typed in inputs.items())
+    options = {name: value for typed in inputs.values() if not typed.before for name, value in typed.options.items()}
     fit = command("repair fit bridge", old, target=new, to="my-bridge", set=f"map={chosen.map}", **options)
     apply = command("repair apply", "my-bridge", old, to="bridged.parquet", **options)
     return Command(words=" && ".join([*filter(None, before), fit, apply]), why=why)

@@ -135,8 +135,9 @@ def probe(
         data = _read(source, labels, options, test=test, test_labels=test_labels, hold_out=hold_out, seed=seed, progress=bars)
         data, notes = _prepared(data, sample=sample, hold_out=hold_out, drop_unseen=drop_unseen, seed=seed)
         data = _with_most_labels(data, notes)
-        if classifier != "none":
-            data.require_test(option("classifier", classifier))
+        if classifier != "none" and data.test is None:
+            ways = f"{option('test', 'PATH')} or {option('hold_out', '0.2')}"
+            raise ValueError(f"{option('classifier', classifier)} is scored on held-out rows, and there are none; give {ways}")
         again = _Again(
             source, labels, options, {"test": test, "test_labels": test_labels, "hold_out": hold_out, "sample": sample}
         )
@@ -182,12 +183,6 @@ class ProbeData:
         label = labels[counts.argmax()]
         return str(label), float(np.mean(self.test.y == label))
 
-    def require_test(self, user: str) -> None:
-        """Raise, in the name of an option, if there are no held-out rows."""
-        if self.test is None:
-            ways = f"{option('test', 'PATH')} or {option('hold_out', '0.2')}"
-            raise ValueError(f"{user} is scored on held-out rows, and there are none; give {ways}")
-
 
 @dataclass(frozen=True)
 class ProbeSettings:
@@ -206,6 +201,12 @@ class ProbeSettings:
         for name, choices in (("classifier", CLASSIFIERS), ("search", SEARCHES), ("label_distance", LABEL_DISTANCES)):
             if getattr(self, name) not in choices:
                 raise ValueError(f"{option(name, getattr(self, name))} must be one of {', '.join(choices)}")
+
+    @property
+    def of_layer(self) -> dict[str, Any]:
+        """The settings that the probe of a layer takes under the same names."""
+        names = ("classifier", "label_distance", "min_cluster_size", "budget", "seed", "device")
+        return {name: getattr(self, name) for name in names}
 
 
 def _read(
@@ -239,8 +240,8 @@ def _read(
     held_out = _labelled(other, own, reading)
     widths = [side.take(side.layers[0]).shape[1] for side in (train, held_out)]
     if widths[0] != widths[1]:
-        fault = f"{_name(other, test)} has {widths[1]} dimensions, {_name(opened, source)} has {widths[0]}"
-        raise ValueError(f"{fault}; held-out rows must be of the same model and layer")
+        mismatch = f"{_name(other, test)} has {widths[1]} dimensions, {_name(opened, source)} has {widths[0]}"
+        raise ValueError(f"{mismatch}; held-out rows must be of the same model and layer")
     return ProbeData(_name(opened, source), train, held_out)
 
 
@@ -286,15 +287,15 @@ def _encode(opened: EncoderInput, *, hold_out: float | None, seed: int, progress
     reading = opened.reading
     task = reading.declared_task()
     assert task is not None
-    parts = _splits(task, reading, hold_out=hold_out, seed=seed)
+    splits = _splits(task, reading, hold_out=hold_out, seed=seed)
     unit = reading.unit_for(opened.model)
     encoder = reading.load_encoder(opened.model)
     sides = []
-    for name, examples in parts.items():
+    for name, examples in splits.items():
         options = encoding_options(reading, unit, f"{task.name} {name}", progress)
         labelled = _labelled(extract_space(encoder, examples, **options), None, Reading())
         sides.append(replace(labelled, about={**labelled.about, "split": name}))
-    title = f"{encoder.name}, {task.name} {next(iter(parts))}"
+    title = f"{encoder.name}, {task.name} {next(iter(splits))}"
     return ProbeData(title, sides[0], sides[1] if len(sides) > 1 else None)
 
 
@@ -394,14 +395,9 @@ def _probe_layers(data: ProbeData, settings: ProbeSettings, progress: Progress, 
                 train.y,
                 test=None if test is None else (test.take(layer), test.y),
                 test_split=str(test.about.get("split", "")) if test is not None else "",
-                classifier=settings.classifier,  # type: ignore[arg-type]  # checked with the settings
                 types=types,
                 grid={"search": settings.search},
-                label_distance=settings.label_distance,  # type: ignore[arg-type]
-                min_cluster_size=settings.min_cluster_size,
-                budget=settings.budget,
-                seed=settings.seed,
-                device=settings.device,
+                **settings.of_layer,
                 about={**train.about, "layer": layer},
                 progress=progress.stages(suffix),
             )
@@ -462,11 +458,9 @@ class _Again:
             own = "" if self.labels is None else f", {self.labels!r}" if isinstance(self.labels, str) else ", labels"
             return f"th.probe(X{own}{extra})" + (f".report({more['report']!r})" if "report" in more else "")
         is_encoder = self.reading.has_texts()
-        names = [each.name for each in fields(self.reading) if is_encoder or each.name in ("layers", *FILE_OPTIONS)]
+        names = [field.name for field in fields(self.reading) if is_encoder or field.name in ("layers", *FILE_OPTIONS)]
         typed: dict[str, Any] = self.reading.typed(names) | {name: str(value) for name, value in named.items()} | more
-        if is_encoder:
-            return command("probe", model=str(self.source), **typed)
-        return command("probe", str(self.source), **typed)
+        return command("probe", model=str(self.source), **typed) if is_encoder else command("probe", str(self.source), **typed)
 
 
 def _answer(data: ProbeData, layer: ProbedLayer, settings: ProbeSettings, again: _Again) -> Answer:

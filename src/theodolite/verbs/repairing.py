@@ -477,16 +477,12 @@ def _fitting_path(space: Space, layer: int, repair: Repair) -> Any:
 
 def _beside(source: Any, reading: Reading) -> OtherColumns | None:
     """What a file or space has next to its vectors."""
-    from theodolite.spaces.opening import other_columns
     from theodolite.spaces.writers import OtherColumns
 
     space = _space(source)
     if space is not None:
         return OtherColumns.of_rows(space.rows)
-    if not isinstance(source, (str, os.PathLike)):
-        return None
-    options = {name: value for name, value in reading.of_file().items() if name != "key"}
-    return other_columns(source, **options)
+    return reading.columns_beside(source) if isinstance(source, (str, os.PathLike)) else None
 
 
 class _Repaired:

@@ -71,8 +71,8 @@ class VerifiedVectors:
 
     def take(self, rows: Indices) -> Floats:
         """Some of the vectors, in any order."""
-        different, place = np.unique(rows, return_inverse=True)
-        return self.cloud.replay().take(different)[place]
+        different, position = np.unique(rows, return_inverse=True)
+        return self.cloud.replay().take(different)[position]
 
     def nearest(self, vectors: Floats) -> Indices:
         """The number of the stored row that is nearest to each of some vectors by cosine."""
@@ -81,9 +81,8 @@ class VerifiedVectors:
         best, number, start = np.full(len(queries), -np.inf), np.zeros(len(queries), np.intp), 0
         for block in self.cloud.replay().blocks():
             cosines = queries @ _unit(block[:, :width]).T
-            place = cosines.argmax(axis=1)
-            value = cosines[np.arange(len(queries)), place]
-            number, best = np.where(value > best, place + start, number), np.maximum(value, best)
+            nearest, value = cosines.argmax(axis=1), cosines.max(axis=1)
+            number, best = np.where(value > best, nearest + start, number), np.maximum(value, best)
             start += len(block)
         return number
 
@@ -129,6 +128,12 @@ class SettingTrial:
         if verdict == "first dimensions" and "nearly" in self.relation.detail:
             verdict = "nearly the same"
         return order.get(verdict, 0), -self.relation.share
+
+    @property
+    def words(self) -> str:
+        """The setting, and that rows were found elsewhere, for a row of the result."""
+        order = "" if self.moved is None else "other rows"
+        return ", ".join(filter(None, ["" if self.setting is None else self.setting.words(), order]))
 
     @property
     def is_exact(self) -> bool:
@@ -188,7 +193,8 @@ def _screened(vectors: Floats, reader: Reencoder, declared: EncodingSetting) -> 
                     setting = replace(declared, unit=unit, prompt=prompt, max_length=limit)
                     scores[setting] = _agreement(vectors[short], encoded)
     scores.pop(declared, None)
-    yield from sorted((each for each in scores if scores[each] >= PROMISING), key=lambda each: -scores[each])[:TRIALS]
+    promising = (setting for setting, score in scores.items() if score >= PROMISING)
+    yield from sorted(promising, key=lambda setting: -scores[setting])[:TRIALS]
 
 
 def _agreement(first: Floats, second: Floats) -> float:
