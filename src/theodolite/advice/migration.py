@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from theodolite.core.moments import Doubles
 from theodolite.core.parallel import Progress
 from theodolite.core.vectors import Floats, Indices
 from theodolite.repairs.bridge import MAPS, Bridge
+
+SearchSide: TypeAlias = tuple[Floats, Floats]  # documents and queries of length 1
 
 KEEP, BRIDGE, TWO_STAGE, REINDEX, NOT_SHOWN = "keep", "bridge", "two-stage", "re-index", "not shown"
 TIERS = (KEEP, BRIDGE, TWO_STAGE, REINDEX)  # cheapest first
@@ -148,22 +150,22 @@ def tier_scores(old: JudgedQueries, new: JudgedQueries, *, seed: int = 0, progre
     counts = numbers_of_documents(len(old.rows))
     order = np.random.default_rng(seed).permutation(len(old.rows))
     total, done = len(MAPS) * len(counts), 0
-    sides = _SearchSide.of(old.rows, old.queries), _SearchSide.of(new.rows, new.queries)
-    scores = {TierVariant(KEEP): _searched(sides[0], old), TierVariant(REINDEX): _searched(sides[1], new)}
-    scores[TierVariant(TWO_STAGE)] = _searched(sides[0], new, sides[1])
+    of_old, of_new = ((unit_rows(side.rows), unit_rows(side.queries)) for side in (old, new))
+    scores = {TierVariant(KEEP): _searched(of_old, old), TierVariant(REINDEX): _searched(of_new, new)}
+    scores[TierVariant(TWO_STAGE)] = _searched(of_old, new, of_new)
     for count in counts:
         sample = np.sort(order[:count])
         for name in MAPS:
             bridge = Bridge(map=name).fit_to(old.rows[sample], new.rows[sample])
-            mapped = _SearchSide(unit_rows(bridge.transform(old.rows)), sides[1].queries)
+            mapped = (unit_rows(bridge.transform(old.rows)), of_new[1])
             scores[TierVariant(BRIDGE, name, count)] = _searched(mapped, new)
-            scores[TierVariant(TWO_STAGE, name, count)] = _searched(mapped, new, sides[1])
+            scores[TierVariant(TWO_STAGE, name, count)] = _searched(mapped, new, of_new)
             done += 1
             if progress is not None:
                 progress(done, total)
     naive = None
     if old.rows.shape[1] == new.rows.shape[1]:
-        naive = _searched(_SearchSide(sides[0].documents, sides[1].queries), new)
+        naive = _searched((of_old[0], of_new[1]), new)
     return TierScores(scores, naive, len(old.rows), old.chance)
 
 
@@ -207,29 +209,18 @@ def decide(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _SearchSide:
-    """Documents and queries of length 1."""
-
-    documents: Floats
-    queries: Floats
-
-    @classmethod
-    def of(cls, documents: Floats, queries: Floats) -> _SearchSide:
-        return cls(unit_rows(documents), unit_rows(queries))
-
-
-def _searched(first: _SearchSide, judged: JudgedQueries, second: _SearchSide | None = None) -> Doubles:
+def _searched(first: SearchSide, judged: JudgedQueries, second: SearchSide | None = None) -> Doubles:
     """The score of each query by cosine; with a second stage, that one ranks the documents that the first one fetches."""
-    scores = np.empty(len(first.queries))
-    step = max(1, BLOCK // len(first.documents))
+    documents, queries = first
+    scores = np.empty(len(queries))
+    step = max(1, BLOCK // len(documents))
     for start in range(0, len(scores), step):
-        similarities = first.queries[start : start + step] @ first.documents.T
+        similarities = queries[start : start + step] @ documents.T
         for query, row in enumerate(similarities, start=start):
             if second is not None:
                 fetched = largest(row, FETCHED)
                 row = np.full_like(row, -np.inf)  # what was not fetched cannot be found
-                row[fetched] = second.documents[fetched] @ second.queries[query]
+                row[fetched] = second[0][fetched] @ second[1][query]
             scores[query] = judged.score(row, query)
     return scores
 
