@@ -45,6 +45,15 @@ class Change:
         return replace(self, code="")
 
     @property
+    def row_fields(self) -> dict[str, Any]:
+        """The fields that distinguish its rows from those of other changes."""
+        return {"setting": str(self)}
+
+    def plain(self) -> dict[str, Any]:
+        """Its content for the provenance of a result."""
+        return {"repair": self.repair, "settings": dict(self.settings), "compression": self.code}
+
+    @property
     def complexity(self) -> tuple[int, bool]:
         """What is simpler comes first: one step before two, and of single steps the one that nothing has to be fitted for."""
         return bool(self.repair) + bool(self.code), bool(self.repair)
@@ -93,6 +102,13 @@ class Place(Change):
 
     def __str__(self) -> str:
         return f"layer {self.layer} ({self.unit})" if self.unit else f"layer {self.layer}"
+
+    @property
+    def row_fields(self) -> dict[str, Any]:
+        return {"layer": self.layer, "setting": self.unit}
+
+    def plain(self) -> dict[str, Any]:
+        return {"layer": self.layer, "unit": self.unit}
 
 
 def fit_all(

@@ -283,10 +283,10 @@ def _cause_rows(cloud: Cloud, flagged: Mapping[FindingRule, float]) -> Indices:
         return rows
     with suppress(Undefined):
         table = neighbours_of(cloud)
-        place = np.searchsorted(cloud.sample_index, table.rows)  # among the sampled rows, of rows that are not zero
-        copies = np.flatnonzero((table.distance[:, 0] <= 1 - NEAR) & np.isin(place, rows))
-        partners = np.setdiff1d(place[table.index[copies, 0]], rows)
-        others = np.setdiff1d(rows, np.append(place[copies], partners))
+        position = np.searchsorted(cloud.sample_index, table.rows)  # among the sampled rows, of rows that are not zero
+        copies = np.flatnonzero((table.distance[:, 0] <= 1 - NEAR) & np.isin(position, rows))
+        partners = np.setdiff1d(position[table.index[copies, 0]], rows)
+        others = np.setdiff1d(rows, np.append(position[copies], partners))
         rows = np.sort(np.append(np.setdiff1d(rows, others[: len(partners)]), partners))[:CAUSE_ROWS]
     return rows
 
@@ -469,5 +469,5 @@ def _judge(rule: FindingRule, facts: Facts) -> Finding:
         examples = () if is_good or not rule.examples else tuple(int(row) for row in facts[rule.examples][:EXAMPLES])
     except Undefined as undefined:
         meaning, examples = f"details are not defined: {undefined}", ()
-    about = {name: getattr(rule, name) for name in ("topic", "metric", "healthy", "source")}
-    return Finding(**about, verdict=verdict, value=value, meaning=meaning, action="" if is_good else rule.action, rows=examples)
+    fields = {name: getattr(rule, name) for name in ("topic", "metric", "healthy", "source")}
+    return Finding(**fields, verdict=verdict, value=value, meaning=meaning, action="" if is_good else rule.action, rows=examples)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,10 +59,9 @@ class GateFile:
             raise ValueError(f"{path} has no use for {unknown!r}; {suggestion(unknown, known)}")
         tables = {name: values[name] for name in ("bounds", *MEASURING) if name in values}
         # A bound on judged queries may stand where they are described.
-        of_queries = {name: value for name, value in _entries(tables.get("retrieval")) if RETRIEVAL.fullmatch(name)}
-        if of_queries:
-            tables["retrieval"] = {name: value for name, value in tables["retrieval"].items() if name not in of_queries}
-            tables["bounds"] = {**tables.get("bounds", {}), **of_queries}
+        if isinstance(table := tables.get("retrieval"), dict):
+            of_queries = {name: table.pop(name) for name in list(table) if RETRIEVAL.fullmatch(name)}
+            tables |= {"bounds": {**tables.get("bounds", {}), **of_queries}} if of_queries else {}
         wrong = next((name for name, table in tables.items() if not isinstance(table, dict)), None)
         if wrong is not None or not tables.get("bounds"):
             raise ValueError(f"{path} needs a table [{wrong or 'bounds'}]" + ("" if wrong else " with at least one bound"))
@@ -80,10 +79,6 @@ class GateFile:
         return cls(
             path=path, bounds=bounds, measuring=located, baseline=None if baseline is None else path.parent / str(baseline)
         )
-
-
-def _entries(table: Any) -> Iterable[tuple[str, Any]]:
-    return table.items() if isinstance(table, dict) else ()
 
 
 def judge(bounds: Sequence[Bound], result: Result, baseline: Result | None, *, source: str = CONFIG) -> tuple[Finding, ...]:
@@ -148,7 +143,7 @@ def _change_interval(row: Row, old: Row, now: Mapping[Any, Mapping[int, float]],
                 f"on {len(now[key])}; measure the same, or {_new_baseline()}"
             )
         return replicate_interval(difference, [now[key][number] - before[key][number] for number in sorted(now[key])])
-    errors = [(each.high - each.low) / 2 for each in (row, old) if each.low is not None and each.high is not None]
+    errors = [(side.high - side.low) / 2 for side in (row, old) if side.low is not None and side.high is not None]
     if len(errors) == 2:
         half = math.hypot(*errors)
         return difference - half, difference + half
@@ -211,12 +206,12 @@ def _judged_rows(bound: Bound, rows: Sequence[Row]) -> list[Row]:
 
 def _counterpart(row: Row, baseline: Result) -> Row:
     """The row of the baseline that a measured one may be compared with."""
-    candidates = [each for each in baseline.rows if each.metric == row.metric]
+    candidates = [other for other in baseline.rows if other.metric == row.metric]
     if not candidates:
         raise ValueError(f"the baseline has no {row.metric}; {_new_baseline()}")
     # Another index may find the same documents in fewer dimensions.
     for name in _SHARED if not RETRIEVAL.fullmatch(row.metric) else [name for name in _SHARED if name != "d"]:
-        remaining = [each for each in candidates if getattr(each, name) == getattr(row, name)]
+        remaining = [other for other in candidates if getattr(other, name) == getattr(row, name)]
         if not remaining:
             now, then = getattr(row, name), getattr(candidates[0], name)
             title = {"setting": "pooling or setting", "n": "number of rows", "d": "dimension"}.get(name, name)
@@ -229,7 +224,7 @@ def _counterpart(row: Row, baseline: Result) -> Row:
 
 
 def _require_same_texts(result: Result, baseline: Result) -> None:
-    now, then = ({each["texts"] for each in side.inputs if each.get("texts")} for side in (result, baseline))
+    now, then = ({facts["texts"] for facts in side.inputs if facts.get("texts")} for side in (result, baseline))
     if now and then and now != then:
         raise ValueError(f"the baseline is not comparable: it was measured on other texts; use the same, or {_new_baseline()}")
 
@@ -240,6 +235,4 @@ def _new_baseline() -> str:
 
 def _located(folder: Path, value: Any) -> Any:
     """A path of the configuration as seen from the working folder; anything else as it is."""
-    if isinstance(value, str) and value and (folder / value).exists():
-        return str(folder / value)
-    return value
+    return str(folder / value) if isinstance(value, str) and value and (folder / value).exists() else value

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from theodolite.core.moments import Doubles
 from theodolite.core.parallel import Progress
 from theodolite.core.vectors import Floats, Indices
 from theodolite.repairs.bridge import MAPS, Bridge
+
+SearchSide: TypeAlias = tuple[Floats, Floats]  # documents and queries of length 1
 
 KEEP, BRIDGE, TWO_STAGE, REINDEX, NOT_SHOWN = "keep", "bridge", "two-stage", "re-index", "not shown"
 TIERS = (KEEP, BRIDGE, TWO_STAGE, REINDEX)  # cheapest first
@@ -55,10 +58,9 @@ class TierScores:
     documents: int
     chance: float
 
-    def of(self, tier: str) -> dict[TierVariant, Doubles]:
+    def of(self, tier: str) -> list[TierVariant]:
         """The variants of one tier, those that embed fewer documents first."""
-        chosen = {variant: scores for variant, scores in self.scores.items() if variant.tier == tier}
-        return dict(sorted(chosen.items(), key=lambda item: item[0].documents))
+        return sorted((variant for variant in self.scores if variant.tier == tier), key=lambda variant: variant.documents)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,22 +150,22 @@ def tier_scores(old: JudgedQueries, new: JudgedQueries, *, seed: int = 0, progre
     counts = numbers_of_documents(len(old.rows))
     order = np.random.default_rng(seed).permutation(len(old.rows))
     total, done = len(MAPS) * len(counts), 0
-    sides = _SearchSide.of(old.rows, old.queries), _SearchSide.of(new.rows, new.queries)
-    scores = {TierVariant(KEEP): _searched(sides[0], old), TierVariant(REINDEX): _searched(sides[1], new)}
-    scores[TierVariant(TWO_STAGE)] = _searched(sides[0], new, sides[1])
+    of_old, of_new = ((unit_rows(side.rows), unit_rows(side.queries)) for side in (old, new))
+    scores = {TierVariant(KEEP): _searched(of_old, old), TierVariant(REINDEX): _searched(of_new, new)}
+    scores[TierVariant(TWO_STAGE)] = _searched(of_old, new, of_new)
     for count in counts:
         sample = np.sort(order[:count])
         for name in MAPS:
             bridge = Bridge(map=name).fit_to(old.rows[sample], new.rows[sample])
-            mapped = _SearchSide(unit_rows(bridge.transform(old.rows)), sides[1].queries)
+            mapped = (unit_rows(bridge.transform(old.rows)), of_new[1])
             scores[TierVariant(BRIDGE, name, count)] = _searched(mapped, new)
-            scores[TierVariant(TWO_STAGE, name, count)] = _searched(mapped, new, sides[1])
+            scores[TierVariant(TWO_STAGE, name, count)] = _searched(mapped, new, of_new)
             done += 1
             if progress is not None:
                 progress(done, total)
     naive = None
     if old.rows.shape[1] == new.rows.shape[1]:
-        naive = _searched(_SearchSide(sides[0].documents, sides[1].queries), new)
+        naive = _searched((of_old[0], of_new[1]), new)
     return TierScores(scores, naive, len(old.rows), old.chance)
 
 
@@ -180,30 +182,17 @@ def decide(
     low, high = _limits(gains, LEVEL / 2)
     tiers, counts = [], resample_counts(np.arange(n), DRAWS, seed=seed)
     for name in TIERS:
-        choice = _Choice(list(measured.of(name)), scores, fold, margin)
-        variant, nested = choice.overall, choice.nested
-        losses = best - nested
+        choice = _Choice(measured.of(name), scores, fold, margin)
+        losses = best - choice.nested
         # Keep is judged by the 95% interval of the gain, half of whose error is above; with the others that makes LEVEL in all.
         most = 0.0 if name == REINDEX else high
         if name in (BRIDGE, TWO_STAGE):
             most = _limits(losses, LEVEL / len(TIERS), error=choice.error(best, counts))[1]
-        documents = measured.documents if name == REINDEX else variant.documents
-        tiers.append(
-            Tier(
-                variant=variant,
-                value=float(nested.mean()),
-                **_bounds(nested),
-                loss=float(losses.mean()),
-                most=most,
-                documents=documents,
-                per_query=FETCHED if name == TWO_STAGE else 0,
-            )
-        )
-    curve = [
-        CurvePoint(map=each.map, documents=each.documents, value=float(values.mean()), **_bounds(values))
-        for each, values in scores.items()
-        if each.tier == BRIDGE
-    ]
+        documents = measured.documents if name == REINDEX else choice.overall.documents
+        costs = {"documents": documents, "per_query": FETCHED if name == TWO_STAGE else 0}
+        tiers.append(Tier(variant=choice.overall, loss=float(losses.mean()), most=most, **costs, **_mean(choice.nested)))
+    bridges = {variant: values for variant, values in scores.items() if variant.tier == BRIDGE}
+    curve = [CurvePoint(map=bridge.map, documents=bridge.documents, **_mean(values)) for bridge, values in bridges.items()]
     gain = float(gains.mean())
     return Migration(
         tiers=tuple(tiers),
@@ -220,29 +209,18 @@ def decide(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _SearchSide:
-    """Documents and queries of length 1."""
-
-    documents: Floats
-    queries: Floats
-
-    @classmethod
-    def of(cls, documents: Floats, queries: Floats) -> _SearchSide:
-        return cls(unit_rows(documents), unit_rows(queries))
-
-
-def _searched(first: _SearchSide, judged: JudgedQueries, second: _SearchSide | None = None) -> Doubles:
+def _searched(first: SearchSide, judged: JudgedQueries, second: SearchSide | None = None) -> Doubles:
     """The score of each query by cosine; with a second stage, that one ranks the documents that the first one fetches."""
-    scores = np.empty(len(first.queries))
-    step = max(1, BLOCK // len(first.documents))
+    documents, queries = first
+    scores = np.empty(len(queries))
+    step = max(1, BLOCK // len(documents))
     for start in range(0, len(scores), step):
-        similarities = first.queries[start : start + step] @ first.documents.T
+        similarities = queries[start : start + step] @ documents.T
         for query, row in enumerate(similarities, start=start):
             if second is not None:
                 fetched = largest(row, FETCHED)
                 row = np.full_like(row, -np.inf)  # what was not fetched cannot be found
-                row[fetched] = second.documents[fetched] @ second.queries[query]
+                row[fetched] = second[0][fetched] @ second[1][query]
             scores[query] = judged.score(row, query)
     return scores
 
@@ -261,7 +239,7 @@ class _Choice:
     @property
     def overall(self) -> TierVariant:
         """The variant that all queries choose."""
-        return self.variants[int(self._chosen(self.scores.mean(axis=0)[None])[0])]
+        return self.variants[int(self._chosen(self.scores.mean(axis=0, keepdims=True))[0])]
 
     @cached_property
     def nested(self) -> Doubles:
@@ -269,7 +247,7 @@ class _Choice:
         nested = np.empty(len(self.fold))
         for number in np.unique(self.fold):
             inside = self.fold == number
-            nested[inside] = self.scores[inside, int(self._chosen(self.scores[~inside].mean(axis=0)[None])[0])]
+            nested[inside] = self.scores[inside, self._chosen(self.scores[~inside].mean(axis=0, keepdims=True))[0]]
         return nested
 
     def error(self, reference: Doubles, counts: Doubles) -> float:
@@ -281,8 +259,9 @@ class _Choice:
         if len(self.variants) < 2:
             return 0.0
         n, numbers = len(self.fold), np.unique(self.fold)
-        parts = [(counts[:, self.fold == each], self.scores[self.fold == each]) for each in numbers]
-        sums, sizes = np.stack([part @ rows for part, rows in parts]), np.stack([part.sum(axis=1) for part, _ in parts])
+        drawn_by_fold = [counts[:, self.fold == number] for number in numbers]
+        sums = np.stack([drawn @ self.scores[self.fold == number] for drawn, number in zip(drawn_by_fold, numbers, strict=True)])
+        sizes = np.stack([drawn.sum(axis=1) for drawn in drawn_by_fold])
         total, drawn = np.zeros(len(counts)), np.arange(len(counts))
         for own, size in zip(sums, sizes, strict=True):
             others = (sums.sum(axis=0) - own) / (n - size)[:, None]
@@ -297,9 +276,10 @@ class _Choice:
         return np.asarray(np.where(is_cheapest, means, -np.inf).argmax(axis=1), dtype=np.intp)
 
 
-def _bounds(values: Doubles) -> dict[str, float | None]:
+def _mean(values: Doubles) -> dict[str, Any]:
+    """The mean of the queries' scores, with its 95% interval."""
     low, high = student_interval(values)
-    return {"low": low, "high": high}
+    return {"value": float(values.mean()), "low": low, "high": high}
 
 
 def _limits(differences: Doubles, tail: float, *, error: float = 0.0) -> tuple[float, float]:

@@ -20,13 +20,13 @@ import numpy as np
 from theodolite.advice.changes import Change, Place, compression_grid, dimensions_to_try, fit_all, repair_grid, source_of
 from theodolite.advice.folds import grouped_folds, resample_counts
 from theodolite.advice.paired_scores import DRAWS, paired_gain
-from theodolite.advice.scorers import Signal, Transform
+from theodolite.advice.scorers import LabelledRows, ScoredPairs, Signal, Transform, as_they_are
 from theodolite.core.engines import in_parallel
 from theodolite.core.intervals import percentile_interval
 from theodolite.core.moments import Doubles, Moments
 from theodolite.core.sampling import sample_rows
 from theodolite.core.spelling import option
-from theodolite.core.vectors import Floats, Indices, Source
+from theodolite.core.vectors import Indices, Source
 
 WORTH = 0.02  # the least gain that is worth having
 TOLERATED = 0.01  # what a recommended compression may cost, as a share of the score, at the lower limit of its interval
@@ -172,7 +172,7 @@ def search(
     foreign = [set(repairs) - {reference} for reference in (*references, choice if advice.is_recommended else NOTHING)]
     return replace(
         advice,
-        compressed=tuple(sorted((run.scored(change) for change in compressions), key=_worst_last)),
+        compressed=run.ranked(compressions),
         smaller=tuple(run.smaller(usable, references, foreign)),
     )
 
@@ -248,7 +248,7 @@ class _Run:
         """The choice among candidates, nested, and the score of everything that is to be listed."""
         signal = self.signal
         chosen = tuple(self.best(candidates, fold) for fold in range(self.folds))
-        ranked = sorted((self.scored(change) for change in listed), key=_worst_last)
+        ranked = self.ranked(listed)
         choice = next(scored.change for scored in ranked if scored.change in candidates)
         return Advice(
             metric=signal.metric,
@@ -258,7 +258,7 @@ class _Run:
             base=self.scored(self.reference).value,
             base_low=self.score_low([self.reference] * self.folds),
             chance=signal.chance,
-            ranked=tuple(ranked),
+            ranked=ranked,
             choice=choice,
             gain=self.compared(choice, chosen),
             choice_low=self.score_low(chosen),
@@ -291,7 +291,7 @@ class _Run:
         for change in changes:
             if (change, excluded[0], 0) not in self.evidence:
                 shared.setdefault(change.before, []).append(change)
-        # Counted with a thread-safe counter: the parts of one task are reported as they are done.
+        # Counted with a thread-safe counter: the fits of one task are reported as they are done.
         done, total = itertools.count(1), len(shared) * (len(excluded) if self.signal.refits else 1)
 
         def fitted(group: Sequence[Change], data: Source, train: Indices) -> dict[Change, Transform]:
@@ -330,11 +330,11 @@ class _Run:
         everything = np.arange(len(self.signal))
         for done, place in enumerate(places, start=1):
             signal = self.signal if place == self.reference else signal_at(place)
-            numbers = None if signal.refits else signal.evidence(_as_they_are, everything, everything)
+            numbers = None if signal.refits else signal.evidence(as_they_are, everything, everything)
             for folds in self.excluded:
                 for fold in folds:
                     items, train = self.items[fold], self.outside(folds)
-                    of_fold = signal.evidence(_as_they_are, train, items) if numbers is None else numbers[items]
+                    of_fold = signal.evidence(as_they_are, train, items) if numbers is None else numbers[items]
                     self.evidence[place, folds, fold] = of_fold
             self.progress("trying layers", done, len(places))
 
@@ -397,6 +397,10 @@ class _Run:
             return Scored(change, math.nan, reason=self.failed[change])
         return self.compared(change, [change] * self.folds)
 
+    def ranked(self, changes: Iterable[Change]) -> tuple[Scored, ...]:
+        """The scores of some changes, the best first."""
+        return tuple(sorted(map(self.scored, changes), key=lambda scored: -_or_lowest(scored.value)))
+
     def compared(self, change: Change, by_fold: Sequence[Change], references: Sequence[Change] | None = None) -> Scored:
         """The score with one change for each fold, and its gain over the reference of each, by default that of the run."""
         references = references or [self.reference] * self.folds
@@ -434,22 +438,12 @@ def _simplest(scores: Mapping[Change, float], reference: float) -> Change:
     return next((change for change, score in scores.items() if score >= floor), max(scores, key=scores.__getitem__))
 
 
-def _as_they_are(X: Floats) -> Floats:
-    return X
-
-
-def _worst_last(scored: Scored) -> float:
-    return -_or_lowest(scored.value)
-
-
 def _or_lowest(value: float) -> float:
     return -math.inf if math.isnan(value) else value
 
 
 def _joined(train: Signal, test: Signal) -> Signal:
-    """Two parts of one signal as one, the items of `train` first."""
-    from theodolite.advice.scorers import LabelledRows, ScoredPairs
-
+    """The items of two signals of one kind as one, those of `train` first."""
     if isinstance(train, LabelledRows) and isinstance(test, LabelledRows):
         labels = np.concatenate([train.labels, test.labels])
         return LabelledRows(np.concatenate([train.rows, test.rows]), labels, metric=train.metric)

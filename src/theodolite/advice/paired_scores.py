@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from theodolite.advice.folds import grouped_folds, linked_groups, resample_counts
-from theodolite.advice.scorers import JudgedQueries, LabelledRows, ScoredPairs, Signal
+from theodolite.advice.scorers import JudgedQueries, LabelledRows, ScoredPairs, Signal, as_they_are
 from theodolite.core.intervals import LEVEL, Interval, half_samples, percentile_interval, replicate_interval
 from theodolite.core.moments import Doubles
 from theodolite.core.vectors import Indices
@@ -62,9 +62,8 @@ def score_difference(
         gains = [float((_evidence(after, folds, half) - _evidence(before, folds, half)).mean()) for half in halves]
         interval = replicate_interval(scores[1] - scores[0], np.array(gains) - np.mean(gains), level=level)
         interval = _no_shorter(interval, _discordant_interval(*evidence, level=level))
-    about: dict[str, Any] = {"metric": before.metric, "noun": before.noun, "n": len(before)}
-    low, high = interval
-    return ScoreDifference(**about, before=scores[0], after=scores[1], difference=scores[1] - scores[0], low=low, high=high)
+    fields: dict[str, Any] = {"metric": before.metric, "noun": before.noun, "n": len(before), "before": scores[0]}
+    return ScoreDifference(**fields, after=scores[1], difference=scores[1] - scores[0], low=interval[0], high=interval[1])
 
 
 def paired_gain(
@@ -72,8 +71,8 @@ def paired_gain(
 ) -> tuple[tuple[float, float], Interval]:
     """The metric of the first and of the second numbers of all items, and the interval of what the second gains."""
     items, counts = np.arange(len(signal)), resample_counts(groups, draws, seed=seed)
-    first, second = (float(signal.value(each, items, np.ones((1, len(items))))[0]) for each in evidence)
-    old, new = (signal.value(each, items, counts) for each in evidence)
+    first, second = (float(signal.value(numbers, items, np.ones((1, len(items))))[0]) for numbers in evidence)
+    old, new = (signal.value(numbers, items, counts) for numbers in evidence)
     return (first, second), percentile_interval(new - old, level=level)
 
 
@@ -92,7 +91,7 @@ def _evidence(signal: Signal, folds: Indices, items: Indices | None = None) -> D
     for fold in np.unique(folds[items]):
         is_test = folds[items] == fold
         train = items if is_test.all() else items[~is_test]
-        values[is_test] = signal.evidence(lambda rows: rows, train, items[is_test])
+        values[is_test] = signal.evidence(as_they_are, train, items[is_test])
     return values
 
 

@@ -27,6 +27,11 @@ RIDGE = 1e-3  # penalty of the linear classifier, as a share of the mean varianc
 BLOCK = 2**22  # similarities in memory at once
 
 
+def as_they_are(X: Floats) -> Floats:
+    """The change that changes nothing."""
+    return X
+
+
 class Signal:
     """Items that a change of vectors is measured on."""
 
@@ -208,9 +213,8 @@ class JudgedQueries(Signal):
         k = int(self.metric.rpartition("@")[2])
         if self.metric.startswith("recall"):
             return float(min(k / n, 1.0) * is_present.mean())
-        discounts = 1 / np.log2(np.arange(2, k + 2))
-        ideal = np.sort(grades)[::-1][:k]
-        return float(grades[is_present].sum() / n * discounts[:n].sum() / (ideal @ discounts[: len(ideal)]))
+        discounts, ideal = _discounts(grades, k)
+        return float(grades[is_present].sum() / n * discounts[:n].sum() / ideal)
 
     def score(self, similarities: Floats, query: int) -> float:
         """The metric of one query; of documents that are equally similar the first counts as nearer."""
@@ -228,10 +232,16 @@ class JudgedQueries(Signal):
         if self.metric.startswith("recall"):
             return float(np.isin(present, top).sum() / len(documents))
         gain = dict(zip(documents.tolist(), grades.tolist(), strict=True))
-        discounts = 1 / np.log2(np.arange(2, k + 2))
+        discounts, ideal = _discounts(grades, k)
         gains = np.array([gain.get(int(document), 0.0) for document in top])
-        ideal = np.sort(grades)[::-1][:k]
-        return float(gains @ discounts[: len(gains)] / (ideal @ discounts[: len(ideal)]))
+        return float(gains @ discounts[: len(gains)] / ideal)
+
+
+def _discounts(grades: Doubles, k: int) -> tuple[Doubles, float]:
+    """The discounts of nDCG at the first k ranks, and the discounted gain of the best order."""
+    discounts: Doubles = 1 / np.log2(np.arange(2, k + 2))
+    best = np.sort(grades)[::-1][:k]
+    return discounts, float(best @ discounts[: len(best)])
 
 
 def chosen_metric(metric: str | None, signal: Signal) -> str:

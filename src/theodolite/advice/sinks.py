@@ -34,43 +34,29 @@ def sink_findings(cloud: Cloud, positions: Sequence[int]) -> list[Finding]:
         return []
     findings = []
     by_position = np.bincount(position_of, weights=squares.sum(axis=1)) / total
-    position = int(by_position.argmax())
+    position, share = int(by_position.argmax()), float(by_position.max())
     inside = position_of == position
-    if by_position[position] > max(WATCH, EXCESS * inside.mean()):
-        share = float(by_position[position])
-        findings.append(
-            _finding(
-                "attention sink",
-                share,
-                f"position {position} of the texts carries {share:.0%} of the squared norm with {inside.mean():.0%} of the "
-                f"tokens; without it {_effect(X, X[~inside])}",
-                "means and cosines are about these tokens more than about the text; average and train without them",
-                cause="one position",
-                rows=tuple(int(row) for row in cloud.sample_index[inside][:EXAMPLES]),
-            )
-        )
+    if share > max(WATCH, EXCESS * inside.mean()):
+        carried = f"{share:.0%} of the squared norm with {inside.mean():.0%} of the tokens"
+        meaning = f"position {position} of the texts carries {carried}; without it {_effect(X, X[~inside])}"
+        action = "means and cosines are about these tokens more than about the text; average and train without them"
+        rows = tuple(int(row) for row in cloud.sample_index[inside][:EXAMPLES])
+        findings.append(_finding("attention sink", share, meaning, action, cause="one position", rows=rows))
     by_dimension = squares.sum(axis=0) / total
-    dimension = int(by_dimension.argmax())
-    if X.shape[1] > 2 and by_dimension[dimension] > max(WATCH, EXCESS / X.shape[1]):
-        share = float(by_dimension[dimension])
-        findings.append(
-            _finding(
-                "massive activation",
-                share,
-                f"dimension {dimension} carries {share:.0%} of the squared norm; without it "
-                f"{_effect(X, np.delete(X, dimension, axis=1))}",
-                "means and cosines are about this dimension more than about the text",
-                cause="rogue dimensions",
-            )
-        )
+    dimension, share = int(by_dimension.argmax()), float(by_dimension.max())
+    if X.shape[1] > 2 and share > max(WATCH, EXCESS / X.shape[1]):
+        effect = _effect(X, np.delete(X, dimension, axis=1))
+        meaning = f"dimension {dimension} carries {share:.0%} of the squared norm; without it {effect}"
+        action = "means and cosines are about this dimension more than about the text"
+        findings.append(_finding("massive activation", share, meaning, action, cause="rogue dimensions"))
     return findings
 
 
 def _finding(topic: str, share: float, meaning: str, action: str, **more: Any) -> Finding:
     verdict: Severity = "bad" if share > BAD else "watch"
     source = "an even share is 1 / number of positions or dimensions; decoders show more than 0.9 (Sun et al. 2024)"
-    about: dict[str, Any] = {"metric": "share of the squared norm", "healthy": f"at most {WATCH:g}", "source": source}
-    return Finding(topic=topic, verdict=verdict, value=share, meaning=meaning, action=action, **about, **more)
+    more |= {"metric": "share of the squared norm", "healthy": f"at most {WATCH:g}", "source": source}
+    return Finding(topic=topic, verdict=verdict, value=share, meaning=meaning, action=action, **more)
 
 
 def _effect(before: Floats, after: Floats) -> str:

@@ -23,7 +23,7 @@ from theodolite.tasks.retrieval import NOWHERE
 DRAWS = 1000  # bootstrap resamples behind an interval
 MAP_DRAWS = 200  # those behind the map to probabilities, which is fitted again in each
 MAP_POINTS = 21
-FEWEST_ABOVE = 10  # pairs above a cutoff, below which its place is a guess
+FEWEST_ABOVE = 10  # pairs above a cutoff, below which its position is a guess
 MOST_EXACT = 20_000  # pairs above which the map is fitted to cosines rounded to three digits
 MOST_JUDGED = 200_000  # pairs of queries and documents
 QUANTILES = (0.01, 0.05, 0.5, 0.95, 0.99)

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from theodolite.core.result import Answer, Command, Result
+from theodolite.advice.changes import Change, Place, dimensions_to_try, repair_grid, source_of
+from theodolite.advice.nested_validation import MOST_ITEMS, TOLERATED, Advice, Scored, sampled, search, search_places
+from theodolite.core.moments import Moments
+from theodolite.core.result import Answer, Command, Result, table_of
+from theodolite.core.rows import Row, current_versions
+from theodolite.core.sampling import sample_rows
 from theodolite.core.spelling import command, option
+from theodolite.metrics.registry import METRICS, label_of
 from theodolite.verbs.inputs import Reading, ReadingOptions, reads_input
 from theodolite.verbs.places import PlacedSignals, names_several, open_places
 from theodolite.verbs.progress import Progress, progress_bars
-from theodolite.verbs.signals import Signals, open_signal
+from theodolite.verbs.signals import SignalInput, Signals, open_signal
 from theodolite.verbs.surveying import provenance
 
 if TYPE_CHECKING:
-    import pyarrow
-
-    from theodolite.advice.changes import Change, Place
-    from theodolite.advice.nested_validation import Advice, Scored
     from theodolite.advice.scorers import Signal
-    from theodolite.verbs.signals import SignalInput
 
 SAMPLE = 10_000
 """Pairs, texts or queries that are looked at, at most."""
@@ -124,8 +125,6 @@ def advise(  # type: ignore[misc]  # `layers` is a reading option with a default
     >>> advise(X, labels=list("abc") * 30).answer.verdict
     'not shown'
     """
-    from theodolite.advice.nested_validation import sampled, search
-
     if folds < 3:
         raise ValueError(f"{option('folds', str(folds))} must be at least 3: one to score on, one to choose on, one to fit on")
     if not worth > 0:
@@ -156,53 +155,43 @@ def advise(  # type: ignore[misc]  # `layers` is a reading option with a default
 
 def _of_places(placed: PlacedSignals, *, sample: int, folds: int, seed: int, worth: float, progress: Progress) -> Result:
     """The choice of a layer and a pooling."""
-    from theodolite.advice.nested_validation import sampled, search_places
 
     def signal_at(place: Place) -> Signal:
         return sampled(placed.signal_at(place), sample, seed=seed)
 
-    options: dict[str, Any] = {"folds": folds, "seed": seed, "worth": worth, "progress": progress.stages()}
-    advice = search_places(placed.places, signal_at, **options)
+    advice = search_places(placed.places, signal_at, folds=folds, seed=seed, worth=worth, progress=progress.stages())
     return _result(placed.data, advice, _place_answer(placed, advice, folds), seed=seed, reference=placed.places[0])
 
 
 def _result(data: SignalInput, advice: Advice, answer: Answer, *, seed: int, reference: Place | None = None) -> Result:
-    from theodolite.core.rows import Row, current_versions
-
     assert data.signal is not None
-    is_sample = advice.n < len(data.signal)
     condition = f"measured on a sample of {advice.n:,} of {len(data.signal):,} {advice.noun}, seed {seed}"
-
     shared = {**data.about, "n": advice.n, "d": advice.d, "seed": seed, "versions": current_versions()}
-    shared.pop("setting", None)
-    shared.pop("state", None)
     gain = f"{advice.metric}_gain"
     rows: list[Row] = []
     for state, entries in ((REPAIR if reference is None else LAYER, advice.ranked), (COMPRESSION, advice.compressed)):
         for scored in entries:
-            where = {**shared, **_row_fields(scored.change), "state": state}
+            where = {**shared, **scored.change.row_fields, "state": state}
             rows.append(Row(metric=advice.metric, value=scored.value, reason=scored.reason, **where))
             if not scored.reason and scored.change != reference:
                 rows.append(Row(metric=gain, value=scored.gain, low=scored.low, high=scored.high, **where))
-    choice = advice.gain
-    where = {**shared, **_row_fields(advice.choice), "state": CHOICE}
-    rows.append(Row(metric=gain, value=choice.gain, low=choice.low, high=choice.high, **where))
-    recommended = advice.choice if advice.is_recommended else None
+    where = {**shared, **advice.choice.row_fields, "state": CHOICE}
+    rows.append(Row(metric=gain, value=advice.gain.gain, low=advice.gain.low, high=advice.gain.high, **where))
     return Result(
         verb="advise",
         title=data.name,
         answer=answer,
         rows=tuple(rows),
-        records={"smaller": _smaller(data, advice)} if advice.smaller else {},
-        conditions=(condition,) if is_sample else (),
+        records={"smaller": table_of(_smaller(data, advice))} if advice.smaller else {},
+        conditions=(condition,) if advice.n < len(data.signal) else (),
         notes=data.notes,
         provenance=provenance(
             {**data.facts, "name": data.name, "n": advice.n, "d": advice.d, "unit": advice.noun},
             advice={
-                "recommended": _plain(recommended),
-                "best": _plain(advice.choice),
-                **({} if reference is None else {"in_use": _plain(reference)}),
-                "compression": _plain(advice.compression.change if advice.compression else None),
+                "recommended": advice.choice.plain() if advice.is_recommended else None,
+                "best": advice.choice.plain(),
+                **({} if reference is None else {"in_use": reference.plain()}),
+                "compression": advice.compression.change.plain() if advice.compression else None,
                 "chosen_by_fold": [str(change) for change in advice.chosen],
                 "sizes": {str(scored.change): scored.change.size(advice.d) for scored in advice.compressed},
             },
@@ -211,13 +200,10 @@ def _result(data: SignalInput, advice: Advice, answer: Answer, *, seed: int, ref
 
 
 def _answer(data: SignalInput, advice: Advice, folds: int) -> Answer:
-    from theodolite.advice.nested_validation import TOLERATED
-
     reasons = [_method(data, advice, folds)]
     lines = _lines(data, advice.choice) if advice.is_recommended else []
     commands = [Command(words=" && ".join(lines), why="fit the repair and apply it")] if lines else []
-    if advice.is_recommended and advice.gain.high is not None and advice.gain.high < advice.worth:
-        reasons.append(f"The gain is real and small: less than the {advice.worth:g} that counts as worth having.")
+    reasons += _small_gain(advice)
     if advice.smaller:
         small = advice.smaller[-1]
         after = f" after {advice.choice}" if advice.is_recommended and small.change.before != advice.choice else ""
@@ -235,8 +221,6 @@ def _answer(data: SignalInput, advice: Advice, folds: int) -> Answer:
 
 def _place_answer(placed: PlacedSignals, advice: Advice, folds: int) -> Answer:
     """Which layer and pooling to use, and how; or that the one in use is fine."""
-    from theodolite.advice.changes import Place
-
     in_use, place = placed.places[0], advice.choice
     assert isinstance(place, Place)
     method = f"{folds - 1} folds chose the best of the others and the next one scored it, {folds} times ({_chosen(advice)})."
@@ -244,8 +228,7 @@ def _place_answer(placed: PlacedSignals, advice: Advice, folds: int) -> Answer:
     commands = []
     if advice.is_recommended:
         typed = placed.typed_at(place)
-        if advice.gain.high is not None and advice.gain.high < advice.worth:
-            reasons.append(f"The gain is real and small: less than the {advice.worth:g} that counts as worth having.")
+        reasons += _small_gain(advice)
         if place.layer != in_use.layer:
             reasons.append(
                 f"No model folder can be written that returns layer {place.layer}: sentence-transformers and repair export take "
@@ -266,11 +249,10 @@ def _place_answer(placed: PlacedSignals, advice: Advice, folds: int) -> Answer:
     return Answer(verdict=advice.verdict, sentence=sentence, reasons=tuple(reasons), next=tuple(commands))
 
 
-def _row_fields(change: Change) -> dict[str, Any]:
-    """What tells the row of a change from those of others."""
-    from theodolite.advice.changes import Place
-
-    return {"layer": change.layer, "setting": change.unit} if isinstance(change, Place) else {"setting": str(change)}
+def _small_gain(advice: Advice) -> Iterator[str]:
+    """A remark on a gain that is certain and less than what is worth having."""
+    if advice.is_recommended and advice.gain.high is not None and advice.gain.high < advice.worth:
+        yield f"The gain is real and small: less than the {advice.worth:g} that counts as worth having."
 
 
 def _chosen(advice: Advice) -> str:
@@ -281,9 +263,6 @@ def _chosen(advice: Advice) -> str:
 
 def _sentence(advice: Advice, tried_nouns: str = "repairs") -> str:
     """The conclusion, with its numbers."""
-    from theodolite.advice.nested_validation import MOST_ITEMS
-    from theodolite.metrics.registry import label_of
-
     gain, metric, tried = advice.gain, label_of(advice.metric), f"{len(advice.candidates)} {tried_nouns}"
     change = f"{metric} {advice.base:.3f} → {gain.value:.3f}, {gain.gain:+.3f} {_interval(gain)}"
     if not advice.is_above_chance:
@@ -299,9 +278,8 @@ def _sentence(advice: Advice, tried_nouns: str = "repairs") -> str:
             f"none of {tried} can be expected to raise {metric} {advice.base:.3f} by {advice.worth:g}; {best.change} "
             f"comes closest, {best.gain:+.3f} and at most {limit:+.3f}."
         )
-    items = advice.items_to_settle
     settle = f"it would take more than {MOST_ITEMS * advice.n:,} {advice.noun} to settle it"
-    if items is not None:
+    if (items := advice.items_to_settle) is not None:
         settle = f"about {items:,} {advice.noun} would settle it"
     if gain.low is not None and gain.gain + gain.low > 0:  # more than half of the way to the lower limit: one standard error
         return f"{advice.choice} probably raises {change}; {settle}."
@@ -326,58 +304,28 @@ def _lines(data: SignalInput, change: Change, *, name: str = "repair") -> list[s
     return change.commands(data.typed, *data.others, name=name, **data.pairs)
 
 
-def _smaller(data: SignalInput, advice: Advice) -> pyarrow.Table:
+def _smaller(data: SignalInput, advice: Advice) -> Iterator[dict[str, Any]]:
     """The tolerable compressions, the largest first, with their cost and the commands that build them."""
-    import pyarrow
-
-    return pyarrow.Table.from_pylist(
-        [
-            {
-                "form": str(scored.change),
-                "size": scored.change.size(advice.d),
-                "score": scored.value,
-                "gain": scored.gain,
-                "low": scored.low,
-                "high": scored.high,
-                "commands": _lines(data, scored.change),
-            }
-            for scored in advice.smaller
-        ]
-    )
+    for scored in advice.smaller:
+        change, cost = scored.change, {"gain": scored.gain, "low": scored.low, "high": scored.high}
+        size = {"form": str(change), "size": change.size(advice.d), "score": scored.value}
+        yield size | cost | {"commands": _lines(data, change)}
 
 
 def _interval(scored: Scored) -> str:
     return "" if scored.low is None or scored.high is None else f"[{scored.low:+.3f}, {scored.high:+.3f}]"
 
 
-def _plain(change: Change | None) -> dict[str, Any] | None:
-    from theodolite.advice.changes import Place
-
-    if change is None:
-        return None
-    if isinstance(change, Place):
-        return {"layer": change.layer, "unit": change.unit}
-    return {"repair": change.repair, "settings": dict(change.settings), "compression": change.code}
-
-
 def _geometry(data: SignalInput, *, sample: int, seed: int) -> Result:
     """Mean cosine and IsoScore after every repair, and the refusal to recommend one by them."""
-    from theodolite.advice.changes import Change, dimensions_to_try, repair_grid, source_of
-    from theodolite.core.moments import Moments
-    from theodolite.core.rows import Row, current_versions
-    from theodolite.core.sampling import sample_rows
-    from theodolite.metrics.registry import METRICS
-
     X = data.vectors[sample_rows(len(data.vectors), sample, seed=seed)]
-    rows = []
-    rows_of_all = source_of(X, Moments.of(X.astype("float64")))
+    rows, source = [], source_of(X, Moments.of(X.astype("float64")))
+    shared = {**data.about, "n": len(X), "seed": seed, "versions": current_versions(), "state": REPAIR}
     for change in [Change(), *repair_grid(*X.shape, pairs=False, dimensions=dimensions_to_try(None, X.shape[1]))]:
-        moments = Moments.of(change.fit(rows_of_all, seed=seed)(X))
+        moments = Moments.of(change.fit(source, seed=seed)(X))
         for name in GEOMETRY:
             value, reason = METRICS[name].value(moments)
-            shared = {**data.about, "n": len(X), "d": moments.d, "seed": seed, "versions": current_versions()}
-            shared |= {"setting": str(change), "state": REPAIR}
-            rows.append(Row(metric=name, value=value, reason=reason, **shared))
+            rows.append(Row(metric=name, value=value, reason=reason, **shared | {"d": moments.d, "setting": str(change)}))
     ways = [
         f"scored pairs ({option('pairs', 'FILE')}, {option('scores', 'FILE')})",
         f"labels ({option('labels', 'FILE')})",
@@ -391,6 +339,5 @@ def _geometry(data: SignalInput, *, sample: int, seed: int) -> Result:
             f"Give something to measure by: {', '.join(ways)}.",
         ),
     )
-    facts = {**data.facts, "name": data.name, "n": len(X), "d": X.shape[1]}
-    origin = provenance(facts, advice={"recommended": None})
+    origin = provenance({**data.facts, "name": data.name, "n": len(X), "d": X.shape[1]}, advice={"recommended": None})
     return Result(verb="advise", title=data.name, answer=answer, rows=tuple(rows), notes=data.notes, provenance=origin)

@@ -7,9 +7,20 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
+import numpy as np
+
+from theodolite.advice.folds import row_names
+from theodolite.advice.pair_scores import row_cosines
+from theodolite.advice.scorers import JudgedQueries, ScoredPairs
+from theodolite.advice.thresholds import FEWEST_ABOVE, QUANTILES, LabelledPairs, UnrelatedPairs
 from theodolite.core.numbers import interval_text, number_text
 from theodolite.core.result import Answer, Command, Result, table_of
+from theodolite.core.rows import Row, current_versions
+from theodolite.core.sampling import sample_rows
 from theodolite.core.spelling import command, option
+from theodolite.core.vectors import Floats, array
+from theodolite.metrics.similarities import histogram_records
+from theodolite.tasks.loading import canonical_sentences
 from theodolite.verbs.inputs import (
     Reading,
     ReadingOptions,
@@ -18,7 +29,6 @@ from theodolite.verbs.inputs import (
     encoder_name,
     encoding_options,
     input_kind,
-    input_name,
     looks_like_a_model,
     open_input,
     reads_input,
@@ -28,10 +38,6 @@ from theodolite.verbs.signals import SignalInput, Signals, open_signal
 from theodolite.verbs.surveying import provenance
 
 if TYPE_CHECKING:
-    from theodolite.advice.scorers import ScoredPairs
-    from theodolite.advice.thresholds import LabelledPairs, UnrelatedPairs
-    from theodolite.core.rows import Row
-    from theodolite.core.vectors import Floats
     from theodolite.models.encoder import Encoder
 
 RATE = 0.01
@@ -113,8 +119,6 @@ def calibrate(  # type: ignore[misc]  # `layers` is a reading option with a defa
     >>> result.answer.verdict, 0.4 < result.value("cutoff", setting="own texts") < 0.7
     ('cutoff only', True)
     """
-    from theodolite.advice.thresholds import UnrelatedPairs
-
     named = Signals(
         pairs=pairs,
         scores=scores,
@@ -165,7 +169,10 @@ def _opened(
     else:
         opened = open_signal(source, named, options, bars)
         encoder, data = opened.encoder, _of_signal(opened, named, match, seed)
-        data = replace(data, advise=_advise_command(source, named, options))
+        texts = ("task", "split", "data", "own", "kind", "column", "score_range", "unit", "max_length")
+        of_encoder = input_kind(source, options) == "encoder"
+        own = replace(named, query_prompt=None, document_prompt=None)
+        data = replace(data, advise=own.advise_command(source, replace(options, texts=None), texts, is_encoder=of_encoder))
     if isinstance(source, (str, os.PathLike)):
         own = {"own": "dev=pairs.csv", "kind": "similarity", "match": "4"}
         path, files = os.fspath(source), {"pairs": "others.npy", "scores": "scores.txt"}
@@ -177,7 +184,6 @@ def _opened(
         vectors = None if canonical is None else _canonical(canonical, data.own[0].shape[1] if data.own else None)
         return replace(data, canonical=vectors)
     from theodolite.models.extraction import extract_space
-    from theodolite.tasks.loading import canonical_sentences
 
     texts, domains = canonical_sentences()
     unit = Reading(unit=options.unit, layers=options.layers, revision=options.revision).unit_for(encoder, one_per_text=True)
@@ -188,10 +194,6 @@ def _opened(
 
 def _of_signal(opened: SignalInput, named: Signals, match: float | None, seed: int) -> _CalibrationInput:
     """The user's own texts, and their pairs that match or not, if there are any."""
-    from theodolite.advice.folds import row_names
-    from theodolite.advice.scorers import JudgedQueries, ScoredPairs
-    from theodolite.advice.thresholds import LabelledPairs
-
     X = opened.signal.rows if named.pairs is not None and opened.signal is not None else opened.vectors
     own = (X, opened.texts if opened.texts is not None else row_names(X))
     data = _CalibrationInput(opened.name, own=own, facts=dict(opened.facts), notes=opened.notes)
@@ -202,23 +204,7 @@ def _of_signal(opened: SignalInput, named: Signals, match: float | None, seed: i
     return data
 
 
-def _advise_command(source: Any, named: Signals, options: Reading) -> str:
-    """The command of `repair advise` on the same data; empty if something of it is in memory."""
-    files = {name: getattr(named, name) for name in ("pairs", "scores", "queries", "judgements", "retrieval")}
-    files = {name: value for name, value in files.items() if value is not None}
-    if not all(isinstance(value, (str, os.PathLike)) for value in (source, *files.values())):
-        return ""
-    typed = {name: os.fspath(value) for name, value in files.items()}
-    if input_kind(source, options) != "encoder":
-        return command("repair advise", os.fspath(source), **typed)
-    texts = options.typed(("task", "split", "data", "own", "kind", "column", "score_range", "unit", "max_length"))
-    return command("repair advise", model=input_name(source), **texts, **typed)
-
-
 def _canonical(source: Any, d: int | None) -> tuple[Floats, Sequence[str]]:
-    from theodolite.core.vectors import array
-    from theodolite.tasks.loading import canonical_sentences
-
     opened = open_input(source, Reading())
     assert isinstance(opened, VectorsInput)
     X, (texts, domains) = array(opened.vectors), canonical_sentences()
@@ -229,11 +215,6 @@ def _canonical(source: Any, d: int | None) -> tuple[Floats, Sequence[str]]:
 
 
 def _labelled(pairs: ScoredPairs, match: float | None) -> LabelledPairs:
-    import numpy as np
-
-    from theodolite.advice.pair_scores import row_cosines
-    from theodolite.advice.thresholds import LabelledPairs
-
     kinds = np.unique(pairs.scores)
     if match is None and len(kinds) > 2:
         raise ValueError(
@@ -246,20 +227,11 @@ def _labelled(pairs: ScoredPairs, match: float | None) -> LabelledPairs:
 
 def _own_pairs(X: Floats, names: Sequence[Hashable], *, seed: int) -> UnrelatedPairs:
     """Pairs of a sample of different texts."""
-    import numpy as np
-
-    from theodolite.advice.thresholds import UnrelatedPairs
-    from theodolite.core.sampling import sample_rows
-
     different = np.array(sorted({name: row for row, name in reversed(list(enumerate(names)))}.values()))
     return UnrelatedPairs.of(X[different[sample_rows(len(different), OWN_TEXTS, seed=seed)]])
 
 
 def _result(data: _CalibrationInput, lines: dict[str, UnrelatedPairs], rate: float, seed: int) -> Result:
-    from theodolite.advice.thresholds import FEWEST_ABOVE, QUANTILES
-    from theodolite.core.rows import Row, current_versions
-    from theodolite.metrics.similarities import histogram_records
-
     about: dict[str, Any] = {"model": data.name, "seed": seed, "versions": current_versions()}
     rows: list[Row] = []
     cutoffs: dict[str, Row] = {}
@@ -315,8 +287,6 @@ def _result(data: _CalibrationInput, lines: dict[str, UnrelatedPairs], rate: flo
 
 def _shares_above(data: _CalibrationInput, lines: dict[str, UnrelatedPairs], cutoff: Row, about: dict[str, Any]) -> list[Row]:
     """How many pairs of each other kind are above a cutoff."""
-    from theodolite.core.rows import Row
-
     rows = []
     if data.labelled is not None:
         for metric, of_matches in (("matches_above", True), ("non_matches_above", False)):

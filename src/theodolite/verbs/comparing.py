@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -14,9 +15,16 @@ import numpy as np
 
 from theodolite.core.engines import chosen_engine, in_parallel
 from theodolite.core.numbers import listed_rows, share_text
+from theodolite.core.pictures import Picture, common_frame
 from theodolite.core.result import Answer, Command, Result
+from theodolite.core.rows import Row, current_versions
+from theodolite.core.sampling import sample_rows
 from theodolite.core.spelling import command, option
 from theodolite.core.states import AFTER, BEFORE, DIFFERENCE
+from theodolite.metrics.cloud import Cloud
+from theodolite.metrics.evaluation import REPLICATES, Comparison, compare_clouds
+from theodolite.metrics.registry import LAYER_METRICS, check_metrics, default_metrics
+from theodolite.spaces.space import Space, choose_layers
 from theodolite.verbs.inputs import (
     APPLICABLE,
     EncoderInput,
@@ -52,13 +60,8 @@ from theodolite.verbs.surveying import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from theodolite.core.pictures import Picture
-    from theodolite.core.rows import Row
     from theodolite.core.vectors import Floats, Indices
-    from theodolite.metrics.cloud import Cloud
-    from theodolite.metrics.evaluation import Comparison
     from theodolite.probes import Correspondence, KeptStructure, Shift
-    from theodolite.spaces.space import Space
 
 # Times that the rows of one side may be longer, and further apart, than those of the other for both to be drawn in one frame.
 MOST_LONGER, MOST_WIDER = 5.0, 2.0
@@ -143,18 +146,15 @@ def compare(
         of A, `other_label` that of B). `answer` has the relation; `provenance` has its numbers as `correspondence` and `kept`,
         or as `shift`, and the largest CKA as `layer_cka`.
     """
-    from theodolite.metrics.evaluation import REPLICATES, compare_clouds
-    from theodolite.metrics.registry import LAYER_METRICS, check_metrics, default_metrics
-
     options = Reading(**reading)
-    if all(input_kind(source, options) == "encoder" for source in (before, after)) and options.has_texts():
+    kinds = [input_kind(source, options) for source in (before, after)]
+    if kinds == ["encoder", "encoder"] and options.has_texts():
         options = replace(options, unit=options.unit_for(before, after))  # one unit for both
     names = check_metrics(metrics) if metrics is not None else None
     given = {"pairs": pairs, "scores": scores, "labels": labels, "queries": queries, "judgements": judgements}
     given |= {"retrieval": retrieval, "metric": metric}
     named = named_signals(**given)
-    is_collection = retrieval is not None or (queries is not None and options.has_texts())
-    kinds = [input_kind(each, options) for each in (before, after)]
+    is_collection = named[0].is_collection(options)
     readings = [options, options] if is_collection else readings_for(kinds, options)
     inputs: list[Input] = []
     if not is_collection:
@@ -323,8 +323,6 @@ class _Side:
     def __init__(
         self, opened: Input, name: str, reading: Reading, *, sample: int, seed: int, cache: bool, progress: Progress
     ) -> None:
-        from theodolite.spaces.space import choose_layers
-
         self.name, self._sample, self._seed = name, sample, seed
         self._opened = opened
         self._texts = opened.texts.texts if isinstance(opened, EncoderInput) else None
@@ -383,8 +381,6 @@ class _Side:
         """Keep these rows, in this order."""
         self._index = index
         if self._cloud is not None:
-            from theodolite.metrics.cloud import Cloud
-
             order = np.argsort(index)  # rows of a file are read in ascending order
             taken = self._cloud.replay().take(index[order])
             self._cloud = Cloud(taken[np.argsort(order)], sample=self._sample, seed=self._seed)
@@ -423,17 +419,16 @@ class _Side:
 
     def picture(self, layer: int | None, state: str, frame: Any) -> tuple[Picture, ...]:
         """The layer for the report."""
-        if self._space is not None:
-            number = self.layers[-1] if layer is None else layer
-            assert number is not None
-            return space_picture(self._space, number, self._texts, seed=self._seed, state=state, frame=frame)
-        return cloud_picture(self.cloud(layer), {"model": short_name(self.name), "state": state}, frame=frame)
+        if self._space is None:
+            return cloud_picture(self.cloud(layer), {"model": short_name(self.name), "state": state}, frame=frame)
+        number = self.record_fields(layer, state)["layer"]
+        return space_picture(self._space, number, self._texts, seed=self._seed, state=state, frame=frame)
 
     def similarities(self, layer: int | None, state: str, metrics: Sequence[str]) -> list[dict[str, Any]]:
         """How similar its rows are, for the report."""
-        about = self.record_fields(layer, state)
-        given = None if self._space is None or about["layer"] is None else given_pairs(self._space, about["layer"])
-        return similarity_lines(self.cloud(layer), metrics, about, given=given)
+        fields = self.record_fields(layer, state)
+        given = None if self._space is None else given_pairs(self._space, fields["layer"])
+        return similarity_lines(self.cloud(layer), metrics, fields, given=given)
 
     def record_fields(self, layer: int | None, state: str) -> dict[str, Any]:
         """What the report's records say of it."""
@@ -441,15 +436,11 @@ class _Side:
 
 
 def _layer_cloud(vectors: Callable[[], Floats], index: Indices | None, *, sample: int, seed: int) -> Cloud:
-    from theodolite.metrics.cloud import Cloud
-
     return Cloud(vectors() if index is None else vectors()[index], sample=sample, seed=seed)
 
 
 def _layer_similarities(sides: Sequence[_Side], relation: _Relation, seed: int) -> tuple[tuple[Row, ...], dict[str, Any] | None]:
     """Calibrated CKA of every layer of A with every layer of B as rows, and the largest; nothing if a side has one layer."""
-    from theodolite.core.rows import Row, current_versions
-    from theodolite.core.sampling import sample_rows
     from theodolite.probes.corresponding_rows import CKA_ROWS
     from theodolite.probes.similarity import cka_of_layers
 
@@ -457,48 +448,40 @@ def _layer_similarities(sides: Sequence[_Side], relation: _Relation, seed: int) 
         return (), None
     first, second = ([side.cloud(layer).sample for layer in side.layers] for side in sides)
     chosen = sample_rows(len(first[0]), CKA_ROWS, seed=seed)
-    table = cka_of_layers([each[chosen] for each in first], [each[chosen] for each in second], seed=seed)
+    table = cka_of_layers([rows[chosen] for rows in first], [rows[chosen] for rows in second], seed=seed)
     cells = [(a, b, table[i][j]) for i, a in enumerate(sides[0].layers) for j, b in enumerate(sides[1].layers)]
     shared: dict[str, Any] = {"metric": "layer_cka", "n": len(chosen), "seed": seed, "versions": current_versions()}
+    reasons = {True: "a layer has no spread", False: ""}
     rows = tuple(
-        Row(
-            value=cell.calibrated,
-            reason="a layer has no spread" if np.isnan(cell.value) else "",
-            label=str(a),
-            other_label=str(b),
-            **shared,
-        )
+        Row(value=cell.calibrated, reason=reasons[math.isnan(cell.value)], label=str(a), other_label=str(b), **shared)
         for a, b, cell in cells
     )
-    defined = [each for each in cells if np.isfinite(each[2].calibrated)]
+    defined = [(a, b, cell) for a, b, cell in cells if math.isfinite(cell.calibrated)]
     if not defined:
         return rows, None
-    a, b, cell = max(defined, key=lambda each: each[2].calibrated)
+    a, b, cell = max(defined, key=lambda entry: entry[2].calibrated)
     return rows, {"layer_a": a, "layer_b": b, "pairs": len(cells), **asdict(cell)}
 
 
 def _answer(relation: _Relation, comparisons: Sequence[Comparison], subject: str, typed: Callable[..., str]) -> Answer:
     """The conclusion: how the rows are related, or whether the samples differ."""
-    reasons = _reasons(relation, comparisons)
-    if relation.correspondence is not None:
-        verdict, sentence = relation.correspondence.verdict, _related_sentence(relation, comparisons, subject)
-        why = "see both spaces and every number"
-        return Answer(verdict=verdict, sentence=sentence, reasons=reasons, next=(Command(words=typed(), why=why),))
+    step = Command(words=typed(), why="see both spaces and every number")
     if relation.could_be_paired:
         step = Command(words=typed("paired"), why="if row i of both is the same text")
-    else:
-        step = Command(words=typed(), why="see both spaces and every number")
     shift = relation.shift
-    if shift is None:
+    if relation.correspondence is not None:
+        verdict, sentence = relation.correspondence.verdict, _related_sentence(relation, comparisons, subject)
+    elif shift is None:
+        verdict = "different"
         sentence = f"The rows are not paired, and no shift could be tested: {relation.untested}."
-        return Answer(verdict="different", sentence=sentence, reasons=reasons, next=(step,))
-    numbers = f"AUC {shift.auc:.2f}, p = {shift.p:.2g}"
-    if not shift.is_shifted:
+    elif not shift.is_shifted:
+        verdict, numbers = "no shift found", f"AUC {shift.auc:.2f}, p = {shift.p:.2g}"
         sentence = f"No shift found between A and B ({numbers}): a classifier does not tell their rows apart."
-        return Answer(verdict="no shift found", sentence=sentence, reasons=reasons, next=(step,))
-    sentence = f"B is shifted from A ({numbers}): the means are {shift.mean_shift:.2f} spreads apart, "
-    sentence += f"where chance gives {shift.mean_shift_chance:.2f}."
-    return Answer(verdict="shifted", sentence=sentence, reasons=reasons, next=(step,))
+    else:
+        verdict, numbers = "shifted", f"AUC {shift.auc:.2f}, p = {shift.p:.2g}"
+        sentence = f"B is shifted from A ({numbers}): the means are {shift.mean_shift:.2f} spreads apart, "
+        sentence += f"where chance gives {shift.mean_shift_chance:.2f}."
+    return Answer(verdict=verdict, sentence=sentence, reasons=_reasons(relation, comparisons), next=(step,))
 
 
 def _related_sentence(relation: _Relation, comparisons: Sequence[Comparison], subject: str) -> str:
@@ -535,7 +518,7 @@ def _related_sentence(relation: _Relation, comparisons: Sequence[Comparison], su
 
 def _rank_change(comparisons: Sequence[Comparison]) -> str:
     """What became of the effective dimensions, if that is beyond doubt and large; empty otherwise."""
-    ranks = next((each for each in comparisons if each.metric == "effective_rank"), None)
+    ranks = next((comparison for comparison in comparisons if comparison.metric == "effective_rank"), None)
     if ranks is None or (ranks.low is not None and not ranks.is_clear):
         return ""
     old, new = ranks.before.value, ranks.after.value
@@ -568,9 +551,9 @@ def _reasons(relation: _Relation, comparisons: Sequence[Comparison]) -> tuple[st
         else:
             means = f"the means are {shift.mean_shift:.2f} spreads apart (by chance {shift.mean_shift_chance:.2f})"
             reasons.append(f"{means[:1].upper()}{means[1:]}, and the {spectrum}.")
-    tested = [each for each in comparisons if each.low is not None]
+    tested = [comparison for comparison in comparisons if comparison.low is not None]
     if tested:
-        clear = sum(each.is_clear for each in tested)
+        clear = sum(comparison.is_clear for comparison in tested)
         chance = f"{0.05 * len(tested):.1f}".removesuffix(".0")
         reasons.append(f"{clear} of {len(tested)} metrics differ (*); chance alone would star about {chance}.")
     return tuple(reasons)
@@ -578,14 +561,9 @@ def _reasons(relation: _Relation, comparisons: Sequence[Comparison]) -> tuple[st
 
 def _conditions(relation: _Relation, sides: Sequence[_Side], only_last: bool) -> Iterator[str]:
     """What the comparison stands on: pairing, samples, groups."""
-    if relation.basis == "vectors":
-        yield "rows are paired in order: unrelated rows could not give this relation"
-    elif relation.basis:
-        yield (
-            "rows are paired in order, as declared"
-            if relation.basis == "declared"
-            else f"rows are paired by their {relation.basis}"
-        )
+    bases = {"vectors": "in order: unrelated rows could not give this relation", "declared": "in order, as declared"}
+    if relation.basis:
+        yield f"rows are paired {bases.get(relation.basis, f'by their {relation.basis}')}"
     else:
         why = "as declared" if relation.is_declared else "since nothing says that row i of both is the same text"
         yield f"A and B are compared as independent rows, {why}"
@@ -599,10 +577,8 @@ def _conditions(relation: _Relation, sides: Sequence[_Side], only_last: bool) ->
     if relation.shift is not None:
         yield f"the shift is tested on {relation.shift.n_a:,} and {relation.shift.n_b:,} rows"
     groups = sides[0].groups
-    if groups is None:
-        yield "intervals take rows as independent of each other"
-    else:
-        yield f"intervals resample whole texts, of which there are {len(np.unique(groups)):,}"
+    texts = "" if groups is None else f"intervals resample whole texts, of which there are {len(np.unique(groups)):,}"
+    yield texts or "intervals take rows as independent of each other"
     if only_last:
         yield f"intervals for the last layer only; {option('bootstrap', '40')} draws them for every layer"
 
@@ -629,8 +605,6 @@ def _typed(before: Any, after: Any, reading: Reading, given: Mapping[str, Any]) 
 
 def _drawn(sides: Sequence[_Side], layer: int | None, metrics: Sequence[str]) -> tuple[tuple[Picture, ...], Mapping[str, Any]]:
     """Both clouds in one frame, so that what moved can be seen, and how similar the rows of each are."""
-    from theodolite.core.pictures import common_frame
-
     clouds = [side.cloud(layer) for side in sides]
     lengths = [cloud.moments.mean_norm or 1.0 for cloud in clouds]
     widths = [(cloud.moments.trace / cloud.n) ** 0.5 or 1.0 for cloud in clouds]
@@ -666,17 +640,13 @@ def _common_layers(first: _Side, second: _Side) -> tuple[int | None, ...]:
 
 def _require_same_kind(inputs: Sequence[Input], reading: Reading) -> None:
     """A space of several layers can be compared with vectors only by one of its layers."""
-    kinds = [isinstance(each, VectorsInput) for each in inputs]
-    if kinds[0] == kinds[1] or reading.layers == "last" or isinstance(reading.layers, int):
+    layered = [opened for opened in inputs if not isinstance(opened, VectorsInput)]
+    layers = reading.layers
+    is_one = layers == "last" or isinstance(layers, int) or (not isinstance(layers, str) and len(layers) == 1)
+    if len(layered) != 1 or is_one or (not isinstance(layered[0], EncoderInput) and len(layered[0].layers) == 1):
         return
-    if not isinstance(reading.layers, str) and len(reading.layers) == 1:
-        return
-    layered = inputs[kinds.index(False)]
-    if isinstance(layered, VectorsInput) or (not isinstance(layered, EncoderInput) and len(layered.layers) == 1):
-        return
-    raise ValueError(
-        f"one input has several layers, the other is vectors without layers; choose one layer with {option('layers', 'last')}"
-    )
+    rule = "one input has several layers, the other is vectors without layers"
+    raise ValueError(f"{rule}; choose one layer with {option('layers', 'last')}")
 
 
 def _title(opened: Input, source: Any) -> str:
@@ -688,9 +658,9 @@ def _title(opened: Input, source: Any) -> str:
 
 
 def _rows(comparisons: Sequence[Comparison]) -> Iterator[Row]:
-    for each in comparisons:
-        before, after = each.before, each.after
+    for comparison in comparisons:
+        before, after = comparison.before, comparison.after
         yield replace(before, state=before.state or BEFORE)
         yield replace(after, state=after.state or AFTER)
-        reason = before.reason or after.reason
-        yield replace(after, state=DIFFERENCE, value=each.difference, low=each.low, high=each.high, reason=reason)
+        change = {"value": comparison.difference, "low": comparison.low, "high": comparison.high}
+        yield replace(after, state=DIFFERENCE, reason=before.reason or after.reason, **change)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from theodolite.advice.folds import resample_counts, spearman_influence
+from theodolite.advice.pair_scores import SentencePairs
+from theodolite.core.files import write_text
+from theodolite.core.intervals import deviation_interval
 from theodolite.core.result import Answer, Command, Result
+from theodolite.core.rows import Row, current_versions, write_rows
 from theodolite.core.spelling import command
 from theodolite.core.states import DIFFERENCE, FINE_TUNED
 from theodolite.verbs.progress import Progress
-
-if TYPE_CHECKING:
-    from theodolite.core.rows import Row
 
 TASK = "demo-pairs"
 EPOCHS = 4
@@ -33,7 +37,6 @@ STATIC_METRICS = ("iso_score", "mean_cosine", "effective_rank", "hubness")
 
 def demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: bool | Progress | None = None) -> list[Result]:
     """What repairs do to a fine-tuned encoder, what fine-tuning did to its space, and the training run, in this order."""
-    from theodolite.core.rows import write_rows
     from theodolite.models.encoder import Encoder
     from theodolite.tasks.declarations import find_task
     from theodolite.verbs.comparing import compare
@@ -57,7 +60,6 @@ def demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: bool | Pro
 
 def static_demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: bool | Progress | None = None) -> list[Result]:
     """A survey of 32,000 real word vectors, and what a repair changed; without torch."""
-    from theodolite.core.rows import write_rows
     from theodolite.spaces import write_vectors
     from theodolite.spaces.opening import demo_vectors
     from theodolite.verbs import repairing
@@ -82,12 +84,6 @@ def static_demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: boo
 
 def _repair_scores(encoder: Any, tuned: Path) -> Result:
     """Spearman of the demo's pairs after each repair, before and after fine-tuning; changes after it have an interval."""
-    import numpy as np
-
-    from theodolite.advice.folds import resample_counts, spearman_influence
-    from theodolite.advice.pair_scores import SentencePairs
-    from theodolite.core.intervals import deviation_interval
-    from theodolite.core.rows import Row, current_versions
     from theodolite.repairs import make_repair
     from theodolite.verbs.extracting import extract
 
@@ -101,19 +97,19 @@ def _repair_scores(encoder: Any, tuned: Path) -> Result:
     for state, model in {UNTUNED: encoder, FINE_TUNED: tuned}.items():
         space = extract(model, task=TASK, split="dev", unit="mean", layers="last", progress=False)
         X, pairs = space[-1], SentencePairs(space)
-        about: dict[str, Any] = {"metric": "spearman", "task": TASK, "split": "dev", "n": len(pairs), "model": space.origin.model}
-        about["versions"] = current_versions()
+        shared: dict[str, Any] = {"metric": "spearman", "task": TASK, "split": "dev", "n": len(pairs)}
+        shared |= {"model": space.origin.model, "versions": current_versions()}
         draws = resample_counts(np.arange(len(pairs)), DRAWS, seed=0) / len(pairs)
         unrepaired, influence = spearman_influence(pairs.scores, pairs.cosines(X))
-        rows.append(Row(value=unrepaired, setting="none", state=state, **about))
+        rows.append(Row(value=unrepaired, setting="none", state=state, **shared))
         for name, repair in repairs.items():
             value, moved = spearman_influence(pairs.scores, pairs.cosines(repair.fit(X).transform(X)))
-            rows.append(Row(value=value, setting=name, state=state, **about))
+            rows.append(Row(value=value, setting=name, state=state, **shared))
             if state == FINE_TUNED:
                 change = value - unrepaired
                 low, high = deviation_interval(change, draws @ (moved - influence))
-                rows.append(Row(value=change, low=low, high=high, setting=name, state=DIFFERENCE, **about))
-    title = f"Spearman after each repair ({TASK}, {about['n']} pairs)"
+                rows.append(Row(value=change, low=low, high=high, setting=name, state=DIFFERENCE, **shared))
+    title = f"Spearman after each repair ({TASK}, {shared['n']} pairs)"
     return Result(verb="repairs", title=title, rows=tuple(rows), answer=_conclusion(rows, tuned))
 
 
@@ -133,13 +129,12 @@ def _conclusion(rows: list[Row], tuned: Path) -> Answer:
 
 def _write_sentences(encoder: Any, folder: Path) -> None:
     """All demo sentences, and their vectors before fine-tuning: something to try the other verbs on."""
-    from theodolite.core.files import write_text
     from theodolite.spaces import write_vectors
     from theodolite.tasks.loading import load_task
     from theodolite.verbs.extracting import extract
 
-    parts = [load_task(task, split) for task in (TASK, "demo-topics") for split in ("train", "dev")]
-    texts = [text for examples in parts for text in (*examples.texts, *(examples.second or ()))]
+    splits = [load_task(task, split) for task in (TASK, "demo-topics") for split in ("train", "dev")]
+    texts = [text for examples in splits for text in (*examples.texts, *(examples.second or ()))]
     vectors = extract(encoder, texts, layers="last", progress=False)[-1]
     write_vectors([vectors], folder / "sentences.npy", n=len(vectors), d=vectors.shape[1], dtype=vectors.dtype, overwrite=True)
     write_text(folder / "sentences.txt", "".join(f"{text}\n" for text in texts))

@@ -6,13 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from theodolite.core.frames import frame_column, other_frame_columns
 from theodolite.core.result import Result, table_of
+from theodolite.core.rows import Row, current_versions
 from theodolite.core.spelling import option
+from theodolite.metrics.cloud import Cloud, Undefined
 from theodolite.verbs.inputs import EncoderInput, VectorsInput
 
 if TYPE_CHECKING:
     from theodolite.core.vectors import Indices
-    from theodolite.metrics.cloud import Cloud
     from theodolite.probes.explained_directions import ColumnLink
     from theodolite.spaces.space import Space
 
@@ -27,8 +31,6 @@ def explained(
     result: Result, cloud: Cloud, columns: Mapping[str, Sequence[Any]], about: Mapping[str, Any], *, groups: Indices | None = None
 ) -> Result:
     """The result with the links of its cloud and the columns of the rows: as reasons of the answer, rows, and a record."""
-    from theodolite.core.rows import Row, current_versions
-    from theodolite.metrics.cloud import Undefined
     from theodolite.probes.explained_directions import NUMBERS, column_links
 
     if not columns:
@@ -89,14 +91,10 @@ def _follows(link: ColumnLink) -> str:
 
 def columns_of_vectors(opened: VectorsInput, n: int) -> dict[str, Sequence[Any]]:
     """What a table or frame holds next to its vectors, by column."""
-    from theodolite.core.frames import frame_column, other_frame_columns
-    from theodolite.spaces.opening import other_columns
-
     if opened.frame is not None:
         names = [name for name in other_frame_columns(opened.frame, opened.reading.columns) if name not in NAMES]
         return {name: frame_column(opened.frame, name) for name in names}
-    options = {name: value for name, value in opened.reading.of_file().items() if name != "key"}
-    others = None if opened.path is None else other_columns(opened.path, **options)
+    others = None if opened.path is None else opened.reading.columns_beside(opened.path)
     if others is None or not others.others:
         return {}
     table = others.take(n)
@@ -116,12 +114,9 @@ def columns_of_space(space: Space, encoder: EncoderInput | None) -> dict[str, Se
         unit: Any = encoder.texts.unit
         inputs = text_inputs(encoder.texts.texts, unit)
         lengths = tokenize(encoder.reading.load_encoder(encoder.model), inputs).lengths
-        sides = space.rows["side"] if "side" in space.rows else [0] * space.n
-        first = len(lengths) // 2 if "side" in space.rows else 0
-        columns["number of tokens"] = [
-            int(lengths[text + side * first]) for text, side in zip(space.rows["text"], sides, strict=True)
-        ]
+        sides = np.asarray(space.rows.get("side", 0))
+        numbers = np.asarray(space.rows["text"]) + sides * (len(lengths) // 2)  # second sides follow all first ones
+        columns["number of tokens"] = [int(lengths[number]) for number in numbers]
         if "sentence" not in columns:
-            texts = [inputs.texts[text + side * first] for text, side in zip(space.rows["text"], sides, strict=True)]
-            columns["text length"] = [len(text) for text in texts]
+            columns["text length"] = [len(inputs.texts[number]) for number in numbers]
     return columns

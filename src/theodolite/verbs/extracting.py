@@ -4,49 +4,38 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack, overload
 
 from theodolite.core.engines import chosen_engine
+from theodolite.core.files import require_free_folder
+from theodolite.core.result import Result
 from theodolite.verbs.inputs import EncoderInput, Reading, ReadingOptions, reads_input
 from theodolite.verbs.progress import Progress, progress_bars
 
 if TYPE_CHECKING:
-    from theodolite.core.result import Result
     from theodolite.spaces.space import Space
 
+TextSource: TypeAlias = str | os.PathLike[str] | Sequence[str] | None
+
+
+class ExtractOptions(ReadingOptions, total=False):
+    """The keyword options of `extract`, but for `dry_run`, which decides what it returns."""
+
+    to: str | os.PathLike[str] | None
+    frequencies: bool
+    store_dtype: str
+    workers: int | None
+    engine: str | None
+    overwrite: bool
+    progress: bool | Progress | None
+
 
 @overload
 def extract(
-    model: Any,
-    texts: str | os.PathLike[str] | Sequence[str] | None = None,
-    /,
-    *,
-    to: str | os.PathLike[str] | None = None,
-    frequencies: bool = False,
-    store_dtype: str = "float32",
-    workers: int | None = None,
-    engine: str | None = None,
-    dry_run: Literal[False] = False,
-    overwrite: bool = False,
-    progress: bool | Progress | None = None,
-    **reading: Unpack[ReadingOptions],
+    model: Any, texts: TextSource = None, /, *, dry_run: Literal[False] = False, **options: Unpack[ExtractOptions]
 ) -> Space: ...
 @overload
-def extract(
-    model: Any,
-    texts: str | os.PathLike[str] | Sequence[str] | None = None,
-    /,
-    *,
-    to: str | os.PathLike[str] | None = None,
-    frequencies: bool = False,
-    store_dtype: str = "float32",
-    workers: int | None = None,
-    engine: str | None = None,
-    dry_run: bool,
-    overwrite: bool = False,
-    progress: bool | Progress | None = None,
-    **reading: Unpack[ReadingOptions],
-) -> Space | Result: ...
+def extract(model: Any, texts: TextSource = None, /, *, dry_run: bool, **options: Unpack[ExtractOptions]) -> Space | Result: ...
 @reads_input("key", "columns")
 def extract(
     model: Any,
@@ -96,7 +85,6 @@ def extract(
     Space
         One (n, d) array per layer, with what is known of each row. With `dry_run`, a `Result` that says what would be done.
     """
-    from theodolite.core.files import require_free_folder
     from theodolite.models.extraction import extract_space
     from theodolite.spaces import is_space
     from theodolite.spaces.folder import MARKER
@@ -123,12 +111,11 @@ def extract(
 
 def _dry_run(source: EncoderInput, *, to: str | os.PathLike[str] | None, store_dtype: str) -> Result:
     """What would be encoded, where it would be kept, and what would be downloaded."""
-    from theodolite.core.result import Result
     from theodolite.models.location import download_of
 
     options, model, texts = source.reading, source.model, source.texts
-    place = "memory" if to is None else os.fspath(to)
-    notes = [f"{len(texts.texts):,} texts, unit {texts.unit}, layers {options.layers}, kept in {place} as {store_dtype}"]
+    target = "memory" if to is None else os.fspath(to)
+    notes = [f"{len(texts.texts):,} texts, unit {texts.unit}, layers {options.layers}, kept in {target} as {store_dtype}"]
     name = str(getattr(model, "name", "the encoder"))
     if isinstance(model, (str, os.PathLike)):
         download = download_of(model, revision=options.revision)

@@ -9,19 +9,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from theodolite.advice.folds import spearman_influence
 from theodolite.advice.gate import CONFIG, DEVIATIONS, GateFile, judge
+from theodolite.advice.pair_scores import SentencePairs
+from theodolite.advice.scorers import JudgedQueries, as_they_are
 from theodolite.core.intervals import replicate_interval
 from theodolite.core.result import Answer, Command, Finding, LateTables, Result
+from theodolite.core.rows import Row, current_versions
 from theodolite.core.spelling import command, option, suggestion
 from theodolite.metrics.bounds import RETRIEVAL
-from theodolite.metrics.queries_among_documents import QUERY_MEASURES
+from theodolite.metrics.evaluation import REPLICATES, deviation_records
+from theodolite.metrics.queries_among_documents import QUERY_MEASURES, query_measures
+from theodolite.metrics.registry import METRICS
+from theodolite.spaces.space import Space
+from theodolite.tasks.scores import spearman
 from theodolite.verbs.inputs import EncoderInput, Reading, open_input
 from theodolite.verbs.progress import Progress, progress_bars
 from theodolite.verbs.surveying import provenance, texts_digest
 
 if TYPE_CHECKING:
     from theodolite.core.moments import Doubles
-    from theodolite.core.rows import Row
 
 # Options of [retrieval] besides those of reading, and what the signals call them.
 RETRIEVAL_OPTIONS = {
@@ -117,8 +126,6 @@ def _answer(findings: Sequence[Finding], file: GateFile) -> Answer:
 
 
 def _measured(name: str, options: Mapping[str, Any], file: GateFile, trusted: Mapping[str, bool], progress: Progress) -> Result:
-    from theodolite.metrics.evaluation import REPLICATES
-    from theodolite.metrics.registry import METRICS
     from theodolite.verbs.probing import probe
     from theodolite.verbs.surveying import survey
 
@@ -135,7 +142,7 @@ def _measured(name: str, options: Mapping[str, Any], file: GateFile, trusted: Ma
     if name == "retrieval":
         # Queries of a survey have their measures there.
         asked = () if "queries" in file.measuring.get("survey", {}) else QUERY_MEASURES
-        bounds = [each.metric for each in file.bounds if RETRIEVAL.fullmatch(each.metric) or each.metric in asked]
+        bounds = [bound.metric for bound in file.bounds if RETRIEVAL.fullmatch(bound.metric) or bound.metric in asked]
         return _retrieval(source, settings, bounds, progress)
     if name == "survey":
         bounded = [bound.metric for bound in file.bounds if bound.metric in METRICS]
@@ -146,21 +153,21 @@ def _measured(name: str, options: Mapping[str, Any], file: GateFile, trusted: Ma
 
 def _score(source: Any, reading: Reading, progress: Progress) -> Result:
     """The Spearman correlation of cosines with the scores of a similarity task, on the last layer."""
-    from theodolite.advice.folds import spearman_influence
-    from theodolite.advice.pair_scores import SentencePairs
-    from theodolite.core.rows import Row, current_versions
-    from theodolite.metrics.evaluation import deviation_records
-    from theodolite.spaces.space import Space
-    from theodolite.tasks.scores import spearman
-
     opened = open_input(source, reading)
     space = opened.space(progress, frequencies=False) if isinstance(opened, EncoderInput) else opened
     if not isinstance(space, Space) or not {"side", "score", "text"} <= set(space.rows):
         raise ValueError(f"[score] needs pairs of texts with scores, such as task = 'stsb'; {source} has none")
     pairs = SentencePairs(space)
-    value = spearman(pairs.scores, pairs.cosines(space[-1]))
-    influence = spearman_influence(pairs.scores, pairs.cosines(space[-1]))[1]
-    row = Row(metric="spearman", value=value, n=len(pairs), d=space.d, versions=current_versions(), **space.about(-1))
+    cosines = pairs.cosines(space[-1])
+    influence = spearman_influence(pairs.scores, cosines)[1]
+    row = Row(
+        metric="spearman",
+        value=spearman(pairs.scores, cosines),
+        n=len(pairs),
+        d=space.d,
+        versions=current_versions(),
+        **space.about(-1),
+    )
     measured = _with_interval(row, influence)
     return Result(
         verb="score",
@@ -172,12 +179,6 @@ def _score(source: Any, reading: Reading, progress: Progress) -> Result:
 
 def _retrieval(source: Any, settings: dict[str, Any], metrics: Sequence[str], progress: Progress) -> Result:
     """How well judged queries find their documents, query by query."""
-    import numpy as np
-
-    from theodolite.advice.scorers import JudgedQueries
-    from theodolite.core.rows import Row, current_versions
-    from theodolite.metrics.evaluation import deviation_records
-    from theodolite.metrics.queries_among_documents import query_measures
     from theodolite.verbs.signals import Signals, open_signal
 
     chosen = {name: settings.pop(name) for name in RETRIEVAL_OPTIONS if name in settings}
@@ -190,12 +191,12 @@ def _retrieval(source: Any, settings: dict[str, Any], metrics: Sequence[str], pr
     fields = {**data.about, "n": len(items), "d": data.vectors.shape[1], "versions": current_versions()}
     for metric in [name for name in metrics if name not in QUERY_MEASURES] or data.signal.metrics[:1]:
         data.signal.metric = metric
-        scores = data.signal.evidence(lambda rows: rows, items, items)
+        scores = data.signal.evidence(as_they_are, items, items)
         measured.append(_with_interval(Row(metric=metric, value=float(scores.mean()), **fields), scores - scores.mean()))
     if set(metrics) & set(QUERY_MEASURES):
-        for each in query_measures(data.vectors, data.signal.queries):
-            numbers: dict[str, Any] = {"value": each.value, "low": each.low, "high": each.high, "reason": each.reason}
-            measured.append((Row(metric=each.metric, **numbers, **fields), each.deviations))
+        for measure in query_measures(data.vectors, data.signal.queries):
+            numbers = {name: getattr(measure, name) for name in ("metric", "value", "low", "high", "reason")}
+            measured.append((Row(**numbers, **fields), measure.deviations))
     records = LateTables({DEVIATIONS: deviation_records(measured)})
     return Result(
         verb="retrieval", rows=tuple(row for row, _ in measured), records=records, provenance=provenance({"name": data.name})
@@ -204,8 +205,6 @@ def _retrieval(source: Any, settings: dict[str, Any], metrics: Sequence[str], pr
 
 def _with_interval(row: Row, influence: Doubles) -> tuple[Row, Doubles]:
     """The row with its interval over items, and the items' deviations, scaled so that their variance is that of the value."""
-    import numpy as np
-
     deviations = np.asarray(influence / np.sqrt(len(influence)), dtype=np.float64)
     low, high = replicate_interval(row.value, deviations)
     return replace(row, low=low, high=high), deviations
@@ -213,8 +212,8 @@ def _with_interval(row: Row, influence: Doubles) -> tuple[Row, Doubles]:
 
 def _joined(results: Sequence[Result]) -> Result:
     """The rows of several results, what is behind their intervals, and where they come from, without pictures and texts."""
-    rows: list[Row] = [row for result in results for row in result.rows]
+    rows = tuple(row for result in results for row in result.rows)
     inputs = [item for result in results for item in result.inputs]
     deviations = [line for result in results if DEVIATIONS in result.records for line in result.records[DEVIATIONS].to_pylist()]
     records = LateTables({DEVIATIONS: deviations} if deviations else {})
-    return Result(verb="gate", rows=tuple(rows), records=records, provenance=provenance(*inputs))
+    return Result(verb="gate", rows=rows, records=records, provenance=provenance(*inputs))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from theodolite.models.encoder import Encoder
     from theodolite.spaces.cache import FileState, VectorCache
     from theodolite.spaces.space import Origin, Space
+    from theodolite.spaces.writers import OtherColumns
     from theodolite.tasks.examples import Examples
     from theodolite.tasks.task import Task
     from theodolite.verbs.progress import Progress
@@ -111,6 +112,12 @@ class Reading:
     def of_file(self) -> dict[str, Any]:
         """The options that `theodolite.read` takes."""
         return {name: getattr(self, name) for name in FILE_OPTIONS}
+
+    def columns_beside(self, path: str | os.PathLike[str]) -> OtherColumns | None:
+        """The columns that a table has next to its vectors; None for a file that holds vectors alone."""
+        from theodolite.spaces.opening import other_columns
+
+        return other_columns(path, **{name: getattr(self, name) for name in FILE_OPTIONS if name != "key"})
 
     def typed(self, names: Sequence[str]) -> dict[str, str | list[str]]:
         """Some of the options as they are typed on the command line; those that have their default are left out."""
@@ -410,12 +417,10 @@ class VectorsInput:
     def other_columns(self) -> list[str]:
         """Names of the columns of the table or frame, but for those of a file that hold the vectors."""
         from theodolite.core.frames import column_names
-        from theodolite.spaces.opening import other_columns
 
         if self.frame is not None:
             return column_names(self.frame)
-        options = {name: value for name, value in self.reading.of_file().items() if name != "key"}
-        others = None if self.path is None else other_columns(self.path, **options)
+        others = None if self.path is None else self.reading.columns_beside(self.path)
         return [] if others is None else list(others.others)
 
     def ids(self, *, n: int) -> tuple[str, ...] | None:

@@ -6,17 +6,30 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Unpack
 
-from theodolite.core.result import Answer, Command, Result
+from theodolite.advice.migration import (
+    BRIDGE,
+    FETCHED,
+    KEEP,
+    MOST_QUERIES,
+    NOT_SHOWN,
+    REINDEX,
+    TWO_STAGE,
+    Migration,
+    Tier,
+    decide,
+    tier_scores,
+)
+from theodolite.advice.scorers import JudgedQueries
+from theodolite.core.result import Answer, Command, Result, table_of
+from theodolite.core.rows import Row, current_versions
 from theodolite.core.spelling import command, option
+from theodolite.probes import KeptStructure, kept_structure
 from theodolite.verbs.inputs import Reading, ReadingOptions, reads_input
 from theodolite.verbs.model_change import ChangeSignals, open_change
 from theodolite.verbs.progress import Progress, progress_bars
 from theodolite.verbs.surveying import provenance
 
 if TYPE_CHECKING:
-    from theodolite.advice.migration import Migration, Tier
-    from theodolite.core.rows import Row
-    from theodolite.probes import KeptStructure
     from theodolite.verbs.signals import SignalInput
 
 TIER, CURVE, SHOWN = "tier", "curve", "shown"
@@ -104,10 +117,6 @@ def migrate(  # type: ignore[misc]  # `layers` is a reading option with a defaul
     >>> migrate(X, X @ np.linalg.qr(random.standard_normal((8, 8)))[0]).answer.sentence
     'without judged queries there is no recommendation; the two models share 100% of nearest neighbours.'
     """
-    from theodolite.advice.migration import decide, tier_scores
-    from theodolite.advice.scorers import JudgedQueries
-    from theodolite.probes import kept_structure
-
     if not 0 < margin < 1:
         raise ValueError(f"{option('margin', str(margin))} must be above 0 and below 1: it is a difference of nDCG@10")
     if folds < 2:
@@ -129,13 +138,18 @@ def migrate(  # type: ignore[misc]  # `layers` is a reading option with a defaul
             measured = tier_scores(first, second, seed=seed, progress=bars.steps("trying maps"))
             found = decide(measured, margin=margin, folds=folds, seed=seed)
     is_typed = isinstance(old, (str, os.PathLike)) and isinstance(new, (str, os.PathLike))
+    thresholds = [{"share": share, "old": a, "new": b} for share, a, b in kept.thresholds]
+    conditions: tuple[str, ...] = ()
+    if found is not None:
+        counts = f"{found.queries:,} queries, {found.documents:,} documents"
+        conditions = (f"{counts}; maps chosen in {folds} folds; intervals are over queries",)
     return Result(
         verb="migrate",
         title=f"{sides[0].name} to {sides[1].name}",
         answer=_unjudged(kept) if found is None else _answer(found, kept, sides, is_typed),
         rows=tuple(_rows(found, kept, sides, seed)),
-        records=_thresholds(kept),
-        conditions=() if found is None else tuple(_conditions(found, folds)),
+        records={"thresholds": table_of(thresholds)} if thresholds else {},
+        conditions=conditions,
         notes=tuple(dict.fromkeys(note for side in sides for note in side.notes if note)),
         provenance=provenance(
             *({**side.facts, "name": side.name, "n": len(side.vectors), "d": side.vectors.shape[1]} for side in sides),
@@ -145,10 +159,8 @@ def migrate(  # type: ignore[misc]  # `layers` is a reading option with a defaul
 
 
 def _rows(found: Migration | None, kept: KeptStructure, sides: tuple[SignalInput, SignalInput], seed: int) -> Iterator[Row]:
-    from theodolite.core.rows import Row, current_versions
-
-    about: dict[str, Any] = {"model": sides[1].about.get("model", ""), "task": sides[1].about.get("task", "")}
-    shared = about | {"seed": seed, "versions": current_versions()}
+    shared: dict[str, Any] = {name: sides[1].about.get(name, "") for name in ("model", "task")}
+    shared |= {"seed": seed, "versions": current_versions()}
     yield Row(metric="neighbours_kept", value=kept.neighbours, low=kept.low, high=kept.high, n=kept.asking, **shared)
     if found is None:
         return
@@ -173,14 +185,12 @@ def _answer(found: Migration, kept: KeptStructure, sides: tuple[SignalInput, Sig
     reasons = [_rest(found), *_translated(kept)]
     if found.naive is not None:
         reasons.append(f"New queries on the unmapped old index score {found.naive:.3f}; this is shown but never recommended.")
-    steps = _commands(found, sides, is_typed)
-    return Answer(verdict=found.verdict, sentence=_sentence(found), reasons=tuple(reasons), next=steps)
+    step = _next_step(found, sides, is_typed)
+    return Answer(verdict=found.verdict, sentence=_sentence(found), reasons=tuple(reasons), next=(step,) if step else ())
 
 
 def _sentence(found: Migration) -> str:
     """The conclusion, with its numbers."""
-    from theodolite.advice.migration import BRIDGE, FETCHED, KEEP, MOST_QUERIES, REINDEX, TWO_STAGE
-
     old, new, tier = found.tier(KEEP), found.tier(REINDEX), found.verdict
     gain = f"{found.gain:+.3f} [{found.gain_low:+.3f}, {found.gain_high:+.3f}]"
     change = f"nDCG@10 {old.value:.3f} → {new.value:.3f}, {gain} on {found.queries:,} queries"
@@ -220,8 +230,6 @@ def _index(tier: Tier) -> str:
 
 def _rest(found: Migration) -> str:
     """What the other ways would lose against re-indexing."""
-    from theodolite.advice.migration import BRIDGE, TWO_STAGE
-
     words = []
     for name in (BRIDGE, TWO_STAGE):
         tier = found.tier(name)
@@ -239,33 +247,26 @@ def _translated(kept: KeptStructure) -> Iterator[str]:
         yield f"An old cosine cutoff of {row[1]:.3f} becomes {row[2]:.3f}: {row[0]:.1%} of document pairs lie above either."
 
 
-def _commands(found: Migration, sides: tuple[SignalInput, SignalInput], is_typed: bool) -> tuple[Command, ...]:
+def _next_step(found: Migration, sides: tuple[SignalInput, SignalInput], is_typed: bool) -> Command | None:
     """What carries the recommendation out."""
-    from theodolite.advice.migration import NOT_SHOWN, REINDEX
-
     if found.verdict == NOT_SHOWN:
-        return ()
+        return None
     chosen = found.tier(found.verdict).variant
     # What an encoder read is written to a folder first.
-    typed = [(side.typed, name) for side, name in zip(sides, ("old", "new"), strict=True)]
-    before = [each.before.replace("--to my-space", f"--to {name}") for each, name in typed]
+    inputs = {name: side.typed for name, side in zip(("old", "new"), sides, strict=True)}
+    before = [typed.before.replace("--to my-space", f"--to {name}") for name, typed in inputs.items()]
     if chosen.tier == REINDEX and before[1]:
-        return (Command(words=before[1], why="embed the documents again"),)
+        return Command(words=before[1], why="embed the documents again")
     if not chosen.map:
-        return ()
+        return None
     why = "fit the map on documents that both models embedded, and apply it to the old index"
     if not is_typed:
-        return (Command(words=f"th.repair.fit('bridge', OLD, target=NEW, settings={{'map': {chosen.map!r}}})", why=why),)
-    old, new = (name if each.before else each.path for each, name in typed)
-    options = {name: value for each, _ in typed if not each.before for name, value in each.options.items()}
+        return Command(words=f"th.repair.fit('bridge', OLD, target=NEW, settings={{'map': {chosen.map!r}}})", why=why)
+    old, new = (name if typed.before else typed.path for name, typed in inputs.items())
+    options = {name: value for typed in inputs.values() if not typed.before for name, value in typed.options.items()}
     fit = command("repair fit bridge", old, target=new, to="my-bridge", set=f"map={chosen.map}", **options)
     apply = command("repair apply", "my-bridge", old, to="bridged.parquet", **options)
-    return (Command(words=" && ".join([*filter(None, before), fit, apply]), why=why),)
-
-
-def _conditions(found: Migration, folds: int) -> Iterator[str]:
-    """What the numbers stand on."""
-    yield f"{found.queries:,} queries, {found.documents:,} documents; maps chosen in {folds} folds; intervals are over queries"
+    return Command(words=" && ".join([*filter(None, before), fit, apply]), why=why)
 
 
 def _unjudged(kept: KeptStructure) -> Answer:
@@ -286,13 +287,6 @@ def _unjudged(kept: KeptStructure) -> Answer:
             *_translated(kept),
         ),
     )
-
-
-def _thresholds(kept: KeptStructure) -> dict[str, Any]:
-    import pyarrow
-
-    rows = [{"share": share, "old": a, "new": b} for share, a, b in kept.thresholds]
-    return {"thresholds": pyarrow.Table.from_pylist(rows)} if rows else {}
 
 
 def _plain(found: Migration) -> dict[str, Any]:

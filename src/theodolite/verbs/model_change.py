@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from theodolite.core.spelling import option
 from theodolite.verbs.inputs import (
-    EncoderInput,
     Reading,
     VectorsInput,
     encoder_facts,
     input_kind,
     input_name,
-    open_input,
     readings_for,
     short_name,
     typed_input,
@@ -25,10 +25,9 @@ from theodolite.verbs.signals import (
     CollectionReader,
     SignalInput,
     Signals,
-    layer_vectors,
+    open_layer,
     open_signal,
     row_ids,
-    with_all_layers,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class ChangeSignals:
     document_prompt: tuple[str | None, str | None] = (None, None)
 
     def __post_init__(self) -> None:
-        given = [each is not None for each in self.queries]
+        given = [queries is not None for queries in self.queries]
         if self.retrieval is not None and self.judgements is not None:
             raise ValueError(
                 f"{option('retrieval', 'FOLDER')} brings its own judgements; leave out {option('judgements', 'FILE')}"
@@ -93,11 +92,7 @@ class ChangeSignals:
         if given is not None and (not is_encoder or self.retrieval is None):
             name = option(f"{given}_{word}", "TEXT")
             raise ValueError(f"{name} is for an encoder that reads queries; give {option('retrieval', 'FOLDER')}")
-        if not is_encoder:
-            return Signals()
-        return Signals(
-            retrieval=self.retrieval, query_prompt=self.query_prompt[number], document_prompt=self.document_prompt[number]
-        )
+        return Signals(retrieval=self.retrieval, **prompts) if is_encoder else Signals()
 
 
 def open_change(
@@ -124,11 +119,12 @@ def open_change(
             continue
         readings[number] = replace(readings[number], unit=named.unit[number] or readings[number].unit)
         if collection is not None:
-            readers[number] = CollectionReader.of(source, collection, signals[number], readings[number], progress)
+            of_folder = replace(readings[number], texts=os.fspath(named.retrieval or ""), split=None)
+            readers[number] = CollectionReader.of(source, collection, signals[number], of_folder, progress)
     announced = "; ".join(filter(None, (reader.time_to_encode() for reader in readers.values())))
     if announced:
         progress.announce(f"to be encoded: {announced} (measured on {TIMED} texts)")
-    sides: dict[int, SignalInput] = {number: reader.encoded() for number, reader in readers.items()}
+    sides = {number: reader.encoded() for number, reader in readers.items()}
     if collection is not None:
         ids: dict[str, Sequence[str] | int] = {"documents": collection.document_ids, "queries": collection.query_ids}
         folder = short_name(os.fspath(named.retrieval or ""))
@@ -137,13 +133,12 @@ def open_change(
     elif len(stored) == 2:
         ids = {"documents": stored[0].ids, "queries": stored[0].query_ids}
         stored[1] = stored[1].aligned(ids, "OLD", "NEW")
+        sides = {number: side.data for number, side in stored.items()}
         if named.judgements is not None:
             judgements = judgements_of(named.judgements, queries=stored[0].query_ids, documents=stored[0].ids)
             sides = {number: side.judged(judgements) for number, side in stored.items()}
-        else:
-            sides = {number: side.data for number, side in stored.items()}
     else:
-        opened = [open_signal(source, Signals(), each, progress) for source, each in zip(sources, readings, strict=True)]
+        opened = [open_signal(source, Signals(), own, progress) for source, own in zip(sources, readings, strict=True)]
         if len(opened[0].vectors) != len(opened[1].vectors):
             counts = " and ".join(f"{len(side.vectors):,}" for side in opened)
             raise ValueError(
@@ -165,9 +160,7 @@ class _StoredSide:
 
     @classmethod
     def of(cls, source: Any, queries: Any, reading: Reading) -> _StoredSide:
-        opened = open_input(source, with_all_layers(source, reading))
-        assert not isinstance(opened, EncoderInput)
-        X, layer = layer_vectors(opened, reading)
+        opened, X, layer = open_layer(source, reading)
         name = short_name(input_name(source))
         data = SignalInput(name, X, None, typed_input(source, opened), {"model": name})
         if isinstance(opened, VectorsInput):
@@ -177,9 +170,7 @@ class _StoredSide:
         ids = row_ids(opened, len(X))
         if queries is None:
             return cls(data, ids)
-        other = open_input(queries, with_all_layers(queries, reading))
-        assert not isinstance(other, EncoderInput)
-        Q = layer_vectors(other, reading)[0]
+        other, Q, _ = open_layer(queries, reading)
         return cls(data, ids, Q, row_ids(other, len(Q)))
 
     def aligned(
@@ -202,18 +193,15 @@ class _StoredSide:
 
 def shared_rows(source: Any, target: Any, reading: Reading) -> tuple[Floats, Floats]:
     """The rows of the target, and those of the source with the same ids, or all of both if neither has ids."""
-    whole, part = (_StoredSide.of(each, None, reading) for each in (source, target))
-    names = (short_name(whole.data.name), short_name(part.data.name))
-    rows = _matching_rows(part.ids, whole.ids, "rows", names[1], names[0], may_have_more=True)
-    return whole.data.vectors[rows], part.data.vectors
+    old, new = (_StoredSide.of(side, None, reading) for side in (source, target))
+    rows = _matching_rows(new.ids, old.ids, "rows", new.data.name, old.data.name, may_have_more=True)
+    return old.data.vectors[rows], new.data.vectors
 
 
 def _matching_rows(
     wanted: Sequence[str] | int, ids: Sequence[str] | int, what: str, other: str, side: str, may_have_more: bool
 ) -> Indices:
     """The rows of one side that have the ids of the other, in its order; all rows as they are if neither has ids."""
-    import numpy as np
-
     if isinstance(wanted, int) and isinstance(ids, int):
         if wanted != ids:
             raise ValueError(

@@ -7,10 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from theodolite.core.numbers import interval_text
 from theodolite.core.rows import Row, current_versions
 from theodolite.core.spelling import option
 from theodolite.core.states import AFTER, BEFORE, DIFFERENCE
+from theodolite.metrics.cloud import Cloud
+from theodolite.metrics.queries_among_documents import QueryMeasure, measured_difference, query_measures
 from theodolite.metrics.registry import label_of
 from theodolite.verbs.inputs import Reading
 from theodolite.verbs.signals import SignalInput, Signals, open_signal
@@ -18,8 +22,6 @@ from theodolite.verbs.signals import SignalInput, Signals, open_signal
 if TYPE_CHECKING:
     from theodolite.advice.paired_scores import ScoreDifference
     from theodolite.advice.scorers import Signal
-    from theodolite.core.intervals import Interval
-    from theodolite.metrics.queries_among_documents import QueryMeasure
     from theodolite.verbs.progress import Progress
 
 # Signals of which each side may have its own file: a pair of them is one for A and one for B.
@@ -59,36 +61,23 @@ class OwnItems:
 
     def rows(self) -> Iterator[Row]:
         """Three rows for the score, and three for each measure of the queries: A, B, and B minus A."""
-        from theodolite.metrics.queries_among_documents import measured_difference
-
         if (score := self.score) is not None:
-            interval: Interval = (None, None) if score.low is None or score.high is None else (score.low, score.high)
-            yield from self._triple(score.metric, (score.before, score.after), score.n, interval=interval)
+            difference = {"value": score.difference, "low": score.low, "high": score.high}
+            yield from self._triple(score.metric, score.n, {"value": score.before}, {"value": score.after}, difference)
         for first, second in self.asked:
-            interval = measured_difference(first, second)[1]
-            own = ((first.low, first.high), (second.low, second.high))
+            low, high = measured_difference(first, second)[1]
+            own = [{"value": side.value, "low": side.low, "high": side.high} for side in (first, second)]
+            difference = {"value": second.value - first.value, "low": low, "high": high}
             reason = first.reason or second.reason
-            values = (first.value, second.value)
-            yield from self._triple(first.metric, values, len(first.influence), own, interval=interval, reason=reason)
+            yield from self._triple(first.metric, len(first.influence), *own, difference, reason=reason)
 
-    def _triple(
-        self,
-        metric: str,
-        values: tuple[float, float],
-        n: int,
-        own: Sequence[tuple[float | None, float | None]] = ((None, None), (None, None)),
-        *,
-        interval: Interval,
-        reason: str = "",
-    ) -> Iterator[Row]:
-        about = [{"model": side.about.get("model", side.name), "task": side.about.get("task", "")} for side in self.sides]
+    def _triple(self, metric: str, n: int, *numbers: Mapping[str, Any], reason: str = "") -> Iterator[Row]:
+        """The numbers of A, of B, and of their difference, which has the model and dimension of B."""
         shared: dict[str, Any] = {"metric": metric, "n": n, "reason": reason, "versions": current_versions()}
-        for side, state in enumerate((BEFORE, AFTER)):
-            low, high = own[side]
-            d = self.sides[side].vectors.shape[1]
-            yield Row(value=values[side], low=low, high=high, state=state, d=d, **shared, **about[side])
-        low, high = interval
-        yield Row(value=values[1] - values[0], low=low, high=high, state=DIFFERENCE, d=d, **shared, **about[1])
+        sides = (*self.sides, self.sides[1])
+        for state, side, values in zip((BEFORE, AFTER, DIFFERENCE), sides, numbers, strict=True):
+            origin = {"model": side.about.get("model", side.name), "task": side.about.get("task", "")}
+            yield Row(state=state, d=side.vectors.shape[1], **values, **shared, **origin)
 
 
 def named_signals(**given: Any) -> tuple[Signals, Signals]:
@@ -108,11 +97,12 @@ def typed_signals(given: Mapping[str, Any]) -> dict[str, str | list[str]] | None
     """The signals as they are typed on the command line; None if one is in memory."""
     typed: dict[str, str | list[str]] = {}
     for name, value in given.items():
-        values = list(value) if name in OF_EACH_SIDE and isinstance(value, tuple) else [value]
-        if value is not None and not all(isinstance(each, (str, os.PathLike)) for each in values):
+        if value is None:
+            continue
+        paths = value if name in OF_EACH_SIDE and isinstance(value, tuple) else [value]
+        if not all(isinstance(path, (str, os.PathLike)) for path in paths):
             return None
-        if value is not None:
-            typed[name] = [os.fspath(each) for each in values]
+        typed[name] = [os.fspath(path) for path in paths]
     return typed
 
 
@@ -122,8 +112,6 @@ def open_own_items(
     """Both inputs with their signals, scored on the same items."""
     from theodolite.advice.nested_validation import sampled
     from theodolite.advice.paired_scores import score_difference
-    from theodolite.metrics.cloud import Cloud
-    from theodolite.metrics.queries_among_documents import query_measures
 
     # A score is that of one layer: the last, unless one was chosen.
     of_one = [replace(reading, layers="last" if reading.layers == "all" else reading.layers) for reading in readings]
@@ -137,7 +125,7 @@ def open_own_items(
         own = replace(own, asked=tuple(zip(*sides, strict=True)))
     signals: list[Signal] = [side.signal for side in (first, second) if side.signal is not None]
     if len(signals) == 2:
-        own = replace(own, score=score_difference(*(sampled(each, sample, seed=seed) for each in signals), seed=seed))
+        own = replace(own, score=score_difference(*(sampled(signal, sample, seed=seed) for signal in signals), seed=seed))
     elif not own.asked:
         ways = f"{option('labels', 'NAME')}, {option('pairs', 'FILE')} with scores, or judged queries"
         raise ValueError(f"{option('metric', str(named[0].metric))} needs something to score by on both sides: {ways}")
@@ -146,8 +134,6 @@ def open_own_items(
 
 def _in_order(first: SignalInput, second: SignalInput) -> SignalInput:
     """B with its queries in the order of A's, if both have ids."""
-    import numpy as np
-
     from theodolite.advice.scorers import JudgedQueries
 
     if first.queries is None or second.queries is None:

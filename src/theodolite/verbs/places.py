@@ -6,15 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from theodolite.advice.changes import Place
+from theodolite.advice.scorers import JudgedQueries, Signal
 from theodolite.core.spelling import TypedInput, option
+from theodolite.spaces.cache import VectorCache
+from theodolite.spaces.space import Origin, Space, choose_layers
 from theodolite.verbs.inputs import EncoderInput, Reading, encoder_name, encoding_options, input_kind, open_input
 from theodolite.verbs.signals import PLURALS, SignalInput, Signals, open_signal, read_collection
 
 if TYPE_CHECKING:
-    from theodolite.advice.changes import Place
-    from theodolite.advice.scorers import Signal
     from theodolite.models.encoder import Encoder
-    from theodolite.spaces.space import Space
     from theodolite.tasks.retrieval import Collection
     from theodolite.tasks.task import Unit
     from theodolite.verbs.progress import Progress
@@ -48,10 +49,9 @@ def open_places(
 ) -> PlacedSignals | None:
     """The signal at every layer and unit that the options name; None if that leaves nothing to choose."""
     wanted = _checked_units(units, reading)
-    is_collection = named.retrieval is not None or (named.queries is not None and reading.has_texts())
-    kind = "encoder" if is_collection else input_kind(source, reading)
+    kind = "encoder" if named.is_collection(reading) else input_kind(source, reading)
     if kind == "encoder":
-        return _of_encoder(source, named, reading, wanted, progress, is_collection=is_collection)
+        return _of_encoder(source, named, reading, wanted, progress)
     if wanted:
         what = "a space has been pooled already" if kind == "space" else "these are vectors, which have no tokens left to pool"
         raise ValueError(f"{option('units', ','.join(wanted))} is for an encoder, and {what}; leave it out")
@@ -72,8 +72,6 @@ def _checked_units(units: str | Sequence[str] | None, reading: Reading) -> tuple
 
 def _of_space(source: Any, named: Signals, reading: Reading, progress: Progress) -> PlacedSignals | None:
     """The layers of a space; its last one is in use."""
-    from theodolite.spaces.space import Space, choose_layers
-
     opened = open_input(source, reading)
     assert isinstance(opened, Space)
     layers = choose_layers(reading.layers, opened.layers)
@@ -94,16 +92,13 @@ def _of_space(source: Any, named: Signals, reading: Reading, progress: Progress)
 
 
 def _of_encoder(
-    source: Any, named: Signals, reading: Reading, wanted: Sequence[Unit], progress: Progress, *, is_collection: bool
+    source: Any, named: Signals, reading: Reading, wanted: Sequence[Unit], progress: Progress
 ) -> PlacedSignals | None:
     """The layers and units of an encoder; what it returns by itself is in use, or the mean of its last layer."""
-    from theodolite.spaces.cache import VectorCache
-    from theodolite.spaces.space import choose_layers
-
     if reading.unit == "text":
         return None
     collection = None
-    if is_collection:
+    if named.is_collection(reading):
         collection, reading = read_collection(source, named, reading)
     else:
         named.refuse("an encoder with texts")
@@ -171,8 +166,6 @@ def _collection_reader(
     encoder: Encoder, collection: Collection, named: Signals, options: Mapping[str, Any], progress: Progress
 ) -> Callable[[Place], SignalInput]:
     """A function that gives judged queries with the vectors of a place."""
-    from theodolite.advice.scorers import JudgedQueries
-
     sides = []
     for role, texts, prompt in (
         ("document", collection.documents, named.document_prompt),
@@ -195,7 +188,6 @@ def _spaces(
 ) -> dict[str, Space]:
     """A space for each unit: pooled ones from one pass, what the model itself returns or words from one of their own."""
     from theodolite.models.extraction import extract_space, extract_units
-    from theodolite.spaces.space import Origin
 
     del options["unit"], options["specials"]
     spaces: dict[str, Space] = {}
@@ -214,8 +206,6 @@ def _spaces(
 
 def _places(layers: Sequence[int], units: Sequence[str], last: int, in_use: str) -> tuple[Place, ...]:
     """The place in use, then all others, late layers first, so that of equals the one that changes least is chosen."""
-    from theodolite.advice.changes import Place
-
     places = [Place(layer=layer, unit=unit) for layer in sorted(layers, reverse=True) for unit in units]
     return tuple(dict.fromkeys([Place(layer=last, unit=in_use), *places]))
 

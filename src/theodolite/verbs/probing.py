@@ -8,9 +8,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 
+import numpy as np
+
 from theodolite.core.engines import chosen_engine
 from theodolite.core.result import Answer, Command, Result, table_of
+from theodolite.core.rows import Row, require_rows_file
+from theodolite.core.sampling import hold_out as held_out_rows
+from theodolite.core.sampling import sample_by_label
 from theodolite.core.spelling import command, option
+from theodolite.core.vectors import Floats, array
+from theodolite.spaces.readers.label_files import TABLE_ENDINGS
+from theodolite.spaces.space import Space, choose_layers
+from theodolite.tasks.loading import load_task
 from theodolite.verbs.inputs import (
     FILE_OPTIONS,
     EncoderInput,
@@ -29,11 +38,8 @@ from theodolite.verbs.surveying import provenance
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from theodolite.core.rows import Row
-    from theodolite.core.vectors import Floats
     from theodolite.probes.layer_probe import LayerProbe
     from theodolite.probes.separable_pairs import Separability
-    from theodolite.spaces.space import Space
     from theodolite.tasks.examples import Examples
     from theodolite.tasks.task import Task
 
@@ -124,15 +130,14 @@ def probe(
     options = Reading(**reading)
     settings = ProbeSettings(classifier, search, label_distance, min_cluster_size, control, seed, budget, options.device)
     if output is not None:
-        from theodolite.core.rows import require_rows_file
-
         require_rows_file(output)
     with chosen_engine(workers, engine), progress_bars(progress) as bars:
         data = _read(source, labels, options, test=test, test_labels=test_labels, hold_out=hold_out, seed=seed, progress=bars)
         data, notes = _prepared(data, sample=sample, hold_out=hold_out, drop_unseen=drop_unseen, seed=seed)
         data = _with_most_labels(data, notes)
-        if classifier != "none":
-            data.require_test(option("classifier", classifier))
+        if classifier != "none" and data.test is None:
+            ways = f"{option('test', 'PATH')} or {option('hold_out', '0.2')}"
+            raise ValueError(f"{option('classifier', classifier)} is scored on held-out rows, and there are none; give {ways}")
         again = _Again(
             source, labels, options, {"test": test, "test_labels": test_labels, "hold_out": hold_out, "sample": sample}
         )
@@ -173,18 +178,10 @@ class ProbeData:
     @property
     def majority(self) -> tuple[str, float]:
         """The most frequent label of the fitted rows, and its share of the held-out rows."""
-        import numpy as np
-
         assert self.test is not None
         labels, counts = np.unique(self.train.y, return_counts=True)
         label = labels[counts.argmax()]
         return str(label), float(np.mean(self.test.y == label))
-
-    def require_test(self, user: str) -> None:
-        """Raise, in the name of an option, if there are no held-out rows."""
-        if self.test is None:
-            ways = f"{option('test', 'PATH')} or {option('hold_out', '0.2')}"
-            raise ValueError(f"{user} is scored on held-out rows, and there are none; give {ways}")
 
 
 @dataclass(frozen=True)
@@ -204,6 +201,12 @@ class ProbeSettings:
         for name, choices in (("classifier", CLASSIFIERS), ("search", SEARCHES), ("label_distance", LABEL_DISTANCES)):
             if getattr(self, name) not in choices:
                 raise ValueError(f"{option(name, getattr(self, name))} must be one of {', '.join(choices)}")
+
+    @property
+    def of_layer(self) -> dict[str, Any]:
+        """The settings that the probe of a layer takes under the same names."""
+        names = ("classifier", "label_distance", "min_cluster_size", "budget", "seed", "device")
+        return {name: getattr(self, name) for name in names}
 
 
 def _read(
@@ -237,8 +240,8 @@ def _read(
     held_out = _labelled(other, own, reading)
     widths = [side.take(side.layers[0]).shape[1] for side in (train, held_out)]
     if widths[0] != widths[1]:
-        fault = f"{_name(other, test)} has {widths[1]} dimensions, {_name(opened, source)} has {widths[0]}"
-        raise ValueError(f"{fault}; held-out rows must be of the same model and layer")
+        mismatch = f"{_name(other, test)} has {widths[1]} dimensions, {_name(opened, source)} has {widths[0]}"
+        raise ValueError(f"{mismatch}; held-out rows must be of the same model and layer")
     return ProbeData(_name(opened, source), train, held_out)
 
 
@@ -252,8 +255,6 @@ def _name(opened: Any, source: Any) -> str:
 
 
 def _is_column(labels: Labels | None, opened: Any) -> bool:
-    from theodolite.spaces.readers.label_files import TABLE_ENDINGS
-
     if not isinstance(labels, str):
         return False
     return not isinstance(opened, VectorsInput) or opened.frame is not None or (opened.path or "").endswith(TABLE_ENDINGS)
@@ -261,11 +262,7 @@ def _is_column(labels: Labels | None, opened: Any) -> bool:
 
 def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None, reading: Reading) -> _Labelled:
     """The rows of vectors or of a space's chosen layers, with the labels of a file, of a column, or those given."""
-    import numpy as np
-
-    from theodolite.core.vectors import array
     from theodolite.models.tokens import counts_line
-    from theodolite.spaces.space import choose_layers
 
     if isinstance(opened, EncoderInput):
         raise ValueError("held-out rows of vectors must be vectors too, not an encoder")
@@ -290,22 +287,20 @@ def _encode(opened: EncoderInput, *, hold_out: float | None, seed: int, progress
     reading = opened.reading
     task = reading.declared_task()
     assert task is not None
-    parts = _splits(task, reading, hold_out=hold_out, seed=seed)
+    splits = _splits(task, reading, hold_out=hold_out, seed=seed)
     unit = reading.unit_for(opened.model)
     encoder = reading.load_encoder(opened.model)
     sides = []
-    for name, examples in parts.items():
+    for name, examples in splits.items():
         options = encoding_options(reading, unit, f"{task.name} {name}", progress)
         labelled = _labelled(extract_space(encoder, examples, **options), None, Reading())
         sides.append(replace(labelled, about={**labelled.about, "split": name}))
-    title = f"{encoder.name}, {task.name} {next(iter(parts))}"
+    title = f"{encoder.name}, {task.name} {next(iter(splits))}"
     return ProbeData(title, sides[0], sides[1] if len(sides) > 1 else None)
 
 
 def _splits(task: Task, reading: Reading, *, hold_out: float | None, seed: int) -> dict[str, Examples]:
     """The examples to fit on, and those held out: another split of the task, or a share of the one there is."""
-    from theodolite.tasks.loading import load_task
-
     if task.kind == "similarity":
         raise ValueError(f"task {task.name!r} has scores, not labels; probe needs a task with labels, such as pos or trec-6")
     first = reading.split or task.train_split
@@ -322,11 +317,6 @@ def _prepared(
     data: ProbeData, *, sample: int | None, hold_out: float | None, drop_unseen: bool, seed: int
 ) -> tuple[ProbeData, list[str]]:
     """The rows to fit and to score: held out and sampled as asked, with labels that both have."""
-    import numpy as np
-
-    from theodolite.core.sampling import hold_out as held_out_rows
-    from theodolite.core.sampling import sample_by_label
-
     train, test = data.train, data.test
     notes = [train.note] if train.note else []
     labels = np.unique(train.y)
@@ -345,8 +335,6 @@ def _prepared(
 
 def _with_most_labels(data: ProbeData, notes: list[str]) -> ProbeData:
     """The rows of the most frequent labels, if there are more labels than can be compared in pairs."""
-    import numpy as np
-
     labels, counts = np.unique(data.train.y, return_counts=True)
     if len(labels) <= MOST_LABELS:
         return data
@@ -364,8 +352,6 @@ def _with_most_labels(data: ProbeData, notes: list[str]) -> ProbeData:
 
 def _with_fitted_labels(train: _Labelled, test: _Labelled, drop_unseen: bool, notes: list[str]) -> _Labelled:
     """The held-out rows, whose labels must be among those that are fitted."""
-    import numpy as np
-
     from theodolite.probes.label_codes import check_label_sets
 
     if tuple(test.layers) != tuple(train.layers):
@@ -409,14 +395,9 @@ def _probe_layers(data: ProbeData, settings: ProbeSettings, progress: Progress, 
                 train.y,
                 test=None if test is None else (test.take(layer), test.y),
                 test_split=str(test.about.get("split", "")) if test is not None else "",
-                classifier=settings.classifier,  # type: ignore[arg-type]  # checked with the settings
                 types=types,
                 grid={"search": settings.search},
-                label_distance=settings.label_distance,  # type: ignore[arg-type]
-                min_cluster_size=settings.min_cluster_size,
-                budget=settings.budget,
-                seed=settings.seed,
-                device=settings.device,
+                **settings.of_layer,
                 about={**train.about, "layer": layer},
                 progress=progress.stages(suffix),
             )
@@ -477,11 +458,9 @@ class _Again:
             own = "" if self.labels is None else f", {self.labels!r}" if isinstance(self.labels, str) else ", labels"
             return f"th.probe(X{own}{extra})" + (f".report({more['report']!r})" if "report" in more else "")
         is_encoder = self.reading.has_texts()
-        names = [each.name for each in fields(self.reading) if is_encoder or each.name in ("layers", *FILE_OPTIONS)]
+        names = [field.name for field in fields(self.reading) if is_encoder or field.name in ("layers", *FILE_OPTIONS)]
         typed: dict[str, Any] = self.reading.typed(names) | {name: str(value) for name, value in named.items()} | more
-        if is_encoder:
-            return command("probe", model=str(self.source), **typed)
-        return command("probe", str(self.source), **typed)
+        return command("probe", model=str(self.source), **typed) if is_encoder else command("probe", str(self.source), **typed)
 
 
 def _answer(data: ProbeData, layer: ProbedLayer, settings: ProbeSettings, again: _Again) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -80,14 +81,8 @@ class Progress:
         suffix
             What every bar's label ends with.
         """
-        bars: dict[str, Steps] = {}
-
-        def advance(stage: str, done: int, total: int) -> None:
-            if stage not in bars:
-                bars[stage] = self.steps(f"{stage}{suffix}")
-            bars[stage](done, total)
-
-        return advance
+        bar = functools.cache(lambda stage: self.steps(f"{stage}{suffix}"))
+        return lambda stage, done, total: bar(stage)(done, total)
 
 
 @contextmanager

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from theodolite.core.intervals import LEVEL, student_interval
 from theodolite.core.result import Command, LateTables, Result
-from theodolite.core.spelling import command
-from theodolite.verbs.inputs import Reading, encoding_options, input_name
+from theodolite.core.sampling import sample_rows
+from theodolite.metrics.evaluation import deviation_records
+from theodolite.metrics.queries_among_documents import query_measures
+from theodolite.verbs.inputs import Reading, encoding_options
 from theodolite.verbs.signals import PLURALS, SignalInput, Signals, prompted
 
 if TYPE_CHECKING:
@@ -27,43 +31,33 @@ USUAL_PROMPTS = ("query: ", "passage: ")
 TRIED_QUERIES, TRIED_DOCUMENTS = 200, 1000
 
 
-def is_collection(named: Signals, reading: Reading) -> bool:
-    """Whether an encoder is to read both documents and queries."""
-    return named.retrieval is not None or (named.queries is not None and reading.has_texts())
-
-
 def with_queries(
     result: Result, source: Any, data: SignalInput, cloud: Cloud, named: Signals, reading: Reading, progress: Progress
 ) -> Result:
     """A survey of documents with what it found out about their queries; no finding comes from them."""
-    import numpy as np
-
     from theodolite.advice.scorers import JudgedQueries
-    from theodolite.core.intervals import student_interval
-    from theodolite.metrics.evaluation import deviation_records
-    from theodolite.metrics.queries_among_documents import query_measures
 
     assert data.queries is not None
     documents, n = result.rows[-1], len(data.queries)
     where: dict[str, Any] = {"n": n, "reason": "", "sample": cloud.sample_size if cloud.is_sampled else None}
     measured: list[tuple[Row, Any]] = []
     measures = query_measures(cloud, data.queries)
-    for each in measures:
-        numbers = {"value": each.value, "low": each.low, "high": each.high, "reason": each.reason}
-        measured.append((replace(documents, metric=each.metric, **{**where, **numbers}), each.deviations))
+    for measure in measures:
+        numbers = {name: getattr(measure, name) for name in ("metric", "value", "low", "high", "reason")}
+        measured.append((replace(documents, **{**where, **numbers}), measure.deviations))
     if isinstance(data.signal, JudgedQueries):
         items = np.arange(n)
         scores = data.signal.evidence(lambda rows: rows, items, items)
         low, high = student_interval(scores)
         row = replace(documents, metric=data.signal.metric, value=float(scores.mean()), **{**where, "low": low, "high": high})
         measured.append((row, (scores - scores.mean()) / np.sqrt(n)))
-    facts: dict[str, Any] = {"n": n, "chance": {each.metric: each.chance for each in measures}}
+    facts: dict[str, Any] = {"n": n, "chance": {measure.metric: measure.chance for measure in measures}}
     more: dict[str, Any] = {"deviations": deviation_records(measured)}
     if data.encoder is not None and data.space is not None:
         trials = try_prompts(data, named, reading, progress, seed=cloud.seed)
         more["prompts"] = [asdict(trial) for trial in trials]
         facts["better_prompt"] = next((asdict(trial) for trial in trials if trial.is_better), None)
-    inputs = [{**each, **data.facts} for each in result.inputs]
+    inputs = [{**facts_of_input, **data.facts} for facts_of_input in result.inputs]
     provenance = {**result.provenance, "inputs": inputs, "queries": facts}
     answer = None if result.answer is None else replace(result.answer, next=(_next_step(source, named, reading),))
     rows = (*result.rows, *(row for row, _ in measured))
@@ -75,20 +69,14 @@ def with_queries(
 def _next_step(source: Any, named: Signals, reading: Reading) -> Command:
     """The command that measures by the judged queries whether a repair helps, or that would if there were judgements."""
     why = "measure whether a repair helps these queries"
-    given = {name: getattr(named, name) for name in ("queries", "judgements", "retrieval", "query_prompt", "document_prompt")}
-    options = {name: value for name, value in given.items() if value is not None}
     if named.retrieval is None and named.judgements is None:
-        options["judgements"] = "JUDGEMENTS"
+        named = replace(named, judgements="JUDGEMENTS")
         why += "; JUDGEMENTS is a table of query, document and grade"
-    if not all(isinstance(value, (str, os.PathLike)) for value in (source, reading.texts or "", *options.values())):
-        return Command(words=f"th.advise(source, {', '.join(f'{name}={name}' for name in options)})", why=why)
-    typed = {name: os.fspath(value) for name, value in options.items()}
-    if not is_collection(named, reading):
-        return Command(words=command("repair advise", os.fspath(source), **typed), why=why)
-    texts = reading.typed(("split", "column", "unit", "max_length"))
-    if reading.texts is not None:
-        texts["texts"] = os.fspath(reading.texts)  # type: ignore[arg-type]  # a path, as checked above
-    return Command(words=command("repair advise", model=input_name(source), **texts, **typed), why=why)
+    names = ("split", "column", "unit", "max_length", "texts")
+    words = named.advise_command(source, reading, names, is_encoder=named.is_collection(reading))
+    signals = ("queries", "judgements", "retrieval", "query_prompt", "document_prompt")
+    given = [f"{name}={name}" for name in signals if getattr(named, name) is not None]
+    return Command(words=words or f"th.advise(source, {', '.join(given)})", why=why)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,16 +106,15 @@ def try_prompts(
     """The prompts in use, none, those the model has, and the usual ones, on a sample of queries and documents; best first."""
     from theodolite.advice.paired_scores import score_difference
     from theodolite.advice.scorers import JudgedQueries
-    from theodolite.core.intervals import LEVEL
-    from theodolite.metrics.queries_among_documents import query_measures
     from theodolite.models.extraction import extract_space
     from theodolite.spaces.cache import VectorCache
 
-    encoder, texts = data.encoder, data.texts
+    encoder, texts, space = data.encoder, data.texts, data.space
     assert encoder is not None
     assert texts is not None
-    one_layer = replace(reading, texts=("",), layers="last" if reading.layers == "all" else reading.layers, split=None)
-    one_layer = replace(one_layer, unit=data.space.origin.pooling if data.space is not None else None)
+    assert space is not None
+    layers = "last" if reading.layers == "all" else reading.layers
+    one_layer = replace(reading, texts=("",), layers=layers, split=None, unit=space.origin.pooling)
     queries, documents = _tried(data, seed)
     sides = {"document": [texts[i] for i in documents], "query": [data.query_texts[i] for i in queries]}
     cache = VectorCache()
@@ -150,18 +137,16 @@ def try_prompts(
     for asked, told in pairs:
         X, Q = encoded("document", told), encoded("query", asked)
         gap = query_measures(X, Q)[0]
-        trial = PromptTrial(
-            query_prompt=asked, document_prompt=told, in_use=not trials, gap=gap.value, gap_low=gap.low, gap_high=gap.high
-        )
+        numbers: dict[str, Any] = {"gap": gap.value, "gap_low": gap.low, "gap_high": gap.high}
         if judged is not None and table is not None:
             signal = JudgedQueries(X, Q, table, metric=judged.metric)
             reference = reference or signal
             found = score_difference(reference, signal, seed=seed, level=level)
-            trial = replace(trial, metric=found.metric, score=found.after)
-            if not trial.in_use:
-                better = found.low is not None and found.low > 0
-                trial = replace(trial, gain=found.difference, gain_low=found.low, gain_high=found.high, is_better=better)
-        trials.append(trial)
+            numbers |= {"metric": found.metric, "score": found.after}
+            if trials:
+                numbers |= {"gain": found.difference, "gain_low": found.low, "gain_high": found.high}
+                numbers["is_better"] = found.low is not None and found.low > 0
+        trials.append(PromptTrial(query_prompt=asked, document_prompt=told, in_use=not trials, **numbers))
     return tuple(sorted(trials, key=lambda trial: (-(trial.score or 0.0), trial.gap)))
 
 
@@ -184,10 +169,7 @@ def _candidates(encoder: Encoder, named: Signals, is_text: bool) -> list[tuple[s
 
 def _tried(data: SignalInput, seed: int) -> tuple[Indices, Indices]:
     """Numbers of the queries and of the documents that prompts are tried on."""
-    import numpy as np
-
     from theodolite.advice.scorers import JudgedQueries
-    from theodolite.core.sampling import sample_rows
     from theodolite.tasks.retrieval import NOWHERE
 
     queries = sample_rows(len(data.query_texts), TRIED_QUERIES, seed=seed)
@@ -202,10 +184,8 @@ def _tried(data: SignalInput, seed: int) -> tuple[Indices, Indices]:
 
 def _judgements_among(signal: JudgedQueries, queries: Indices, documents: Indices) -> Judgements:
     """The judgements of some queries, with the numbers of documents among those that are tried."""
-    import numpy as np
-
     from theodolite.tasks.retrieval import NOWHERE, Judgements
 
     taken = signal.take(queries).judgements
-    place = np.searchsorted(documents, taken.document).clip(0, len(documents) - 1)
-    return Judgements(taken.query, np.where(taken.document == NOWHERE, NOWHERE, place), taken.grade)
+    number = np.searchsorted(documents, taken.document).clip(0, len(documents) - 1)
+    return Judgements(taken.query, np.where(taken.document == NOWHERE, NOWHERE, number), taken.grade)

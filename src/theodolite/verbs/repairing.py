@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from theodolite.core.engines import chosen_engine
-from theodolite.core.files import require_free_folder
+from theodolite.core.files import atomic_file, require_free_folder
+from theodolite.core.moments import Moments
 from theodolite.core.numbers import number_text
-from theodolite.core.result import Answer, Result
+from theodolite.core.result import Answer, Finding, Result
+from theodolite.core.rows import Row, current_versions
 from theodolite.core.spelling import command, option
 from theodolite.core.states import AFTER, BEFORE
+from theodolite.core.vectors import Floats, Source, array
+from theodolite.core.vectors import source as open_vectors
+from theodolite.metrics.cloud import Cloud
+from theodolite.metrics.registry import METRICS, label_of
+from theodolite.spaces.space import Space, choose_layers
 from theodolite.verbs.inputs import Reading, VectorsInput, input_name, open_input, unchanged_files
 from theodolite.verbs.model_change import shared_rows
 from theodolite.verbs.progress import Progress, progress_bars
@@ -26,10 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sklearn.pipeline import Pipeline
 
-    from theodolite.core.moments import Moments
-    from theodolite.core.vectors import Floats, Source
     from theodolite.repairs.base import Affine, Repair
-    from theodolite.spaces.space import Space
     from theodolite.spaces.writers import OtherColumns
 
 # What is reported of a repair: the two numbers it is most often fitted for.
@@ -108,7 +112,6 @@ def fit(
     Repair
         A fitted scikit-learn transformer.
     """
-    from theodolite.core.vectors import array
     from theodolite.repairs import make_repair, save_repair
     from theodolite.repairs.catalogue import MARKER
     from theodolite.spaces.readers.label_files import read_scores
@@ -264,7 +267,6 @@ def quantize(
         The stored vectors: float16 or int8 of the same shape, or uint8 of an eighth of the width.
     """
     from theodolite.advice.changes import CODES, fit_code
-    from theodolite.core.files import atomic_file
     from theodolite.spaces.writers import require_vectors_file
 
     if code not in CODES:
@@ -374,7 +376,6 @@ def check(folder: str | os.PathLike[str], /) -> Result:
     Result
         The largest difference from the stored vectors, as a share of the largest value; its finding is bad if it is too large.
     """
-    from theodolite.core.result import Finding
     from theodolite.models.export import AGREEMENT, check_dense
 
     difference = check_dense(folder)
@@ -443,8 +444,6 @@ def _steps(fitted: Any) -> list[Repair]:
 
 
 def _tested(title: str, difference: float, *notes: str, passed: bool = True) -> Result:
-    from theodolite.core.rows import Row, current_versions
-
     row = Row(metric=SELF_TEST, value=difference, versions=current_versions())
     verdict = "self-test passed" if passed else "self-test failed"
     sentence = f"the vectors differ by at most {difference:.1g} of the largest value"
@@ -478,16 +477,12 @@ def _fitting_path(space: Space, layer: int, repair: Repair) -> Any:
 
 def _beside(source: Any, reading: Reading) -> OtherColumns | None:
     """What a file or space has next to its vectors."""
-    from theodolite.spaces.opening import other_columns
     from theodolite.spaces.writers import OtherColumns
 
     space = _space(source)
     if space is not None:
         return OtherColumns.of_rows(space.rows)
-    if not isinstance(source, (str, os.PathLike)):
-        return None
-    options = {name: value for name, value in reading.of_file().items() if name != "key"}
-    return other_columns(source, **options)
+    return reading.columns_beside(source) if isinstance(source, (str, os.PathLike)) else None
 
 
 class _Repaired:
@@ -502,8 +497,6 @@ class _Repaired:
         self._gain = min(1.0, float(np.abs(repair.affine()[0]).max())) if repair.is_affine else 1.0
 
     def watch(self, blocks: Iterable[Floats]) -> Iterator[Floats]:
-        from theodolite.core.moments import Moments
-
         for block in blocks:
             moments = Moments.of(block)
             self.moments = moments if self.moments is None else self.moments | moments
@@ -520,10 +513,6 @@ class _Repaired:
 
 
 def _vectors(source: Any, reading: Reading, layers: str | int | Sequence[int]) -> Source:
-    from theodolite.core.vectors import source as open_vectors
-    from theodolite.metrics.cloud import Cloud
-    from theodolite.spaces.space import Space
-
     opened = open_input(source, reading)
     if isinstance(opened, VectorsInput):
         return opened.vectors.source if isinstance(opened.vectors, Cloud) else opened.vectors
@@ -532,8 +521,6 @@ def _vectors(source: Any, reading: Reading, layers: str | int | Sequence[int]) -
 
 
 def _one_layer(space: Space, layers: str | int | Sequence[int]) -> int:
-    from theodolite.spaces.space import choose_layers
-
     chosen = choose_layers(layers, space.layers)
     if len(chosen) != 1:
         raise ValueError(f"a repair belongs to one layer; {option('layers', str(layers))} names {len(chosen)}")
@@ -541,7 +528,6 @@ def _one_layer(space: Space, layers: str | int | Sequence[int]) -> int:
 
 
 def _moments(source: Any, vectors: Source, reading: Reading) -> Moments:
-    from theodolite.core.moments import Moments
     from theodolite.spaces.cache import cached_moments
 
     if isinstance(source, (str, os.PathLike)) and Path(source).is_file():
@@ -550,9 +536,6 @@ def _moments(source: Any, vectors: Source, reading: Reading) -> Moments:
 
 
 def _change(before: Moments, repaired: _Repaired, to: str | os.PathLike[str], count: int, notes: Sequence[str]) -> Result:
-    from theodolite.core.rows import Row, current_versions
-    from theodolite.metrics.registry import METRICS, label_of
-
     assert repaired.moments is not None
     rows = []
     for state, moments in ((BEFORE, before), (AFTER, repaired.moments)):

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from theodolite.metrics.cloud import Cloud
+from theodolite.metrics.populations import LOOKED_AT
+from theodolite.probes import Correspondence, correspondence
+from theodolite.spaces.space import choose_layers
 from theodolite.verbs.comparing import common_rows
 from theodolite.verbs.inputs import (
     APPLICABLE,
@@ -25,9 +29,7 @@ from theodolite.verbs.inputs import (
 
 if TYPE_CHECKING:
     from theodolite.core.vectors import Floats, Indices
-    from theodolite.metrics.cloud import Cloud
     from theodolite.models.reencoding import EncodingSetting, Reencoder
-    from theodolite.probes.corresponding_rows import Correspondence
     from theodolite.verbs.progress import Progress
 
 SCREENED = 8  # short texts that every setting is first tried on
@@ -48,9 +50,6 @@ class VerifiedVectors:
 
     @classmethod
     def of(cls, source: Any, options: Reading, bars: Progress, seed: int) -> VerifiedVectors:
-        from theodolite.metrics.cloud import Cloud
-        from theodolite.metrics.populations import LOOKED_AT
-
         of_vectors = replace(options.only(FILE_OPTIONS), columns=options.columns)
         kind = input_kind(source, of_vectors)
         if kind == "encoder":
@@ -63,7 +62,6 @@ class VerifiedVectors:
             column = next((name for name in ("sentence", "text") if name in names), None)
             texts = None if column is None else opened.labels(column, n=cloud.n)
             return cls(short_name(opened.name), cloud, opened.ids(n=cloud.n), texts, opened.notes)
-        from theodolite.spaces.space import choose_layers
 
         layer = choose_layers(options.layers, opened.layers)[-1]
         columns = {name: list(map(str, opened.rows[name])) for name in ("id", "sentence") if name in opened.rows}
@@ -73,8 +71,8 @@ class VerifiedVectors:
 
     def take(self, rows: Indices) -> Floats:
         """Some of the vectors, in any order."""
-        different, place = np.unique(rows, return_inverse=True)
-        return self.cloud.replay().take(different)[place]
+        different, position = np.unique(rows, return_inverse=True)
+        return self.cloud.replay().take(different)[position]
 
     def nearest(self, vectors: Floats) -> Indices:
         """The number of the stored row that is nearest to each of some vectors by cosine."""
@@ -83,9 +81,8 @@ class VerifiedVectors:
         best, number, start = np.full(len(queries), -np.inf), np.zeros(len(queries), np.intp), 0
         for block in self.cloud.replay().blocks():
             cosines = queries @ _unit(block[:, :width]).T
-            place = cosines.argmax(axis=1)
-            value = cosines[np.arange(len(queries)), place]
-            number, best = np.where(value > best, place + start, number), np.maximum(value, best)
+            nearest, value = cosines.argmax(axis=1), cosines.max(axis=1)
+            number, best = np.where(value > best, nearest + start, number), np.maximum(value, best)
             start += len(block)
         return number
 
@@ -133,14 +130,18 @@ class SettingTrial:
         return order.get(verdict, 0), -self.relation.share
 
     @property
+    def words(self) -> str:
+        """The setting, and that rows were found elsewhere, for a row of the result."""
+        order = "" if self.moved is None else "other rows"
+        return ", ".join(filter(None, ["" if self.setting is None else self.setting.words(), order]))
+
+    @property
     def is_exact(self) -> bool:
         return self.rank[0] == 0
 
 
 def one_trial(stored: VerifiedVectors, rows: Indices, reader: Reencoder, setting: EncodingSetting, seed: int) -> SettingTrial:
     """How the stored rows are related to those that one setting gives."""
-    from theodolite.probes import correspondence
-
     expected = reader.vectors(setting)
     return SettingTrial(correspondence(expected, stored.take(rows), seed=seed), expected.shape[1], setting)
 
@@ -149,8 +150,6 @@ def try_settings(
     stored: VerifiedVectors, rows: Indices, reader: Reencoder, declared: EncodingSetting, seed: int
 ) -> list[SettingTrial]:
     """The declared setting, and if it does not give the stored rows, others until one does."""
-    from theodolite.probes import correspondence
-
     expected, vectors = reader.vectors(declared), stored.take(rows)
     trials = [SettingTrial(correspondence(expected, vectors, seed=seed), expected.shape[1], declared)]
     if trials[0].is_exact:
@@ -194,7 +193,8 @@ def _screened(vectors: Floats, reader: Reencoder, declared: EncodingSetting) -> 
                     setting = replace(declared, unit=unit, prompt=prompt, max_length=limit)
                     scores[setting] = _agreement(vectors[short], encoded)
     scores.pop(declared, None)
-    yield from sorted((each for each in scores if scores[each] >= PROMISING), key=lambda each: -scores[each])[:TRIALS]
+    promising = (setting for setting, score in scores.items() if score >= PROMISING)
+    yield from sorted(promising, key=lambda setting: -scores[setting])[:TRIALS]
 
 
 def _agreement(first: Floats, second: Floats) -> float:
@@ -239,8 +239,6 @@ def found_elsewhere(
     stored: VerifiedVectors, expected: Floats, rows: Indices, seed: int, *, exactly: bool = False
 ) -> SettingTrial | None:
     """The relation of rows to the stored ones that they are nearest to, if those are other rows and the relation is certain."""
-    from theodolite.probes import correspondence
-
     nearest = stored.nearest(expected)
     if (nearest != rows).mean() < 0.5 or len(np.unique(nearest)) < 0.9 * len(rows):  # rows of another model crowd on a few
         return None

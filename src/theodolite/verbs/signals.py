@@ -10,8 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from theodolite.core.numbers import duration_text
-from theodolite.core.spelling import TypedInput, option
+from theodolite.core.spelling import TypedInput, command, option
+from theodolite.core.vectors import Floats, array
+from theodolite.spaces.space import Origin, Space, choose_layers
 from theodolite.verbs.inputs import (
     EncoderInput,
     Reading,
@@ -20,6 +24,7 @@ from theodolite.verbs.inputs import (
     encoder_name,
     encoding_options,
     input_kind,
+    input_name,
     open_input,
     short_name,
     typed_input,
@@ -27,9 +32,7 @@ from theodolite.verbs.inputs import (
 
 if TYPE_CHECKING:
     from theodolite.advice.scorers import Signal
-    from theodolite.core.vectors import Floats
     from theodolite.models.encoder import Encoder
-    from theodolite.spaces.space import Origin, Space
     from theodolite.tasks.retrieval import Collection
     from theodolite.verbs.progress import Progress
 
@@ -84,6 +87,24 @@ class Signals:
         """The options that name a signal: one, or none."""
         return [name for name in ("pairs", "labels", "queries", "retrieval") if getattr(self, name) is not None]
 
+    def is_collection(self, reading: Reading) -> bool:
+        """Whether an encoder is to read both documents and queries."""
+        return self.retrieval is not None or (self.queries is not None and reading.has_texts())
+
+    def advise_command(self, source: Any, reading: Reading, names: Sequence[str], *, is_encoder: bool) -> str:
+        """The command that measures by them whether a repair helps, for an encoder with the named reading options.
+
+        It is empty if something that it would name is in memory.
+        """
+        signals = ("pairs", "scores", "queries", "judgements", "retrieval", "query_prompt", "document_prompt")
+        files = {name: value for name in signals if (value := getattr(self, name)) is not None}
+        if not all(isinstance(value, (str, os.PathLike)) for value in (source, reading.texts or "", *files.values())):
+            return ""
+        typed: dict[str, Any] = {name: os.fspath(value) for name, value in files.items()}
+        if not is_encoder:
+            return command("repair advise", os.fspath(source), **typed)
+        return command("repair advise", model=input_name(source), **reading.typed(names), **typed)
+
     def refuse(self, what: str, *but: str) -> None:
         """Raise if a signal was named that does not go with this kind of input."""
         wrong = next((name for name in self.names if name not in but), None)
@@ -124,8 +145,9 @@ def open_signal(source: Any, named: Signals, reading: Reading, progress: Progres
 
     Without a name, a space or task of scored pairs or labels is its own signal; plain vectors and texts have none.
     """
-    if named.retrieval is not None or (named.queries is not None and reading.has_texts()):
-        return _of_collection(source, named, reading, progress)
+    if named.is_collection(reading):
+        collection, reading = read_collection(source, named, reading)
+        return CollectionReader.of(source, collection, named, reading, progress).encoded()
     opened = open_input(source, with_all_layers(source, reading))
     if isinstance(opened, EncoderInput):
         from theodolite.spaces.cache import VectorCache
@@ -141,11 +163,8 @@ def open_signal(source: Any, named: Signals, reading: Reading, progress: Progres
     for name in ("query_prompt", "document_prompt"):
         if getattr(named, name) is not None:
             raise ValueError(f"{option(name, 'TEXT')} is for texts, and these vectors are encoded already; leave it out")
-    typed = typed_input(source, opened)
-    if isinstance(opened, VectorsInput):
-        return _of_rows(opened, short_name(opened.name), named, reading, typed)
-    name = short_name(os.fspath(source)) if isinstance(source, (str, os.PathLike)) else "space"
-    return _of_rows(opened, name, named, reading, typed)
+    path = opened.name if isinstance(opened, VectorsInput) else source if isinstance(source, (str, os.PathLike)) else "space"
+    return _of_rows(opened, short_name(os.fspath(path)), named, reading, typed_input(source, opened))
 
 
 def row_labels(opened: VectorsInput | Space, labels: Labels | None, *, n: int) -> list[str]:
@@ -174,8 +193,6 @@ def with_all_layers(source: Any, reading: Reading) -> Reading:
 
 def _of_rows(opened: VectorsInput | Space, name: str, named: Signals, reading: Reading, typed: TypedInput) -> SignalInput:
     """Vectors, or one layer of a space, with the signal that was named or that the rows of the space have."""
-    import numpy as np
-
     from theodolite.advice.scorers import JudgedQueries, LabelledRows, ScoredPairs
     from theodolite.spaces.readers.label_files import read_scores
     from theodolite.tasks.retrieval import judgements_of
@@ -188,18 +205,14 @@ def _of_rows(opened: VectorsInput | Space, name: str, named: Signals, reading: R
     signal: Signal | None = None
     queries, query_ids = None, None
     if named.queries is not None:
-        other = open_input(named.queries, with_all_layers(named.queries, reading))
-        assert not isinstance(other, EncoderInput)
-        queries = layer_vectors(other, reading)[0]
+        other, queries, _ = open_layer(named.queries, reading)
         numbers = {"queries": row_ids(other, len(queries)), "documents": row_ids(opened, len(X))}
         query_ids = None if isinstance(numbers["queries"], int) else numbers["queries"]
         if named.judgements is not None:
             signal = JudgedQueries(X, queries, judgements_of(named.judgements, **numbers), metric=named.metric)
     elif named.pairs is not None:
         scores = read_scores(named.scores) if isinstance(named.scores, (str, os.PathLike)) else named.scores
-        other = open_input(named.pairs, with_all_layers(named.pairs, reading))
-        assert isinstance(other, VectorsInput)
-        signal = ScoredPairs(X, layer_vectors(other, reading)[0], scores, metric=named.metric)
+        signal = ScoredPairs(X, open_layer(named.pairs, reading)[1], scores, metric=named.metric)
     elif named.labels is None and "side" in rows and "score" in rows:
         left, right = (np.flatnonzero(np.asarray(rows["side"]) == side) for side in (0, 1))
         names = None if texts is None else ([texts[i] for i in left], [texts[i] for i in right])
@@ -211,9 +224,9 @@ def _of_rows(opened: VectorsInput | Space, name: str, named: Signals, reading: R
     files = {name: getattr(named, name) for name in ("pairs", "scores")}
     # In memory they have no names; these are what a caller may have called them.
     pairs = {name: os.fspath(value) if isinstance(value, (str, os.PathLike)) else name for name, value in files.items()}
-    others = tuple(os.fspath(each) for each in (named.pairs, named.queries) if isinstance(each, (str, os.PathLike)))
-    data = SignalInput(name, X, signal, typed, {"model": name}, texts=texts, pairs=pairs, others=others)
-    data = replace(data, queries=queries, query_ids=query_ids)
+    others = tuple(os.fspath(path) for path in (named.pairs, named.queries) if isinstance(path, (str, os.PathLike)))
+    more: dict[str, Any] = {"pairs": pairs, "others": others, "queries": queries, "query_ids": query_ids}
+    data = SignalInput(name, X, signal, typed, {"model": name}, texts=texts, **more)
     if isinstance(opened, VectorsInput):
         return replace(data, notes=opened.notes)
     if typed.path and not typed.before and layer != opened.layers[-1]:
@@ -221,11 +234,15 @@ def _of_rows(opened: VectorsInput | Space, name: str, named: Signals, reading: R
     return replace(data, typed=typed, about=opened.about(layer), facts=encoder_facts(opened.origin))
 
 
+def open_layer(source: Any, reading: Reading) -> tuple[VectorsInput | Space, Floats, int]:
+    """Vectors or a space, opened, with the vectors of the one layer that the options choose, and its number."""
+    opened = open_input(source, with_all_layers(source, reading))
+    assert not isinstance(opened, EncoderInput)
+    return opened, *layer_vectors(opened, reading)
+
+
 def layer_vectors(opened: VectorsInput | Space, reading: Reading) -> tuple[Floats, int]:
     """The vectors and the number of their layer, -1 if they have none."""
-    from theodolite.core.vectors import array
-    from theodolite.spaces.space import choose_layers
-
     if isinstance(opened, VectorsInput):
         return array(opened.vectors), -1
     chosen = choose_layers(reading.layers, opened.layers)
@@ -244,12 +261,6 @@ def row_ids(opened: VectorsInput | Space, n: int) -> Sequence[str] | int:
     return n if column is None else unique_ids([str(value) for value in opened.rows[column]], "the space")
 
 
-def _of_collection(source: Any, named: Signals, reading: Reading, progress: Progress) -> SignalInput:
-    """Documents and queries, read by an encoder: a BEIR folder, or texts, queries and a table of judgements."""
-    collection, reading = read_collection(source, named, reading)
-    return CollectionReader.of(source, collection, named, reading, progress).encoded()
-
-
 def read_collection(source: Any, named: Signals, reading: Reading) -> tuple[Collection, Reading]:
     """Documents, queries and judgements for an encoder, and the reading options that name the documents' texts."""
     from theodolite.tasks.retrieval import read_beir
@@ -260,13 +271,7 @@ def read_collection(source: Any, named: Signals, reading: Reading) -> tuple[Coll
     if input_kind(source, replace(reading, texts=("",))) != "encoder":
         named.refuse("vectors or a space")
     collection = _collection_of_texts(named, reading) if folder is None else read_beir(folder, reading.split)
-    return collection, _of_texts(named, reading)
-
-
-def _of_texts(named: Signals, reading: Reading) -> Reading:
-    """The reading options that name the texts of a collection's documents."""
-    folder = named.retrieval
-    return replace(reading, texts=reading.texts if folder is None else os.fspath(folder), split=None)
+    return collection, replace(reading, texts=reading.texts if folder is None else os.fspath(folder), split=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,12 +283,12 @@ class CollectionReader:
     reading: Reading
     collection: Collection
     metric: str | None
-    roles: tuple[dict[str, Any], dict[str, Any]]
+    roles: tuple[tuple[Encoder, dict[str, Any]], ...]
 
     @classmethod
     def of(cls, source: Any, collection: Collection, named: Signals, reading: Reading, progress: Progress) -> CollectionReader:
         """Load the encoder, without encoding anything."""
-        reading = replace(_of_texts(named, reading), unit=reading.unit_for(source, one_per_text=True))
+        reading = replace(reading, unit=reading.unit_for(source, one_per_text=True))
         if reading.unit in ("tokens", "words", "pairs"):
             raise ValueError(f"{option('unit', reading.unit)} gives queries no vector of their own; use mean, cls, max or last")
         encoder, roles = reading.load_encoder(source), []
@@ -291,8 +296,8 @@ class CollectionReader:
         for role, (texts, prompt) in prompts.items():
             reader, read, origin = prompted(encoder, reading, role, texts, prompt)
             options = encoding_options(reading, str(reading.unit), PLURALS[role], progress)
-            roles.append({"encoder": reader, "texts": read, "origin": origin, **options})
-        return cls(source, encoder, reading, collection, named.metric, (roles[0], roles[1]))
+            roles.append((reader, {"texts": read, "origin": origin, **options}))
+        return cls(source, encoder, reading, collection, named.metric, tuple(roles))
 
     def encoded(self) -> SignalInput:
         """The vectors, from the cache if they are there."""
@@ -301,7 +306,7 @@ class CollectionReader:
         from theodolite.spaces.cache import VectorCache
 
         cache, collection = VectorCache(), self.collection
-        spaces = [extract_space(role["encoder"], cache=cache, **_without_encoder(role)) for role in self.roles]
+        spaces = [extract_space(reader, cache=cache, **options) for reader, options in self.roles]
         documents, queries = (space[space.layers[-1]] for space in spaces)
         facts = encoder_facts(spaces[0].origin)
         facts["encoder"] |= {"texts": len(documents) + len(queries), "query_prompt": spaces[1].origin.prompt}
@@ -326,37 +331,31 @@ class CollectionReader:
         from theodolite.models.extraction import extract_space
         from theodolite.spaces.cache import OnlyCached
 
-        missing: list[tuple[str, dict[str, Any]]] = []
+        missing: list[tuple[str, Encoder, dict[str, Any]]] = []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they come when the texts are encoded
-            for name, role in zip(PLURALS.values(), self.roles, strict=True):
+            for name, (reader, options) in zip(PLURALS.values(), self.roles, strict=True):
                 try:
-                    extract_space(role["encoder"], cache=OnlyCached(), **_without_encoder(role))
+                    extract_space(reader, cache=OnlyCached(), **options)
                 except KeyError:
-                    missing.append((name, role))
-            total = sum(len(role["texts"]) for _, role in missing)
+                    missing.append((name, reader, options))
+            total = sum(len(options["texts"]) for _, _, options in missing)
             if total < 4 * TIMED:
                 return ""
-            role = missing[0][1]
-            some = role["texts"][:: max(1, len(role["texts"]) // TIMED)][:TIMED]
+            _, reader, options = missing[0]
+            some = options["texts"][:: max(1, len(options["texts"]) // TIMED)][:TIMED]
             for texts in (some[:4], some):  # the first call of an encoder is slower than the others
                 start = time.perf_counter()
-                extract_space(role["encoder"], **_without_encoder(role) | {"texts": texts, "progress": None})
+                extract_space(reader, **options | {"texts": texts, "progress": None})
         speed = len(some) / (time.perf_counter() - start)
-        counts = " and ".join(f"{len(role['texts']):,} {name}" for name, role in missing)
+        counts = " and ".join(f"{len(options['texts']):,} {name}" for name, _, options in missing)
         return f"{counts} with {encoder_name(self.source)}: {duration_text(total / speed)} at {speed:.0f} texts per second"
-
-
-def _without_encoder(role: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in role.items() if name != "encoder"}
 
 
 def prompted(
     encoder: Encoder, reading: Reading, role: str, texts: Sequence[str], prompt: str | None
 ) -> tuple[Encoder, Sequence[str], Origin]:
     """The encoder as it reads queries or documents, with the texts it is to read, and what to note of the prompt."""
-    from theodolite.spaces.space import Origin
-
     pipeline = encoder.pipeline if reading.unit == "text" else None
     if pipeline is not None and pipeline.module is not None:
         return encoder.for_role(role, prompt), texts, Origin()
@@ -366,8 +365,6 @@ def prompted(
 
 def _collection_of_texts(named: Signals, reading: Reading) -> Collection:
     """The documents that the reading options name, with queries and a table of judgements, by ids if the files have them."""
-    import numpy as np
-
     from theodolite.tasks.retrieval import QUERIES, Collection, Judgements, TextRecords, judgements_of, read_text_records
 
     if reading.require_texts() is not None:
@@ -378,8 +375,10 @@ def _collection_of_texts(named: Signals, reading: Reading) -> Collection:
         queries = Path(queries) / QUERIES
     sources: list[Any] = [reading.texts, queries]
     sides = [
-        read_text_records(each, reading.column, **options) if isinstance(each, (str, os.PathLike)) else TextRecords(tuple(each))
-        for each in sources
+        read_text_records(texts, reading.column, **options)
+        if isinstance(texts, (str, os.PathLike))
+        else TextRecords(tuple(texts))
+        for texts in sources
     ]
     documents, asked = (side.ids if side.ids is not None else len(side.texts) for side in sides)
     table = Judgements(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0))

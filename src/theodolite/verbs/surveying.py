@@ -27,7 +27,7 @@ from theodolite.verbs.inputs import (
     short_name,
 )
 from theodolite.verbs.progress import Progress, progress_bars
-from theodolite.verbs.query_survey import is_collection, with_queries
+from theodolite.verbs.query_survey import with_queries
 from theodolite.verbs.signals import Signals, open_signal
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def survey(
     names = check_metrics(metrics) if metrics is not None else None  # a misspelt name must not cost an encoding
     prompts = {"query_prompt": query_prompt, "document_prompt": document_prompt}
     named = Signals(queries=queries, judgements=judgements, retrieval=retrieval, **prompts, needs_judgements=False)
-    opened: Input | None = None if is_collection(named, options) else open_input(source, options)
+    opened: Input | None = None if named.is_collection(options) else open_input(source, options)
     if not store:
         if named.names:
             raise ValueError(f"{option(named.names[0], 'X')} needs the vectors, which {switched_off('store')} does not keep")

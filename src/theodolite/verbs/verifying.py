@@ -15,6 +15,8 @@ from theodolite.core.result import Answer, Command, Result
 from theodolite.core.rows import Row
 from theodolite.core.sampling import sample_rows
 from theodolite.core.spelling import command, option
+from theodolite.metrics.populations import Populations, two_populations
+from theodolite.probes import correspondence
 from theodolite.verbs.inputs import (
     APPLICABLE,
     Reading,
@@ -30,7 +32,6 @@ from theodolite.verbs.surveying import cloud_facts, provenance
 
 if TYPE_CHECKING:
     from theodolite.core.vectors import Indices
-    from theodolite.metrics.populations import Populations
     from theodolite.models.reencoding import EncodingSetting
 
 ROWS, ROWS_OF_A_MIXTURE, ROWS_OF_FILES = 64, 150, 10_000  # rows that are checked
@@ -121,8 +122,6 @@ def verify(  # type: ignore[misc]  # `layers` is a reading option with a default
 
 def _files(stored: VerifiedVectors, other: VerifiedVectors, source: Any, original: Any, rows: int, seed: int) -> Result:
     """The answer for two files."""
-    from theodolite.probes import correspondence
-
     left, right, basis = paired_rows(stored, other.ids, other.cloud.n, f"vectors of {other.name}")
     looked_at = sample_rows(len(left), rows, seed=seed)
     left, right = left[looked_at], right[looked_at]
@@ -134,9 +133,9 @@ def _files(stored: VerifiedVectors, other: VerifiedVectors, source: Any, origina
             trial, left = moved, left[few]
     facts = [cloud_facts(side.cloud, side.name) for side in (stored, other)]
     step: tuple[Command, ...] = ()
-    if all(isinstance(each, (str, os.PathLike)) for each in (source, original)):
+    if basis == "order" and isinstance(source, (str, os.PathLike)) and isinstance(original, (str, os.PathLike)):
         words = command("compare", os.fspath(original), os.fspath(source), paired="")
-        step = (Command(words=words, why="see every number"),) if basis == "order" else ()
+        step = (Command(words=words, why="see every number"),)
     report = _Report(stored, other.name, left, basis, [trial], None)
     return report.result(step, facts)
 
@@ -152,7 +151,6 @@ def _model(
     bars: Progress,
 ) -> Result:
     """The answer for a model."""
-    from theodolite.metrics.populations import two_populations
     from theodolite.models.reencoding import EncodingSetting, Reencoder
 
     texts, ids = _texts(stored, options, model)
@@ -178,7 +176,8 @@ def _model(
         assert best.setting is not None
         looked_at = sample_rows(len(left), ROWS_OF_A_MIXTURE, seed=seed)
         reader = Reencoder(encoder, [texts[row] for row in right[looked_at]], layer=options.layers, options=passed)
-        trials = [one_trial(stored, left[looked_at], reader, best.setting, seed), *(each for each in trials if each is not best)]
+        trials.remove(best)
+        trials = [one_trial(stored, left[looked_at], reader, best.setting, seed), *trials]
     name = encoder_name(model)
     report = _Report(stored, name, left[looked_at], basis, trials, declared, groups)
     facts = {"model": name, "unit": unit, "prompt": declared.prompt, "max_length": declared.max_length, "texts": len(looked_at)}
@@ -244,13 +243,13 @@ class _Report:
 
     def result(self, step: tuple[Command, ...], inputs: Sequence[Mapping[str, Any]]) -> Result:
         best, cloud = self.best, self.stored.cloud
-        about: dict[str, Any] = {"model": self.expected, "n": len(self.rows), "d": cloud.d}
+        shared: dict[str, Any] = {"model": self.expected, "n": len(self.rows), "d": cloud.d}
         rows = [
-            Row(metric="median_cosine", value=trial.relation.numbers["median_cosine"], setting=_words(trial), **about)
+            Row(metric="median_cosine", value=trial.relation.numbers["median_cosine"], setting=trial.words, **shared)
             for trial in self.trials
             if "median_cosine" in trial.relation.numbers
         ]
-        rows.append(Row(metric="share_reproduced", value=best.relation.share, setting=_words(best), **about))
+        rows.append(Row(metric="share_reproduced", value=best.relation.share, setting=best.words, **shared))
         answer = Answer(verdict=self.verdict, sentence=self._sentence(), reasons=tuple(self._reasons())[:3], next=step)
         verified = {
             **asdict(replace(best.relation, outliers=self.misfits)),
@@ -343,17 +342,9 @@ class _Report:
         n = self.stored.cloud.n
         yield f"texts and vectors are paired by their {self.basis}" if self.declared else f"rows are paired by their {self.basis}"
         if len(self.rows) < n:
-            yield f"{len(self.rows):,} of {n:,} rows were checked; {_unseen(len(self.rows))}"
-
-
-def _unseen(count: int) -> str:
-    """What a sample in which every row fits leaves open."""
-    return f"if {share_text(1 - 0.05 ** (1 / count))} of the file came from elsewhere, 5% of such samples would miss it"
-
-
-def _words(trial: SettingTrial) -> str:
-    order = "" if trial.moved is None else "other rows"
-    return ", ".join(filter(None, ["" if trial.setting is None else trial.setting.words(), order]))
+            share = share_text(1 - 0.05 ** (1 / len(self.rows)))  # which a sample in which every row fits leaves open
+            unseen = f"if {share} of the file came from elsewhere, 5% of such samples would miss it"
+            yield f"{len(self.rows):,} of {n:,} rows were checked; {unseen}"
 
 
 def _next_step(report: _Report, source: Any, model: Any, options: Reading, prompt: str | None) -> Iterator[Command]:
@@ -371,7 +362,7 @@ def _next_step(report: _Report, source: Any, model: Any, options: Reading, promp
             return
         why, changed["rows"] = "check more rows", rows
     texts = options.texts or ""
-    if all(isinstance(each, (str, os.PathLike)) for each in (source, model, texts)):
+    if all(isinstance(value, (str, os.PathLike)) for value in (source, model, texts)):
         layer = {} if options.layers == "last" else {"layers": str(options.layers)}
         names = [name for name in Reading.__dataclass_fields__ if name not in ("tokenizer", "layers")]
         typed: dict[str, Any] = {**options.typed(names), **layer, **{name: str(value) for name, value in changed.items()}}
