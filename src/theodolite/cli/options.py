@@ -9,6 +9,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from types import NoneType
 from typing import Annotated, Any, TypeAlias, get_args
 
@@ -273,43 +274,20 @@ def comma_list(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
-def whole_numbers(option: str) -> Callable[[str], list[int]]:
-    """A parser of whole numbers that commas separate, each once."""
-
-    def parse(text: str) -> list[int]:
-        try:
-            numbers = [int(item) for item in comma_list(text)]
-        except ValueError:
-            raise ValueError(f"{option} {text!r} must be whole numbers separated by commas, such as 0,1,2") from None
-        if not numbers or len(set(numbers)) != len(numbers):
-            raise ValueError(f"{option} {text!r} must name at least one number, and each once")
-        return numbers
-
-    return parse
+def named_values(option: str, texts: list[str]) -> list[tuple[str, str]]:
+    """Name and value of each NAME=VALUE."""
+    pairs = []
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip() or not value:
+            raise ValueError(f"{option} {text!r} must be NAME=VALUE")
+        pairs.append((name.strip(), value.strip()))
+    return pairs
 
 
-def named_values(option: str) -> Callable[[list[str]], list[tuple[str, str]]]:
-    """A parser of repeated NAME=VALUE."""
-
-    def parse(texts: list[str]) -> list[tuple[str, str]]:
-        pairs = []
-        for text in texts:
-            name, sign, value = text.partition("=")
-            if not sign or not name.strip() or not value:
-                raise ValueError(f"{option} {text!r} must be NAME=VALUE")
-            pairs.append((name.strip(), value.strip()))
-        return pairs
-
-    return parse
-
-
-def settings_dict(option: str) -> Callable[[list[str]], dict[str, Any]]:
-    """A parser of repeated NAME=VALUE whose values are read as JSON (numbers, true, null, lists), or else as text."""
-
-    def parse(texts: list[str]) -> dict[str, Any]:
-        return {name: _value(text) for name, text in named_values(option)(texts)}
-
-    return parse
+def settings_dict(option: str, texts: list[str]) -> dict[str, Any]:
+    """Values by name, from NAME=VALUE; a value is read as JSON (numbers, true, null, lists), or else as text."""
+    return {name: _value(text) for name, text in named_values(option, texts)}
 
 
 def _value(text: str) -> Any:
@@ -321,9 +299,19 @@ def _value(text: str) -> Any:
 
 def _own_files(texts: list[str]) -> dict[str, list[str]]:
     files: dict[str, list[str]] = {}
-    for split, file in named_values("--own")(texts):
+    for split, file in named_values("--own", texts):
         files.setdefault(split, []).append(file)
     return files
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        numbers = [int(item) for item in comma_list(text)]
+    except ValueError:
+        raise ValueError(f"--seeds {text!r} must be whole numbers separated by commas, such as 0,1,2") from None
+    if not numbers or len(set(numbers)) != len(numbers):
+        raise ValueError(f"--seeds {text!r} must name at least one number, and each once")
+    return numbers
 
 
 def _score_range(text: str) -> tuple[float, float]:
@@ -346,10 +334,10 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "queries": _of_each_side,
     "columns": comma_list,
     "own": _own_files,
-    "column": lambda texts: dict(named_values("--column")(texts)),
+    "column": lambda texts: dict(named_values("--column", texts)),
     "score_range": _score_range,
-    "seeds": whole_numbers("--seeds"),
+    "seeds": _seeds,
     "report_to": lambda text: tuple(comma_list(text)),
-    "layer": settings_dict("--layer"),
-    "settings": settings_dict("--set"),
+    "layer": partial(settings_dict, "--layer"),
+    "settings": partial(settings_dict, "--set"),
 }

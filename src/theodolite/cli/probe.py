@@ -80,10 +80,9 @@ def probe_command(
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.verbs.probing import probe
 
-    sources = [source for source in (path, model) if source]
-    if len(sources) != 1:
+    if bool(path) == bool(model):
         raise ValueError(
             "give vectors (theodolite probe vectors.npy --labels FILE) or an encoder (--model with --task), one of them"
         )
     # The verb also writes the rows of each layer as it goes.
-    measure(context, probe, sources[0], without=("model",), output=context.params["output"])
+    measure(context, probe, path or model, without=("model",), output=context.params["output"])

@@ -130,12 +130,11 @@ def field_columns(rows: Sequence[Row], fields: Iterable[str]) -> dict[str, list[
     return {name: [getattr(row, name) for row in rows] for name in fields}
 
 
-def heat_map(cells: Any, x: Sequence[str] | None, y: Sequence[str] | None, *, height: int, **look: Any) -> Figure:
+def heat_map(cells: Any, x: Sequence[str], y: Sequence[str], *, height: int, **look: Any) -> Figure:
     """A figure of one panel with a value in every cell; the first line of `cells` is at the bottom."""
     from plotly.graph_objects import Heatmap
 
-    figure = panel_grid([""], columns=1, height=height).add_trace(Heatmap(z=cells, x=x, y=y, **look))
-    return figure.update_xaxes(showgrid=False).update_yaxes(showgrid=False)
+    return panel_grid([""], columns=1, height=height).add_trace(Heatmap(z=cells, x=x, y=y, **look))
 
 
 def frame_of(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:

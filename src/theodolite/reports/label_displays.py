@@ -100,13 +100,13 @@ class PlaceMapSpec(FigureSpec):
         layers, settings = sorted({row.layer or 0 for row in rows}), sorted({row.setting for row in rows})
         values = {(row.setting, row.layer or 0): row.value for row in rows}
         cells = [[values.get((setting, layer)) for layer in layers] for setting in settings]
-        look: dict[str, Any] = {"coloraxis": "coloraxis", "xgap": 1, "ygap": 1, "hoverongaps": False}
+        look: dict[str, Any] = {"hovertemplate": "layer %{x}, %{y}: %{z:.4f}<extra></extra>"}
         look |= {"texttemplate": "%{z:.3f}"} if len(layers) <= NUMBERED else {}
-        look["hovertemplate"] = "layer %{x}, %{y}: %{z:.4f}<extra></extra>"
+        look |= {"coloraxis": "coloraxis", "xgap": 1, "ygap": 1, "hoverongaps": False}
         names = [plain(setting, NAME) for setting in settings]
         figure = heat_map(cells, list(map(str, layers)), names, height=44 * len(settings) + 120, **look)
-        figure.update_xaxes(title_text="layer", type="category")
-        figure.update_yaxes(autorange="reversed")
+        figure.update_xaxes(title_text="layer", type="category", showgrid=False)
+        figure.update_yaxes(autorange="reversed", showgrid=False)
         bar = {"title": {"text": "score", "side": "right"}, "thickness": 12, "outlinewidth": 0}
         return figure.update_layout(coloraxis={"colorscale": CELL_SCALE, "colorbar": bar})
 

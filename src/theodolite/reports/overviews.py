@@ -282,13 +282,13 @@ def _draw_changes(rows: Sequence[Row]) -> Figure:
         reach = max((abs(value) for value in values if value is not None), default=0.0) or 1.0
         shades.append([None if value is None else value / reach for value in values])
         texts.append([_difference(row) for row in line])
-    look: dict[str, Any] = {"colorscale": DIVERGING, "zmid": 0, "zmin": -1, "zmax": 1, "showscale": False}
-    look |= {"text": texts, "texttemplate": "%{text}", "textfont": {"color": INK}, "xgap": 2, "ygap": 2}
-    look["hovertemplate"] = "layer %{x}, %{y}: %{text}<extra></extra>"
+    look: dict[str, Any] = {"text": texts, "texttemplate": "%{text}", "hovertemplate": "layer %{x}, %{y}: %{text}<extra></extra>"}
+    look |= {"colorscale": DIVERGING, "zmid": 0, "zmin": -1, "zmax": 1, "showscale": False}
+    look |= {"textfont": {"color": INK}, "xgap": 2, "ygap": 2}
     names = [plain(label_of(metric), NAME) for metric in metrics]
     figure = heat_map(shades, list(map(str, layers)), names, height=38 * len(metrics) + 60, **look)
-    figure.update_xaxes(title_text="layer", type="category")
-    return figure.update_yaxes(autorange="reversed")
+    figure.update_xaxes(title_text="layer", type="category", showgrid=False)
+    return figure.update_yaxes(autorange="reversed", showgrid=False)
 
 
 def _layer_pair_columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
@@ -301,13 +301,13 @@ def _draw_layer_pairs(rows: Sequence[Row]) -> Figure:
     first, second = (sorted({getattr(row, name) for row in rows}, key=int) for name in ("label", "other_label"))
     cells = {(row.label, row.other_label): finite_value(row) for row in rows}
     bar = {"title": {"text": "CKA above chance", "side": "right"}, "thickness": 12, "outlinewidth": 0}
-    look: dict[str, Any] = {"colorscale": CELL_SCALE, "zmin": 0, "zmax": 1, "colorbar": bar, "xgap": 1, "ygap": 1}
+    look: dict[str, Any] = {"hovertemplate": "layer %{y} of A, layer %{x} of B: %{z:.3f}<extra></extra>"}
+    look |= {"colorscale": CELL_SCALE, "zmin": 0, "zmax": 1, "colorbar": bar, "xgap": 1, "ygap": 1}
     look |= {"texttemplate": "%{z:.2f}"} if len(second) <= MOST_NUMBERED else {}
-    look["hovertemplate"] = "layer %{y} of A, layer %{x} of B: %{z:.3f}<extra></extra>"
     values = [[cells[a, b] for b in second] for a in first]
     figure = heat_map(values, second, first, height=max(280, 26 * len(first) + 110), **look)
-    figure.update_xaxes(title_text="layer of B", type="category")
-    return figure.update_yaxes(title_text="layer of A", type="category")
+    figure.update_xaxes(title_text="layer of B", type="category", showgrid=False)
+    return figure.update_yaxes(title_text="layer of A", type="category", showgrid=False)
 
 
 def _difference(row: Row | None) -> str:

@@ -204,9 +204,9 @@ def _tables(page: PageContent, runs: Runs) -> list[dict[str, Any]]:
         {"id": id, "title": clean(table.title, 200), "open": i == 0 and table.lines <= OPEN_LINES}
         for i, (id, table) in enumerate(tables.items())
     ]
-    whole = all_rows(entries)
-    if whole is not None:
-        tables["table-all"] = whole
+    every_row = all_rows(entries)
+    if every_row is not None:
+        tables["table-all"] = every_row
         sections.append({"id": "table-all", "title": f"Every row ({len(entries):,})", "open": False})
     page.data |= {id: table.to_dict() for id, table in tables.items()}
     return sections
@@ -223,8 +223,8 @@ def _figures(page: PageContent, runs: Runs) -> list[dict[str, Any]]:
             number = next(numbers)
             figure = page.data[f"figure-{number}"] = json.loads(display.plot().to_json(validate=False))
             # The page has its own templates, light and dark; its captions are the titles; a figure is as wide as there is room.
-            for part in ("template", "width", "title"):
-                figure["layout"].pop(part, None)
+            for key in ("template", "width", "title"):
+                figure["layout"].pop(key, None)
             table = _numbers_of(display)
             if table is not None:
                 page.data[f"numbers-{number}"] = table
