@@ -92,14 +92,11 @@ def _print_version(requested: bool) -> None:
 
 @app.callback()
 def _main(
-    version: Annotated[  # its callback does the work
+    version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the full traceback of an error (also: THEODOLITE_DEBUG=1).")
     ] = False,
 ) -> None:
-    if debug:
-        import os
-
-        os.environ["THEODOLITE_DEBUG"] = "1"
+    """Options before the verb: a callback prints the version, and `main` reads --debug wherever it stands."""

@@ -126,16 +126,12 @@ def _bounds(effect: Effect) -> tuple[float, ...]:
     return (low, high) if low is not None and high is not None and math.isfinite(low) and math.isfinite(high) else ()
 
 
-def _is_inside(effect: Effect) -> bool:
-    return effect.side == "inside"
-
-
 def _centre(effect: Effect) -> float:
-    return 0.0 if _is_inside(effect) else effect.boundary
+    return 0.0 if effect.side == "inside" else effect.boundary
 
 
 def _margin(effect: Effect) -> tuple[float, ...]:
-    return (-effect.boundary, effect.boundary) if _is_inside(effect) else ()
+    return (-effect.boundary, effect.boundary) if effect.side == "inside" else ()
 
 
 def _bar(effect: Effect, reach: float, with_level: bool) -> dict[str, Any]:

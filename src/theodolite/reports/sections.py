@@ -141,14 +141,11 @@ def _facts(results: Sequence[Result]) -> Iterator[str]:
     """What was measured and when: the inputs of a single result, or else the models and tasks of the rows."""
     lines = measured_lines(results[0])[:2] if len(results) == 1 else []
     for name in () if lines else ("model", "task"):
-        lines += [name_list(list(values), most=4)] if (values := _values(results, name)) else []
+        values = dict.fromkeys(clean(value, 60) for result in results for row in result.rows if (value := getattr(row, name)))
+        lines += [name_list(list(values), most=4)] if values else []
     yield from lines
     if len(results) == 1 and (date := results[0].provenance.get("date")):
         yield clean(date, 40)
-
-
-def _values(results: Sequence[Result], field: str) -> dict[str, None]:
-    return {clean(getattr(row, field), 60): None for result in results for row in result.rows if getattr(row, field)}
 
 
 def _opening_figures(results: Sequence[Result], sections: Sequence[dict[str, Any]]) -> dict[str, Any]:
