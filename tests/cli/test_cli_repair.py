@@ -98,7 +98,7 @@ def test_all_repairs_are_listed_and_can_be_fitted_by_name(run: Run) -> None:
 
 def test_settings_are_read_as_json_or_text(run: Run) -> None:
     texts = {"a": "3", "b": "0.5", "c": "true", "d": "null", "e": "[1, 2]", "f": "top"}
-    values = settings_dict("--set")([f"{name}={text}" for name, text in texts.items()])
+    values = settings_dict("--set", [f"{name}={text}" for name, text in texts.items()])
     assert list(values.values()) == [3, 0.5, True, None, [1, 2], "top"]
 
 

@@ -25,6 +25,7 @@ from theodolite.cli import (
     verify,
 )
 from theodolite.cli.options import SectionedCommand
+from theodolite.cli.output import guarded
 
 HELP = """Survey embedding spaces: measure how a space is shaped, see what fine-tuning did to it, and repair it.
 
@@ -69,14 +70,15 @@ app.command("demo")(demo.demo_command)
 app.command("mcp")(mcp.mcp_command)
 for group in (app, repair.app, study.app, cache.app):
     for registered in group.registered_commands:
-        registered.cls = SectionedCommand
+        assert registered.callback is not None
+        registered.cls, registered.callback = SectionedCommand, guarded(registered.callback)
 
 
 def app_for(arguments: list[str]) -> typer.Typer:
     """The app with no more than the command that the arguments begin with: building all of them delays every start."""
     chosen = copy(app)
-    chosen.registered_commands = [each for each in app.registered_commands if each.name in arguments[:1]]
-    chosen.registered_groups = [each for each in app.registered_groups if each.name in arguments[:1]]
+    chosen.registered_commands = [command for command in app.registered_commands if command.name in arguments[:1]]
+    chosen.registered_groups = [group for group in app.registered_groups if group.name in arguments[:1]]
     return chosen if chosen.registered_commands or chosen.registered_groups else app
 
 
@@ -90,14 +92,11 @@ def _print_version(requested: bool) -> None:
 
 @app.callback()
 def _main(
-    version: Annotated[  # its callback does the work
+    version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the full traceback of an error (also: THEODOLITE_DEBUG=1).")
     ] = False,
 ) -> None:
-    if debug:
-        import os
-
-        os.environ["THEODOLITE_DEBUG"] = "1"
+    """Options before the verb: a callback prints the version, and `main` reads --debug wherever it stands."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import typer
 
-from theodolite.cli.output import guarded
-
 app = typer.Typer(
     help="Show or clear the cache.",
     no_args_is_help=True,
@@ -14,7 +12,6 @@ app = typer.Typer(
 
 
 @app.command("where")
-@guarded
 def where_command() -> None:
     """Print the cache folder. The variable THEODOLITE_CACHE names another.
 
@@ -28,7 +25,6 @@ def where_command() -> None:
 
 
 @app.command("size")
-@guarded
 def size_command() -> None:
     """Print how much the cache holds.
 
@@ -43,7 +39,6 @@ def size_command() -> None:
 
 
 @app.command("clean")
-@guarded
 def clean_command() -> None:
     """Delete everything in the cache. The next survey of a file reads it in full again.
 

@@ -7,11 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import Output, guarded
+from theodolite.cli.output import measure
 
 
-@guarded
-@opt.reading_options()
+@opt.measuring_options()
 def calibrate_command(
     context: typer.Context,
     path: Annotated[
@@ -21,19 +20,11 @@ def calibrate_command(
     canonical: Annotated[
         str | None, typer.Option(help="Vectors of the package's sentences by the encoder of PATH, in order.", metavar="FILE")
     ] = None,
-    pairs: Annotated[
-        str | None, typer.Option(help="Second side of scored pairs: row i belongs to row i of PATH.", metavar="FILE")
-    ] = None,
-    scores: Annotated[str | None, typer.Option(help="One score per pair, one per line or .npy.", metavar="FILE")] = None,
-    queries: Annotated[
-        str | None, typer.Option(help="Queries: vectors if PATH holds documents, texts with --texts.", metavar="FILE")
-    ] = None,
-    judgements: Annotated[
-        str | None, typer.Option(help="Table of query, document and grade, by id or row number.", metavar="FILE")
-    ] = None,
-    retrieval: Annotated[
-        str | None, typer.Option(help="BEIR folder for --model: corpus.jsonl, queries.jsonl, qrels/*.tsv.", metavar="FOLDER")
-    ] = None,
+    pairs: opt.Pairs = None,
+    scores: opt.Scores = None,
+    queries: opt.Queries = None,
+    judgements: opt.Judgements = None,
+    retrieval: opt.Retrieval = None,
     query_prompt: opt.QueryPrompt = None,
     document_prompt: opt.DocumentPrompt = None,
     match: Annotated[float | None, typer.Option(help="Pairs of at least this score are matches.", metavar="SCORE")] = None,
@@ -41,12 +32,7 @@ def calibrate_command(
         float, typer.Option(help="Share of unrelated pairs that may be above the cutoff.", metavar="SHARE")
     ] = 0.01,
     seed: opt.Seed = 0,
-    layers: Annotated[str, typer.Option(help="Which layer: last, or a number.", metavar="LAYER")] = "last",
-    as_json: opt.AsJson = False,
-    output: opt.Output = None,
-    report: opt.Report = None,
-    text: opt.Text = True,
-    everything: opt.Everything = False,
+    layers: opt.Layer = "last",
     list_sentences: Annotated[
         bool, typer.Option("--list-sentences", help="Print the package's sentences, one per line, and exit.")
     ] = False,
@@ -77,7 +63,4 @@ def calibrate_command(
         raise ValueError(
             "give an encoder (theodolite calibrate -m MODEL) or vectors (theodolite calibrate vectors.npy), one of them"
         )
-    target = Output(as_json, output, report, text, everything)
-    result = calibrate(path or model, **opt.typed_options(context, "path", "model", "list_sentences", *opt.PRINTING))
-    target.show(result)
-    target.finish(result)
+    measure(context, calibrate, path or model, without=("model", "list_sentences"))

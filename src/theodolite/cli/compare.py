@@ -8,11 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import CHECK_FAILED, Output, guarded
+from theodolite.cli.output import CHECK_FAILED, Output
 
 
-@guarded
-@opt.reading_options(without=("revision",))
+@opt.measuring_options(without=("revision",))
 def compare_command(
     context: typer.Context,
     before: Annotated[str, typer.Argument(metavar="A", help="File of vectors, space, or encoder.")],
@@ -30,7 +29,7 @@ def compare_command(
         list[str] | None,
         typer.Option(help="The other side of scored pairs, row by row; twice if A and B have their own.", metavar="FILE"),
     ] = None,
-    scores: Annotated[str | None, typer.Option(help="One score per pair, one per line or .npy.", metavar="FILE")] = None,
+    scores: opt.Scores = None,
     labels: Annotated[
         str | None, typer.Option(help="Labels of the rows: a column of both, or FILE[:COLUMN].", metavar="NAME")
     ] = None,
@@ -52,11 +51,6 @@ def compare_command(
     cache: opt.Cache = True,
     workers: opt.Workers = None,
     engine: opt.Engine = None,
-    as_json: opt.AsJson = False,
-    output: opt.Output = None,
-    report: opt.Report = None,
-    text: opt.Text = True,
-    everything: opt.Everything = False,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Exit with code 1 if a metric or score got worse by more than 5% (95% interval)."),
@@ -82,8 +76,8 @@ def compare_command(
     from theodolite.metrics.evaluation import REPLICATES
     from theodolite.verbs.comparing import compare
 
-    target = Output(as_json, output, report, text, everything)
-    verb_options = opt.typed_options(context, "before", "after", "strict", *opt.PRINTING)
+    target = Output.of(context)
+    verb_options = opt.typed_options(context, "strict", *opt.PRINTING)
     if strict:  # judged by intervals, which layers have only if they are asked for
         verb_options.setdefault("bootstrap", REPLICATES)
     result = compare(before, after, **verb_options)

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from theodolite.cli.output import guarded, say, show
+from theodolite.cli.output import say, show
 
 
-@guarded
 def demo_command(
     to: Annotated[
         str,

@@ -7,10 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import guarded, show
+from theodolite.cli.output import show
 
 
-@guarded
 @opt.reading_options(
     without=(
         "key",
@@ -46,7 +45,7 @@ def extract_command(
     from theodolite.models.tokens import counts_line
     from theodolite.verbs.extracting import extract
 
-    space = extract(model, **opt.typed_options(context, "model"))
+    space = extract(model, **opt.typed_options(context))
     if dry_run:
         show(space)
         return

@@ -7,10 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import CHECK_FAILED, Output, guarded
+from theodolite.cli.output import CHECK_FAILED, measure
 
 
-@guarded
 @opt.reading_options("trust_remote_code")
 def gate_command(
     context: typer.Context,
@@ -38,9 +37,6 @@ def gate_command(
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.verbs.gating import gate
 
-    target = Output(as_json, output, report, everything=everything)
-    result = gate(results or (), **opt.typed_options(context, "results", *opt.PRINTING))
-    target.show(result)
-    target.finish(result)
+    result = measure(context, gate, results or ())
     if any(finding.verdict == "bad" for finding in result.findings):
         raise typer.Exit(CHECK_FAILED)

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from theodolite.cli.output import guarded
-
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
@@ -37,7 +35,7 @@ class Tool:
     """A verb as a tool: which of its arguments are paths, required and optional ones, and which are plain values."""
 
     verb: str
-    about: str
+    description: str
     inputs: tuple[str, ...] = ("path",)
     files: tuple[str, ...] = ("texts",)
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -82,10 +80,10 @@ class ReadableFolder:
             raise ValueError(f"{name} leads out of the root; {rule}")
         if not target.exists():
             raise ValueError(f"{name} does not exist below the root; {rule}")
-        for place, folders, files in os.walk(target):
-            for each in (Path(place, entry) for entry in (*folders, *files)):
-                if each.is_symlink() and not each.resolve().is_relative_to(self.root):
-                    raise ValueError(f"{name} holds a link that leads out of the root ({each.name}); {rule}")
+        for parent, folders, files in os.walk(target):
+            for entry in (Path(parent, child) for child in (*folders, *files)):
+                if entry.is_symlink() and not entry.resolve().is_relative_to(self.root):
+                    raise ValueError(f"{name} holds a link that leads out of the root ({entry.name}); {rule}")
         return str(target.relative_to(self.root))
 
     def argument(self, name: str, text: str) -> str:
@@ -111,7 +109,7 @@ def explain_metric(name: str) -> dict[str, Any]:
     from theodolite.metrics.registry import METRICS, check_metrics
 
     (known,) = check_metrics([name])
-    return {each: getattr(METRICS[known], each) for each in METRIC_FIELDS}
+    return {field: getattr(METRICS[known], field) for field in METRIC_FIELDS}
 
 
 def run_tool(tool: Tool, folder: ReadableFolder, **arguments: Any) -> dict[str, Any]:
@@ -143,7 +141,7 @@ def build_server(root: str | os.PathLike[str]) -> MCPServer[Any]:
     )
     hints = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
 
-    def add(name: str, about: str, function: Callable[..., dict[str, Any]], signature: inspect.Signature) -> None:
+    def add(name: str, description: str, function: Callable[..., dict[str, Any]], signature: inspect.Signature) -> None:
         def call(**arguments: Any) -> dict[str, Any]:
             with one_at_a_time:
                 try:
@@ -152,11 +150,11 @@ def build_server(root: str | os.PathLike[str]) -> MCPServer[Any]:
                     raise ToolError(" ".join(str(error).split()) or type(error).__name__) from None
 
         call.__signature__ = signature  # type: ignore[attr-defined]
-        server.add_tool(call, name=name, description=about, annotations=hints)
+        server.add_tool(call, name=name, description=description, annotations=hints)
 
     for tool in TOOLS:
         if tool.verb in theodolite.__all__:
-            add(tool.verb, tool.about, partial(run_tool, tool, folder), _signature(tool))
+            add(tool.verb, tool.description, partial(run_tool, tool, folder), _signature(tool))
     add("explain_metric", str(explain_metric.__doc__), explain_metric, inspect.signature(explain_metric, eval_str=True))
     return server
 
@@ -172,7 +170,6 @@ def _signature(tool: Tool) -> inspect.Signature:
     return inspect.Signature(parameters, return_annotation=dict[str, Any])
 
 
-@guarded
 def mcp_command(
     root: Annotated[str, typer.Option("--root", metavar="FOLDER", help="The only folder that tools may read.")],
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import Output, guarded
+from theodolite.cli.output import measure
 
 Queries = Annotated[
     str | None, typer.Option(help="Query vectors from this model, if its documents are stored vectors.", metavar="FILE")
@@ -15,8 +15,7 @@ Queries = Annotated[
 Unit = Annotated[str | None, typer.Option(help="Embedding unit for this encoder only, such as cls.", metavar="UNIT")]
 
 
-@guarded
-@opt.reading_options(without=("revision",))
+@opt.measuring_options(without=("revision",))
 def migrate_command(
     context: typer.Context,
     old: Annotated[str, typer.Argument(metavar="OLD", help="The model in use: an encoder, or its stored document vectors.")],
@@ -41,12 +40,7 @@ def migrate_command(
     margin: Annotated[float, typer.Option(help="Largest acceptable loss of nDCG@10.", metavar="LOSS")] = 0.02,
     folds: Annotated[int, typer.Option(help="Number of folds to split the queries into, at least 2.", metavar="N")] = 5,
     seed: opt.Seed = 0,
-    layers: Annotated[str, typer.Option(help="Which layer: last, or a number.", metavar="LAYER")] = "last",
-    as_json: opt.AsJson = False,
-    output: opt.Output = None,
-    report: opt.Report = None,
-    text: opt.Text = True,
-    everything: opt.Everything = False,
+    layers: opt.Layer = "last",
     **_reading: Any,
 ) -> None:
     """Decide what a change of embedding model requires: keep, bridge, two-stage or re-index.
@@ -64,7 +58,4 @@ def migrate_command(
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.verbs.migrating import migrate
 
-    target = Output(as_json, output, report, text, everything)
-    result = migrate(old, new, **opt.typed_options(context, "old", "new", *opt.PRINTING))
-    target.show(result)
-    target.finish(result)
+    measure(context, migrate, old, new)

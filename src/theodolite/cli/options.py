@@ -9,12 +9,15 @@ import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from types import NoneType
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, TypeAlias, get_args
 
 import typer
 from typer.core import TyperCommand
 
+# A command as a function, which gets what was typed from its context.
+Command: TypeAlias = Callable[..., None]
 UNITS = "text, tokens, cls, mean, max, last, words, pairs"
 
 Metrics = Annotated[
@@ -49,11 +52,20 @@ DocumentPrompt = Annotated[
     typer.Option(help="Prompt before each document; the model's own by default.", metavar="TEXT"),
 ]
 
+Pairs = Annotated[str | None, typer.Option(help="Second side of scored pairs: row i belongs to row i of PATH.", metavar="FILE")]
+Scores = Annotated[str | None, typer.Option(help="One score per pair, one per line or .npy.", metavar="FILE")]
+Queries = Annotated[
+    str | None, typer.Option(help="Queries: vectors if PATH holds documents, texts with --texts.", metavar="FILE")
+]
 QueriesOfBoth = Annotated[
     list[str] | None,
     typer.Option(help="Queries: vectors, or texts with --texts; twice if A and B have their own.", metavar="FILE"),
 ]
 Judgements = Annotated[str | None, typer.Option(help="Table of query, document and grade, by id or row number.", metavar="FILE")]
+Retrieval = Annotated[
+    str | None, typer.Option(help="BEIR folder for --model: corpus.jsonl, queries.jsonl, qrels/*.tsv.", metavar="FOLDER")
+]
+Layer = Annotated[str, typer.Option(help="Which layer: last, or a number.", metavar="LAYER")]
 
 
 def _option(kind: Any, metavar: str, text: str, *names: str, **limits: Any) -> Any:
@@ -113,6 +125,8 @@ READING: dict[str, Any] = {
         bool, "", "Continue even if the tokenizer does not know 20% of the tokens or more.", "--allow-unknown"
     ),
 }
+# Those of a command that reads files of vectors and nothing else.
+VECTOR_FILES = ("key", "columns", "delimiter", "header", "decimal")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Output = Annotated[
@@ -122,8 +136,14 @@ Report = Annotated[str | None, typer.Option(help="Also write a report to this .h
 Text = Annotated[bool, typer.Option("--text/--no-text", help="Show sentences and tokens in the report.")]
 Everything = Annotated[bool, typer.Option("--all", help="Print every number, not only the first screen.")]
 
-# Options that say what happens to a result; no verb takes them.
-PRINTING = ("as_json", "output", "report", "text", "everything")
+# Options that say what happens to a result, with their defaults; no verb takes them.
+PRINTING: dict[str, tuple[Any, Any]] = {
+    "as_json": (AsJson, False),
+    "output": (Output, None),
+    "report": (Report, None),
+    "text": (Text, True),
+    "everything": (Everything, False),
+}
 
 # The sections of a command's help. An option in none of them is the verb's own, and is listed first.
 SECTIONS = {
@@ -181,24 +201,29 @@ class SectionedCommand(TyperCommand):
                     formatter.write_dl(records)
 
 
-def reading_options(*names: str, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def reading_options(*names: str, without: Sequence[str] = ()) -> Callable[[Command], Command]:
     """Give a command the options of `READING`, before those that say what happens to the result."""
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+    def decorate(command: Command) -> Command:
         from theodolite.verbs.inputs import Reading
 
         taken = inspect.signature(command).parameters
         options = {
-            each.name: (READING[each.name], each.default)
-            for each in fields(Reading)
-            if each.name in (names or READING) and each.name not in (*without, *taken)
+            field.name: (READING[field.name], field.default)
+            for field in fields(Reading)
+            if field.name in (names or READING) and field.name not in (*without, *taken)
         }
         return _with_options(command, options)
 
     return decorate
 
 
-def tune_options(command: Callable[..., None]) -> Callable[..., None]:
+def measuring_options(*, without: Sequence[str] = ()) -> Callable[[Command], Command]:
+    """Give a command the options of `READING`, and after them those of `PRINTING`."""
+    return lambda command: reading_options(without=without)(_with_options(command, PRINTING))
+
+
+def tune_options(command: Command) -> Command:
     """Give the command `tune` the options that `TuneOptions` declares; those without a description are of `READING`."""
     from theodolite.tuning.tune_options import TUNE_DEFAULTS, TUNE_OPTIONS
 
@@ -209,7 +234,7 @@ def tune_options(command: Callable[..., None]) -> Callable[..., None]:
             continue
         kinds = {*(get_args(kind) or (kind,))} - {NoneType}
         # What is neither a number nor a switch is typed as text, which the verb or `PARSERS` reads.
-        simple: Any = list[str] if typed.repeated else next((each for each in (bool, int, float) if kinds == {each}), str)
+        simple: Any = list[str] if typed.repeated else next((number for number in (bool, int, float) if kinds == {number}), str)
         names = typed.names or ((f"--{name.replace('_', '-')}",) if typed.default is False else ())
         limits = {} if typed.at_least is None else {"min": typed.at_least}
         default = typed.default if isinstance(typed.default, (bool, int, str)) else None
@@ -218,72 +243,51 @@ def tune_options(command: Callable[..., None]) -> Callable[..., None]:
     return _with_options(command, options)
 
 
-def _with_options(command: Callable[..., None], options: Mapping[str, tuple[Any, Any]]) -> Callable[..., None]:
+def _with_options(command: Command, options: Mapping[str, tuple[Any, Any]]) -> Command:
     """The command with further options (annotation and default by name), before those that say what happens to its result."""
     signature = inspect.signature(command, eval_str=True)
-    own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         for name, (annotation, default) in options.items()
     ]
-    place = next((number for number, each in enumerate(own) if each.name in ("overwrite", *PRINTING)), len(own))
-    parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in (*own[:place], *added, *own[place:])]
+    last = ("overwrite", "strict", *PRINTING)
+    start = next((i for i, parameter in enumerate(own) if parameter.name in last), len(own))
+    parameters = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in (*own[:start], *added, *own[start:])]
     command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return command
 
 
 def typed_options(context: typer.Context, *without: str) -> dict[str, Any]:
     """The options that the user typed, by the names that the verb gives them; lists and pairs are taken apart."""
+    options = {parameter.name for parameter in context.command.params if parameter.param_type_name == "option"}
     typed = {
         name: value
         for name, value in context.params.items()
-        if name not in without and getattr(context.get_parameter_source(name), "name", "") != "DEFAULT"
+        if name in options.difference(without) and getattr(context.get_parameter_source(name), "name", "") != "DEFAULT"
     }
     return {name: PARSERS[name](value) if name in PARSERS else value for name, value in typed.items()}
 
 
 def comma_list(text: str) -> list[str]:
     """The parts of a text that commas separate."""
-    return [part.strip() for part in text.split(",") if part.strip()]
+    return [item.strip() for item in text.split(",") if item.strip()]
 
 
-def whole_numbers(option: str) -> Callable[[str], list[int]]:
-    """A parser of whole numbers that commas separate, each once."""
-
-    def parse(text: str) -> list[int]:
-        try:
-            numbers = [int(part) for part in comma_list(text)]
-        except ValueError:
-            raise ValueError(f"{option} {text!r} must be whole numbers separated by commas, such as 0,1,2") from None
-        if not numbers or len(set(numbers)) != len(numbers):
-            raise ValueError(f"{option} {text!r} must name at least one number, and each once")
-        return numbers
-
-    return parse
+def named_values(option: str, texts: list[str]) -> list[tuple[str, str]]:
+    """Name and value of each NAME=VALUE."""
+    pairs = []
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip() or not value:
+            raise ValueError(f"{option} {text!r} must be NAME=VALUE")
+        pairs.append((name.strip(), value.strip()))
+    return pairs
 
 
-def named_values(option: str) -> Callable[[list[str]], list[tuple[str, str]]]:
-    """A parser of repeated NAME=VALUE."""
-
-    def parse(texts: list[str]) -> list[tuple[str, str]]:
-        pairs = []
-        for text in texts:
-            name, sign, value = text.partition("=")
-            if not sign or not name.strip() or not value:
-                raise ValueError(f"{option} {text!r} must be NAME=VALUE")
-            pairs.append((name.strip(), value.strip()))
-        return pairs
-
-    return parse
-
-
-def settings_dict(option: str) -> Callable[[list[str]], dict[str, Any]]:
-    """A parser of repeated NAME=VALUE whose values are read as JSON (numbers, true, null, lists), or else as text."""
-
-    def parse(texts: list[str]) -> dict[str, Any]:
-        return {name: _value(text) for name, text in named_values(option)(texts)}
-
-    return parse
+def settings_dict(option: str, texts: list[str]) -> dict[str, Any]:
+    """Values by name, from NAME=VALUE; a value is read as JSON (numbers, true, null, lists), or else as text."""
+    return {name: _value(text) for name, text in named_values(option, texts)}
 
 
 def _value(text: str) -> Any:
@@ -295,9 +299,19 @@ def _value(text: str) -> Any:
 
 def _own_files(texts: list[str]) -> dict[str, list[str]]:
     files: dict[str, list[str]] = {}
-    for split, file in named_values("--own")(texts):
+    for split, file in named_values("--own", texts):
         files.setdefault(split, []).append(file)
     return files
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        numbers = [int(item) for item in comma_list(text)]
+    except ValueError:
+        raise ValueError(f"--seeds {text!r} must be whole numbers separated by commas, such as 0,1,2") from None
+    if not numbers or len(set(numbers)) != len(numbers):
+        raise ValueError(f"--seeds {text!r} must name at least one number, and each once")
+    return numbers
 
 
 def _score_range(text: str) -> tuple[float, float]:
@@ -320,10 +334,10 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "queries": _of_each_side,
     "columns": comma_list,
     "own": _own_files,
-    "column": lambda texts: dict(named_values("--column")(texts)),
+    "column": lambda texts: dict(named_values("--column", texts)),
     "score_range": _score_range,
-    "seeds": whole_numbers("--seeds"),
+    "seeds": _seeds,
     "report_to": lambda text: tuple(comma_list(text)),
-    "layer": settings_dict("--layer"),
-    "settings": settings_dict("--set"),
+    "layer": partial(settings_dict, "--layer"),
+    "settings": partial(settings_dict, "--set"),
 }

@@ -6,12 +6,13 @@ import functools
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import typer
 
+from theodolite.cli.options import PRINTING, typed_options
 from theodolite.core.spelling import ON_COMMAND_LINE, plain_json, visible
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class Output:
     """
 
     as_json: bool = False
-    rows: str | None = None
+    output: str | None = None
     report: str | None = None
     text: bool = True
     everything: bool = False
@@ -118,14 +119,19 @@ class Output:
     def __post_init__(self) -> None:
         from theodolite.core.rows import require_rows_file
 
-        if self.rows is not None:
-            require_rows_file(self.rows)
+        if self.output is not None:
+            require_rows_file(self.output)
         if self.report is None and not self.text:
             raise ValueError("--no-text leaves texts out of a report; name one with --report FILE")
         if self.report is not None:
             from theodolite.reports.page import check_target
 
             check_target(self.report, overwrite=True)
+
+    @classmethod
+    def of(cls, context: typer.Context) -> Output:
+        """What the options of a command ask for."""
+        return cls(**{name: context.params[name] for name in PRINTING if name in context.params})
 
     def show(self, result: Result) -> None:
         """Print a result, unless JSON was asked for, which comes in one document at the end."""
@@ -134,15 +140,15 @@ class Output:
         try:
             show(result, everything=self.everything)
         except SystemExit:  # what Rich raises where nobody reads on, as in `| head`; files that were asked for are still written
-            if self.rows is None and self.report is None:
+            if self.output is None and self.report is None:
                 raise
 
     def finish(self, result: Result) -> None:
         """Write the files, and print the JSON document or where the files are."""
         written = []
-        if self.rows is not None:
-            result.save(self.rows)
-            written.append(f"{len(result)} rows written to {self.rows}")
+        if self.output is not None:
+            result.save(self.output)
+            written.append(f"{len(result)} rows written to {self.output}")
         if self.report is not None:
             result.report(self.report, text=self.text)
             written.append(f"report written to {self.report}")
@@ -151,6 +157,17 @@ class Output:
             return
         for sentence in written:
             say(f"\n{sentence}")
+
+
+def measure(
+    context: typer.Context, verb: Callable[..., Result], *inputs: Any, without: Sequence[str] = (), **arguments: Any
+) -> Result:
+    """Call a verb with its inputs and the options that were typed, print its result, and write the files that were asked for."""
+    output = Output.of(context)
+    result = verb(*inputs, **typed_options(context, *without, *PRINTING), **arguments)
+    output.show(result)
+    output.finish(result)
+    return result
 
 
 def show(result: Result, *, everything: bool = False) -> None:

@@ -7,17 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import Output, guarded
+from theodolite.cli.output import measure
 
 
-@guarded
-@opt.reading_options(
-    without=(
-        "texts",
-        "score_range",
-        "specials",
-    )
-)
+@opt.measuring_options(without=("texts", "score_range", "specials"))
 def probe_command(
     context: typer.Context,
     path: Annotated[
@@ -72,11 +65,6 @@ def probe_command(
     engine: opt.Engine = None,
     seed: opt.Seed = 0,
     split: Annotated[str | None, typer.Option(help="Split to fit on; train by default.", metavar="NAME")] = None,
-    as_json: opt.AsJson = False,
-    output: opt.Output = None,
-    report: opt.Report = None,
-    text: opt.Text = True,
-    everything: opt.Everything = False,
     **_reading: Any,
 ) -> None:
     """Measure how labels are arranged: linear separability, distances between labels, and the closest pairs.
@@ -92,12 +80,9 @@ def probe_command(
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.verbs.probing import probe
 
-    sources = [source for source in (path, model) if source]
-    if len(sources) != 1:
+    if bool(path) == bool(model):
         raise ValueError(
             "give vectors (theodolite probe vectors.npy --labels FILE) or an encoder (--model with --task), one of them"
         )
-    target = Output(as_json, output, report, text, everything)
-    result = probe(sources[0], **opt.typed_options(context, "path", "model", "as_json", "report", "text", "everything"))
-    target.show(result)
-    target.finish(result)
+    # The verb also writes the rows of each layer as it goes.
+    measure(context, probe, path or model, without=("model",), output=context.params["output"])

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import CHECK_FAILED, Output, console, guarded, say, show
+from theodolite.cli.output import CHECK_FAILED, console, measure, say, show
 
 app = typer.Typer(
     help="Find out which repair helps, fit it on vectors, apply it to others, and ship it.",
@@ -20,7 +20,6 @@ Layers = Annotated[str, typer.Option(help="Which layer of a space: last, or a nu
 
 
 @app.command("list")
-@guarded
 def list_command() -> None:
     """List the repairs and what each of them does.
 
@@ -41,8 +40,7 @@ def list_command() -> None:
 
 
 @app.command("fit")
-@guarded
-@opt.reading_options("key", "columns", "delimiter", "header", "decimal")
+@opt.reading_options(*opt.VECTOR_FILES)
 def fit_command(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the repair; see repair list.")],
@@ -82,7 +80,7 @@ def fit_command(
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.verbs import repairing
 
-    repair = repairing.fit(name, path, **opt.typed_options(context, "name", "path"))
+    repair = repairing.fit(name, path, **opt.typed_options(context))
     say(f"{name} fitted on {path} and saved to {to}")
     if pairs:
         say(f"Pearson of cosines with scores {repair.pearson_before_:.4f} → {repair.pearson_:.4f} on these pairs")
@@ -92,8 +90,7 @@ def fit_command(
 
 
 @app.command("apply")
-@guarded
-@opt.reading_options("key", "columns", "delimiter", "header", "decimal")
+@opt.reading_options(*opt.VECTOR_FILES)
 def apply_command(
     context: typer.Context,
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder of a saved repair.")],
@@ -116,12 +113,11 @@ def apply_command(
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.verbs import repairing
 
-    show(repairing.apply(folder, path, **opt.typed_options(context, "folder", "path")))
+    show(repairing.apply(folder, path, **opt.typed_options(context)))
 
 
 @app.command("quantize")
-@guarded
-@opt.reading_options("key", "columns", "delimiter", "header", "decimal")
+@opt.reading_options(*opt.VECTOR_FILES)
 def quantize_command(
     context: typer.Context,
     path: Vectors,
@@ -139,12 +135,11 @@ def quantize_command(
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.verbs import repairing
 
-    stored = repairing.quantize(path, **opt.typed_options(context, "path"))
+    stored = repairing.quantize(path, **opt.typed_options(context))
     say(f"{len(stored):,} vectors of {stored.itemsize * stored.shape[1]:,} bytes written to {to}")
 
 
 @app.command("export")
-@guarded
 @opt.reading_options("revision")
 def export_command(
     context: typer.Context,
@@ -179,11 +174,10 @@ def export_command(
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.verbs import repairing
 
-    show(repairing.export(folder, model, **opt.typed_options(context, "folder", "model")))
+    show(repairing.export(folder, model, **opt.typed_options(context)))
 
 
 @app.command("check")
-@guarded
 def check_command(
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder that repair export wrote.")],
 ) -> None:
@@ -202,29 +196,19 @@ def check_command(
 
 
 @app.command("advise")
-@guarded
-@opt.reading_options()
+@opt.measuring_options()
 def advise_command(
     context: typer.Context,
     path: Annotated[str | None, typer.Argument(metavar="PATH", help="File of vectors, or space.", show_default=False)] = None,
     model: opt.Model = None,
-    pairs: Annotated[
-        str | None, typer.Option(help="Second side of scored pairs: row i belongs to row i of PATH.", metavar="FILE")
-    ] = None,
-    scores: Annotated[str | None, typer.Option(help="One score per pair, one per line or .npy.", metavar="FILE")] = None,
+    pairs: opt.Pairs = None,
+    scores: opt.Scores = None,
     labels: Annotated[
         str | None, typer.Option(help="Labels: a column of the space or table, or FILE[:COLUMN].", metavar="NAME")
     ] = None,
-    queries: Annotated[
-        str | None, typer.Option(help="Queries: vectors if PATH holds documents, texts with --texts.", metavar="FILE")
-    ] = None,
-    judgements: Annotated[
-        str | None, typer.Option(help="Table of query, document and grade, by id or row number.", metavar="FILE")
-    ] = None,
-    retrieval: Annotated[
-        str | None,
-        typer.Option(help="BEIR folder for --model: corpus.jsonl, queries.jsonl, qrels/*.tsv.", metavar="FOLDER"),
-    ] = None,
+    queries: opt.Queries = None,
+    judgements: opt.Judgements = None,
+    retrieval: opt.Retrieval = None,
     query_prompt: opt.QueryPrompt = None,
     document_prompt: opt.DocumentPrompt = None,
     metric: Annotated[
@@ -249,11 +233,6 @@ def advise_command(
         str | None,
         typer.Option(help="Poolings of --model to try instead of repairs: mean,cls,max,last or some of them.", metavar="LIST"),
     ] = None,
-    as_json: opt.AsJson = False,
-    output: opt.Output = None,
-    report: opt.Report = None,
-    text: opt.Text = True,
-    everything: opt.Everything = False,
     **_reading: Any,
 ) -> None:
     """Find the repair that helps on your own data, or learn that none does.
@@ -276,7 +255,4 @@ def advise_command(
 
     if bool(path) == bool(model):
         raise ValueError("give vectors (theodolite repair advise vectors.npy) or an encoder (--model), one of them")
-    target = Output(as_json, output, report, text, everything)
-    result = advise(path or model, **opt.typed_options(context, "path", "model", *opt.PRINTING))
-    target.show(result)
-    target.finish(result)
+    measure(context, advise, path or model, without=("model",))

@@ -7,10 +7,9 @@ from typing import Annotated
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import guarded, say
+from theodolite.cli.output import say
 
 
-@guarded
 def report_command(
     context: typer.Context,
     results: Annotated[
@@ -43,7 +42,7 @@ def report_command(
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.reports.drawing import report
 
-    path = report(results, **opt.typed_options(context, "results"))
+    path = report(results, **opt.typed_options(context))
     say(f"report written to {path}")
     if figures is not None:
         say(f"figures written to {figures}")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import CHECK_FAILED, console, guarded, print_json, say, show
+from theodolite.cli.output import CHECK_FAILED, console, print_json, say, show
 
 app = typer.Typer(
     help="Run a paper's experiments on your models, and judge its claims by what was measured.",
@@ -25,7 +25,6 @@ Run = Annotated[
 
 
 @app.command("list")
-@guarded
 def list_command(as_json: opt.AsJson = False) -> None:
     """List the studies.
 
@@ -38,21 +37,18 @@ def list_command(as_json: opt.AsJson = False) -> None:
 
     studies = [study(name) for name in study_names()]
     if as_json:
-        print_json([{"name": each.name, "title": each.title, "claims": [claim.id for claim in each.claims]} for each in studies])
+        print_json([{"name": item.name, "title": item.title, "claims": [claim.id for claim in item.claims]} for item in studies])
         return
     blocks = []
-    for each in studies:
-        counts = f"{len(each.claims)} claims, {len(each.spec.printed)} printed numbers"
-        blocks += [
-            Paragraph(f"  {each.title} ({counts})", "bold", lead=each.name),
-            Paragraph(each.spec.citation, "dim", indent=6),
-        ]
+    for known in studies:
+        counts = f"{len(known.claims)} claims, {len(known.spec.printed)} printed numbers"
+        blocks.append(Paragraph(f"  {known.title} ({counts})", "bold", lead=known.name))
+        blocks.append(Paragraph(known.spec.citation, "dim", indent=6))
     blocks.append(Paragraph("run one with: theodolite study run NAME --model MODEL --data FOLDER", "dim"))
     print_blocks(blocks, console())
 
 
 @app.command("show")
-@guarded
 def show_command(name: Name) -> None:
     """Print a study's TOML file, to read it, or as a start for a study of your own.
 
@@ -67,7 +63,6 @@ def show_command(name: Name) -> None:
 
 
 @app.command("run")
-@guarded
 @opt.reading_options("data", "own", "kind", "column", "score_range", "encoding", "trust_remote_code")
 def run_command(
     context: typer.Context,
@@ -131,7 +126,7 @@ def run_command(
     from theodolite.studies import study
 
     chosen = study(name)
-    typed = opt.typed_options(context, "name", "models", "as_json", "everything")
+    typed = opt.typed_options(context, "models", "as_json", "everything")
     if dry_run:
         options = {key: value for key, value in typed.items() if key not in ("dry_run", "workers", "engine", "text")}
         say(str(chosen.plan(models, **options, downloads=True)))
@@ -148,7 +143,6 @@ def run_command(
 
 
 @app.command("check")
-@guarded
 def check_command(
     name: Name,
     to: Run = None,
@@ -179,20 +173,19 @@ def check_command(
         print_json(
             {
                 "answer": asdict(answer) if check.result and (answer := check.result.answer) else None,
-                "checked": [asdict(each) for each in check.comparisons],
-                "verdicts": [asdict(each) for each in check.verdicts],
+                "checked": [asdict(comparison) for comparison in check.comparisons],
+                "verdicts": [asdict(verdict) for verdict in check.verdicts],
             }
         )
     else:
         opening = [] if check.result is None else opening_blocks(check.result)
         verdicts = [block for block in verdict_blocks(check.verdicts) if everything or not block.detail]
         print_blocks([*opening, *verdicts, *comparison_blocks(check.comparisons)], console())
-    if strict and any(each.measured.outcome == "contradicted" for each in check.verdicts):
+    if strict and any(verdict.measured.outcome == "contradicted" for verdict in check.verdicts):
         raise typer.Exit(CHECK_FAILED)
 
 
 @app.command("export")
-@guarded
 def export_command(
     name: Name,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to write.")],

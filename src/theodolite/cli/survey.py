@@ -7,11 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import CHECK_FAILED, Output, console, guarded, say
+from theodolite.cli.output import CHECK_FAILED, Output, console, say
 
 
-@guarded
-@opt.reading_options()
+@opt.measuring_options()
 def survey_command(
     context: typer.Context,
     paths: Annotated[
@@ -24,9 +23,7 @@ def survey_command(
         str | None, typer.Option(help="Queries: vectors if PATH holds document vectors, texts with --texts.", metavar="FILE")
     ] = None,
     judgements: opt.Judgements = None,
-    retrieval: Annotated[
-        str | None, typer.Option(help="BEIR folder for --model: corpus.jsonl, queries.jsonl, qrels/*.tsv.", metavar="FOLDER")
-    ] = None,
+    retrieval: opt.Retrieval = None,
     query_prompt: opt.QueryPrompt = None,
     document_prompt: opt.DocumentPrompt = None,
     sample: opt.Sample = 10_000,
@@ -43,11 +40,6 @@ def survey_command(
     cache: opt.Cache = True,
     workers: opt.Workers = None,
     engine: opt.Engine = None,
-    as_json: opt.AsJson = False,
-    output: opt.Output = None,
-    report: opt.Report = None,
-    text: opt.Text = True,
-    everything: opt.Everything = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if a finding is bad.")] = False,
     list_metrics: Annotated[bool, typer.Option("--list-metrics", help="List all metrics and exit.")] = False,
     **_reading: Any,
@@ -78,14 +70,14 @@ def survey_command(
         raise ValueError("give files of vectors (theodolite survey vectors.npy) or an encoder (--model with --task), one of them")
     if strict and not (findings and store):
         raise ValueError(f"--strict needs findings; leave out {'--no-findings' if store else '--no-store'}")
-    target = Output(as_json, output, report, text, everything)
-    verb_options = opt.typed_options(context, "paths", "model", "list_metrics", "strict", *opt.PRINTING)
+    target = Output.of(context)
+    verb_options = opt.typed_options(context, "model", "list_metrics", "strict", *opt.PRINTING)
     results = []
     for source in paths or [str(model)]:
         results.append(survey(source, **verb_options))
         target.show(results[-1])
     joined = Result.joined(results)
-    if len(results) > 1 and joined.answer is not None and not as_json:
+    if len(results) > 1 and joined.answer is not None and not target.as_json:
         say(f"\n{joined.answer.sentence}")
     target.finish(joined)
     if strict and any(finding.verdict == "bad" for result in results for finding in result.findings):

@@ -7,10 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import guarded, print_json, show
+from theodolite.cli.output import print_json, show
 
 
-@guarded
 @opt.tune_options
 def tune_command(
     context: typer.Context,
@@ -40,7 +39,7 @@ def tune_command(
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.verbs.fine_tuning import tune
 
-    result = tune(model, **opt.typed_options(context, "model", "as_json"))
+    result = tune(model, **opt.typed_options(context, "as_json"))
     from theodolite.tuning.runs import is_first_process  # imports torch, which is loaded by now
 
     if not is_first_process():

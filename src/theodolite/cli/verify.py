@@ -7,11 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from theodolite.cli import options as opt
-from theodolite.cli.output import CHECK_FAILED, Output, guarded
+from theodolite.cli.output import CHECK_FAILED, measure
 
 
-@guarded
-@opt.reading_options()
+@opt.measuring_options()
 def verify_command(
     context: typer.Context,
     path: Annotated[str, typer.Argument(metavar="VECTORS", help="Stored vectors, or a space.")],
@@ -30,12 +29,7 @@ def verify_command(
         typer.Option(help="Number of rows to check; by default 64 with a model, 10,000 for two files.", min=1, metavar="N"),
     ] = None,
     seed: opt.Seed = 0,
-    layers: Annotated[str, typer.Option(help="Which layer: last, or a number.", metavar="LAYER")] = "last",
-    as_json: opt.AsJson = False,
-    output: opt.Output = None,
-    report: opt.Report = None,
-    text: opt.Text = True,
-    everything: opt.Everything = False,
+    layers: opt.Layer = "last",
     **_reading: Any,
 ) -> None:
     """Check whether a model made the stored vectors, by encoding some of the texts again.
@@ -55,9 +49,6 @@ def verify_command(
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.verbs.verifying import PASSED, verify
 
-    target = Output(as_json, output, report, text, everything)
-    result = verify(path, original, **opt.typed_options(context, "path", "original", *opt.PRINTING))
-    target.show(result)
-    target.finish(result)
+    result = measure(context, verify, path, original)
     if result.answer is None or result.answer.verdict not in PASSED:
         raise typer.Exit(CHECK_FAILED)

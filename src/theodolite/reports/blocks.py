@@ -43,6 +43,12 @@ def print_blocks(blocks: Sequence[Block], console: Console) -> None:
     # As `Text`, so that nothing in the data is read as markup, as the code of an emoji or as something to highlight.
     options: dict[str, Any] = {"no_wrap": True, "overflow": "ignore", "crop": False}
     after_table = False
+
+    def write(text: Text, indent: int, wraps: bool = True) -> None:
+        for line in text.wrap(console, width - indent) if wraps else [text]:
+            line.rstrip()
+            console.print(Text(" " * indent).append_text(line), **options)
+
     for block in blocks:
         if isinstance(block, Paragraph):
             # Notes on a table follow it at once, anything else after a blank line.
@@ -51,9 +57,7 @@ def print_blocks(blocks: Sequence[Block], console: Console) -> None:
                 after_table = False
             style = f"{block.style} bold".strip() if block.lead else block.style
             text = Text(visible(block.lead), style).append(visible(block.text), "not bold default" if block.lead else "")
-            for line in [text] if block.is_code else text.wrap(console, width - block.indent):
-                line.rstrip()
-                console.print(Text(" " * block.indent).append_text(line), **options)
+            write(text, block.indent, wraps=not block.is_code)
             continue
         if after_table:
             console.print()
@@ -61,9 +65,7 @@ def print_blocks(blocks: Sequence[Block], console: Console) -> None:
         lines, omitted = table_lines(block, width)
         console.print(Text("\n".join(lines)), **options)
         if omitted:
-            for line in Text(f"a wider display also shows: {', '.join(omitted)}", "dim").wrap(console, width):
-                line.rstrip()
-                console.print(line, **options)
+            write(Text(f"a wider display also shows: {', '.join(omitted)}", "dim"), 0)
 
 
 def text_of_blocks(blocks: Sequence[Block], *, width: int = 100) -> str:
@@ -79,8 +81,8 @@ def text_of_blocks(blocks: Sequence[Block], *, width: int = 100) -> str:
 
 def html_of_blocks(blocks: Sequence[Block]) -> str:
     """Paragraphs and tables as HTML for a notebook; every string is escaped."""
-    parts = [_html_table(block) if isinstance(block, Table) else _html_paragraph(block) for block in blocks]
-    return f'<div style="font-family:system-ui,sans-serif;line-height:1.45">{"".join(parts)}</div>'
+    pieces = [_html_table(block) if isinstance(block, Table) else _html_paragraph(block) for block in blocks]
+    return f'<div style="font-family:system-ui,sans-serif;line-height:1.45">{"".join(pieces)}</div>'
 
 
 def table_lines(table: Table, width: int) -> tuple[list[str], list[str]]:
@@ -100,28 +102,28 @@ def table_lines(table: Table, width: int) -> tuple[list[str], list[str]]:
             shown.remove(i)
             omitted.insert(0, cells[i][0])
     lines: list[str] = []
-    for part in _parts(shown, sizes, width):
+    for group in _column_groups(shown, sizes, width):
         lines += [""] if lines else []
         for number in range(table.lines + 1):
             padded = []
-            for i in part:
+            for i in group:
                 space = " " * (sizes[i] - cell_len(cells[i][number]))
                 padded.append(space + cells[i][number] if are_numbers[i] else cells[i][number] + space)
             lines += [""] if number - 1 in table.breaks else []
             lines.append((" " * GAP).join(padded).rstrip())
-            lines += ["─" * _total(sizes, part)] if number == 0 else []
+            lines += ["─" * _total(sizes, group)] if number == 0 else []
     return lines, omitted
 
 
-def _parts(columns: Sequence[int], sizes: Sequence[int], width: int) -> Iterator[list[int]]:
+def _column_groups(columns: Sequence[int], sizes: Sequence[int], width: int) -> Iterator[list[int]]:
     """Groups of columns that fit the width, each led by the first column."""
-    part = [columns[0]]
+    group = [columns[0]]
     for column in columns[1:]:
-        if len(part) > 1 and _total(sizes, [*part, column]) > width:
-            yield part
-            part = [columns[0]]
-        part.append(column)
-    yield part
+        if len(group) > 1 and _total(sizes, [*group, column]) > width:
+            yield group
+            group = [columns[0]]
+        group.append(column)
+    yield group
 
 
 def _total(sizes: Sequence[int], columns: Sequence[int]) -> int:
@@ -145,7 +147,7 @@ def _html_table(table: Table) -> str:
     lines = []
     for number, cells in enumerate(zip(*columns, strict=True)):
         tag = "td" if number else "th"
-        parts = zip(cells, sides, strict=True)
-        line = "".join(f'<{tag} style="text-align:{side};{style}">{escape(visible(cell))}</{tag}>' for cell, side in parts)
+        aligned = zip(cells, sides, strict=True)
+        line = "".join(f'<{tag} style="text-align:{side};{style}">{escape(visible(cell))}</{tag}>' for cell, side in aligned)
         lines.append(f"<tr>{line}</tr>" if number else f"<thead><tr>{line}</tr></thead>")
     return f'<table style="border-collapse:collapse">{lines[0]}<tbody>{"".join(lines[1:])}</tbody></table>'

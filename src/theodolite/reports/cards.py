@@ -72,8 +72,8 @@ def verdict_table(runs: Sequence[tuple[str, Sequence[Verdict]]]) -> dict[str, An
         line["cells"][head] = {
             "id": f"claim-{number}", "sign": sign, "kind": kind, "outcome": clean(verdict.measured.outcome, 60),
             "effects": [
-                (clean(with_labels(each.name), 100), value_text(each, with_level=each.level != 0.95).replace("-", "−"))
-                for each in primary
+                (clean(with_labels(effect.name), 100), value_text(effect, with_level=effect.level != 0.95).replace("-", "−"))
+                for effect in primary
             ],
         }  # fmt: skip
     cells = [{**line, "cells": [line["cells"].get(head) for head in heads]} for line in lines.values()]
@@ -126,26 +126,22 @@ def _bounds(effect: Effect) -> tuple[float, ...]:
     return (low, high) if low is not None and high is not None and math.isfinite(low) and math.isfinite(high) else ()
 
 
-def _is_inside(effect: Effect) -> bool:
-    return effect.side == "inside"
-
-
 def _centre(effect: Effect) -> float:
-    return 0.0 if _is_inside(effect) else effect.boundary
+    return 0.0 if effect.side == "inside" else effect.boundary
 
 
 def _margin(effect: Effect) -> tuple[float, ...]:
-    return (-effect.boundary, effect.boundary) if _is_inside(effect) else ()
+    return (-effect.boundary, effect.boundary) if effect.side == "inside" else ()
 
 
 def _bar(effect: Effect, reach: float, with_level: bool) -> dict[str, Any]:
     centre, bounds = _centre(effect), _bounds(effect)
 
-    def place(value: float) -> float:
+    def position(value: float) -> float:
         return round(WIDTH / 2 + max(-1.0, min(1.0, (value - centre) / reach)) * (WIDTH / 2 - MARGIN), 2)
 
     low, high = bounds or (effect.value, effect.value)
-    claimed = {"above": (WIDTH / 2, WIDTH), "below": (0.0, WIDTH / 2), "inside": tuple(map(place, _margin(effect)))}
+    claimed = {"above": (WIDTH / 2, WIDTH), "below": (0.0, WIDTH / 2), "inside": tuple(map(position, _margin(effect)))}
     return {
         "name": clean(with_labels(effect.name), 160),
         # With the true minus sign that the page's tables have.
@@ -156,9 +152,9 @@ def _bar(effect: Effect, reach: float, with_level: bool) -> dict[str, Any]:
         "shown_only": not effect.primary,
         "zero": WIDTH / 2,
         "claimed": claimed.get(effect.side, ()),
-        "at": place(effect.value),
-        "low": place(low),
-        "high": place(high),
+        "at": position(effect.value),
+        "low": position(low),
+        "high": position(high),
         "side": "" if not bounds else "above" if low > centre else "below" if high < centre else "",
     }
 

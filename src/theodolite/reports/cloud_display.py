@@ -47,8 +47,8 @@ class CloudDisplay(Display):
         # Two states have the same model, task and layer: the later state is what tells two such displays apart.
         others = [] if "state" in shared else [str(picture.about.get("state", "")) for picture in pictures[1:]]
         name = file_name("cloud", *(str(pictures[0].about[field]) for field in shared), *others)
-        about = words_of(pictures[0], shared)
-        title = f"{HEADING}: {', '.join(about)}" if about else HEADING
+        words = words_of(pictures[0], shared)
+        title = f"{HEADING}: {', '.join(words)}" if words else HEADING
         note = COMMON_NOTE if all(picture.about.get("frame") == COMMON for picture in pictures) else NOTE
         labels = {"name": name, "kind": "cloud", "heading": HEADING, "title": title, "note": note}
         return cls(**labels, pictures=pictures, colourings=group.colourings)
@@ -100,7 +100,7 @@ class CloudDisplay(Display):
 def _shared(pictures: Sequence[Picture]) -> list[str]:
     """Which of model, state, task and layer all pictures have in common."""
     first, *others = [picture.about for picture in pictures]
-    return [name for name in ABOUT if name in first and all(about.get(name) == first[name] for about in others)]
+    return [name for name in ABOUT if name in first and all(fields.get(name) == first[name] for fields in others)]
 
 
 def _traces(picture: Picture, colouring: Colouring | None, dimensions: int) -> Iterator[Any]:
@@ -110,9 +110,9 @@ def _traces(picture: Picture, colouring: Colouring | None, dimensions: int) -> I
     size = {"size": 4 if dimensions == 2 else 2.5, "opacity": 0.7, "line": {"width": 0}}
 
     def trace(rows: Any, marker: Mapping[str, Any], **options: Any) -> Any:
-        places = {name: picture.points[rows, i] for i, name in enumerate(AXES[:dimensions])}
+        coordinates = {name: picture.points[rows, i] for i, name in enumerate(AXES[:dimensions])}
         look = {"mode": "markers", "hovertemplate": "%{text}<extra></extra>", "marker": {**size, **marker}}
-        return (Scattergl if dimensions == 2 else Scatter3d)(**places, text=texts[rows], **look, **options)
+        return (Scattergl if dimensions == 2 else Scatter3d)(**coordinates, text=texts[rows], **look, **options)
 
     if colouring is None:
         yield trace(slice(None), {"color": PALETTE[0]}, showlegend=False)
@@ -150,9 +150,9 @@ def _hover_texts(picture: Picture) -> list[str]:
     sentences: dict[Any, str] = {}  # a sentence has many tokens: it is wrapped once
     lines = []
     for i in range(picture.n):
-        parts = [f"<b>{plain(tokens[i], 60)}</b>"] if tokens[i] else []
+        words = [f"<b>{plain(tokens[i], 60)}</b>"] if tokens[i] else []
         if texts[i]:
-            parts.append(sentences.get(texts[i]) or sentences.setdefault(texts[i], plain_lines(texts[i])))
-        parts += [f"{name}: {plain(picture.columns[name][i], 60)}" for name in columns if picture.columns[name][i] is not None]
-        lines.append("<br>".join(parts) or f"row {picture.rows[i]:,}")
+            words.append(sentences.get(texts[i]) or sentences.setdefault(texts[i], plain_lines(texts[i])))
+        words += [f"{name}: {plain(picture.columns[name][i], 60)}" for name in columns if picture.columns[name][i] is not None]
+        lines.append("<br>".join(words) or f"row {picture.rows[i]:,}")
     return lines

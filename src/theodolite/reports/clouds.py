@@ -70,8 +70,8 @@ class Colouring:
 
     def classes(self, picture: Picture) -> NDArray[np.int64]:
         """The place of each point's class among the names; -1 if it is not known."""
-        places = {name: i for i, name in enumerate(self.names)}
-        return np.array([places.get(name, -1) for name in _names(picture, self.column)], np.int64)
+        numbers = {name: i for i, name in enumerate(self.names)}
+        return np.array([numbers.get(name, -1) for name in _names(picture, self.column)], np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +99,8 @@ def group_clouds(pictures: Iterable[tuple[str, Picture]]) -> list[CloudGroup]:
     kinds: dict[tuple[str, ...], list[tuple[str, Picture]]] = {}
     for run, picture in pictures:
         if picture.n:
-            about = (str(picture.about.get(name, "")) for name in ("model", "task", "layer"))
-            kinds.setdefault((run, *about), []).append((run, picture))
+            origin = (str(picture.about.get(name, "")) for name in ("model", "task", "layer"))
+            kinds.setdefault((run, *origin), []).append((run, picture))
     # The same model, task and layer means the same texts in several states.
     single = [members[0] for members in kinds.values() if len(members) == 1]
     several = [members for members in kinds.values() if len(members) > 1]
@@ -136,8 +136,8 @@ def clouds_document(pictures: Iterable[tuple[str, Picture]], *, text: bool = Tru
     pairs = []
     for number, group in enumerate(groups):
         runs = [[clean(run, 60)] if several else [] for run in group.runs]
-        parts = zip(runs, group.pictures, strict=True)
-        names = [" · ".join(run + words_of(picture, ("model", "state", "layer"))) or "cloud" for run, picture in parts]
+        members = zip(runs, group.pictures, strict=True)
+        names = [" · ".join(run + words_of(picture, ("model", "state", "layer"))) or "cloud" for run, picture in members]
         title = " · ".join(runs[0] + words_of(group.pictures[0], ("model", "task", "layer")))
         for pair in group.pairs:
             name = title if group.are_states else "  and  ".join(names[i] for i in pair)
@@ -149,8 +149,8 @@ def clouds_document(pictures: Iterable[tuple[str, Picture]], *, text: bool = Tru
         "pictures": packed,
         "pairs": pairs,
         "groups": [[_describe(colouring) for colouring in group.colourings] for group in groups],
-        "tokens": list(tokens.places),
-        "sentences": list(sentences.places),
+        "tokens": list(tokens.numbers),
+        "sentences": list(sentences.numbers),
         "ownColours": OWN_COLOURS,
     }
 
@@ -160,14 +160,14 @@ class _Strings:
     """Strings that are kept once, however many points have them."""
 
     limit: int
-    places: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
 
     def codes(self, values: Sequence[Any]) -> NDArray[np.uint32]:
-        places: dict[Any, int] = {}  # cleaning takes longer than looking up
+        codes: dict[Any, int] = {}  # cleaning takes longer than looking up
         for value in values:
-            if value not in places:
-                places[value] = self.places.setdefault(clean(value, self.limit), len(self.places))
-        return np.fromiter((places[value] for value in values), np.uint32, len(values))
+            if value not in codes:
+                codes[value] = self.numbers.setdefault(clean(value, self.limit), len(self.numbers))
+        return np.fromiter((codes[value] for value in values), np.uint32, len(values))
 
 
 def _pack(picture: Picture, name: str, group: CloudGroup, tokens: _Strings, sentences: _Strings) -> dict[str, Any]:
@@ -197,9 +197,9 @@ def _share_a_view(packed: Sequence[dict[str, Any]], pictures: Sequence[Picture])
     points = np.concatenate([np.nan_to_num(np.asarray(picture.points, np.float64)) for picture in pictures])
     low, high = (np.quantile(points, share, axis=0) for share in (0.005, 0.995))
     low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
-    for each in packed:  # in the steps of this cloud's own coordinates
-        scale = STEPS / each["reach"]
-        each["ends"] = [[round(float(a) * scale), round(float(b) * scale)] for a, b in zip(low, high, strict=True)]
+    for cloud in packed:  # in the steps of this cloud's own coordinates
+        scale = STEPS / cloud["reach"]
+        cloud["ends"] = [[round(float(a) * scale), round(float(b) * scale)] for a, b in zip(low, high, strict=True)]
 
 
 def _codes(colouring: Colouring, picture: Picture) -> str:
@@ -212,10 +212,10 @@ def _codes(colouring: Colouring, picture: Picture) -> str:
 
 
 def _describe(colouring: Colouring) -> dict[str, Any]:
-    about = {"name": colouring.column, "title": colouring.title, "kind": "number" if colouring.is_number else "class"}
+    facts = {"name": colouring.column, "title": colouring.title, "kind": "number" if colouring.is_number else "class"}
     if colouring.is_number:
-        return {**about, "low": colouring.low, "high": colouring.high}
-    return {**about, "names": list(colouring.names)}
+        return {**facts, "low": colouring.low, "high": colouring.high}
+    return {**facts, "names": list(colouring.names)}
 
 
 def _without_text(picture: Picture) -> Picture:

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from theodolite.core.measures import MEASURES
@@ -13,7 +14,7 @@ from theodolite.core.numbers import interval_text, number_text
 from theodolite.core.rows import Row
 from theodolite.metrics.registry import METRICS, label_of
 from theodolite.reports.tables import ABOUT_FIELDS
-from theodolite.reports.theme import AXIS, CLEAR, GRID, PALETTE, faded
+from theodolite.reports.theme import AXIS, CLEAR, GRID, PALETTE, faded, panel_grid
 from theodolite.reports.wording import clean, file_name, is_value, plain
 
 if TYPE_CHECKING:
@@ -57,6 +58,22 @@ class Display(ABC):
         return figure._repr_mimebundle_(include, exclude, **{"config": config, **options})
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DrawnDisplay(Display):
+    """A display that is a function of its numbers; neither frame nor figure is made before it is asked for."""
+
+    columns: Callable[[], Mapping[str, Sequence[Any]]]
+    draw: Callable[[], Figure]
+
+    def frame(self) -> pd.DataFrame:
+        """The numbers that are plotted, one per line."""
+        return frame_of(self.columns())
+
+    def plot(self) -> Figure:
+        """A Plotly figure of the numbers."""
+        return self.draw()
+
+
 @dataclass(frozen=True, kw_only=True)
 class FigureSpec(ABC):
     """The declaration of a figure that is drawn from rows."""
@@ -75,46 +92,49 @@ class FigureSpec(ABC):
         """The figures that a result has numbers for, one for each value of the fields in `split`."""
         # In the declared order, so that panels and figures do not depend on the order in which a run happened to measure.
         order = {metric: i for i, metric in enumerate(self.metrics)}
-        values = (row for row in self.source(result) if row.metric in order and is_value(row))
-        rows = sorted(values, key=lambda row: order[row.metric])
-        for about, group in grouped(rows, lambda row: tuple(getattr(row, name) for name in self.split)).items():
+        measured = (row for row in self.source(result) if row.metric in order and is_value(row))
+        rows = sorted(measured, key=lambda row: order[row.metric])
+        for values, group in grouped(rows, lambda row: tuple(getattr(row, name) for name in self.split)).items():
             selected = tuple(self.select(group))
             if selected:
                 heading = self.heading + (self.of_states if len({row.state for row in selected}) > 1 else "")
                 note = " ".join([self.note, *(sentence for applies, sentence in self.asides if applies(selected))]).strip()
-                yield RowsDisplay(rows=selected, spec=self, note=note, **titles_of(self.name, heading, about))
+                titles = titles_of(self.name, heading, values)
+                yield DrawnDisplay(
+                    columns=partial(self.columns, selected), draw=partial(self.draw, selected), note=note, **titles
+                )
 
     def columns(self, rows: Sequence[Row]) -> dict[str, list[Any]]:
         """The columns of the frame of these rows."""
-        return {name: [getattr(row, name) for row in rows] for name in FRAME_FIELDS}
+        return field_columns(rows, FRAME_FIELDS)
+
+    def draw(self, rows: Sequence[Row]) -> Figure:
+        """The figure of these rows, with every name once in its legend."""
+        return name_once(self.plot(rows))
 
     @abstractmethod
     def plot(self, rows: Sequence[Row]) -> Figure:
         """The figure of these rows, in their order."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class RowsDisplay(Display):
-    """A display of rows, drawn as its declaration says."""
-
-    rows: tuple[Row, ...]
-    spec: FigureSpec
-
-    def frame(self) -> pd.DataFrame:
-        """The rows that are plotted, one per line."""
-        return frame_of(self.spec.columns(self.rows))
-
-    def plot(self) -> Figure:
-        """A Plotly figure of the rows."""
-        return name_once(self.spec.plot(self.rows))
-
-
 def titles_of(kind: str, heading: str, values: Sequence[str]) -> dict[str, str]:
     """Name, kind, heading and title of a display."""
     # The file name has the metric's name, which is shorter and has no spaces; the title has its label.
-    about = ", ".join(clean(label_of(value) if value in METRICS else value, 60) for value in values if value)
-    title = f"{heading}: {about}" if about else heading
+    words = ", ".join(clean(label_of(value) if value in METRICS else value, 60) for value in values if value)
+    title = f"{heading}: {words}" if words else heading
     return {"name": file_name(kind, *values), "kind": kind, "heading": heading, "title": title}
+
+
+def field_columns(rows: Sequence[Row], fields: Iterable[str]) -> dict[str, list[Any]]:
+    """Some fields of rows as columns."""
+    return {name: [getattr(row, name) for row in rows] for name in fields}
+
+
+def heat_map(cells: Any, x: Sequence[str], y: Sequence[str], *, height: int, **look: Any) -> Figure:
+    """A figure of one panel with a value in every cell; the first line of `cells` is at the bottom."""
+    from plotly.graph_objects import Heatmap
+
+    return panel_grid([""], columns=1, height=height).add_trace(Heatmap(z=cells, x=x, y=y, **look))
 
 
 def frame_of(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:

@@ -114,11 +114,11 @@ def _spectrum_rows(result: Result) -> list[Row]:
     for line in lines:
         if line["value"] is not None and line["value"] < LEAST_SHARE:
             continue
-        about: dict[str, Any] = {name: str(line[name] or "") for name in ("model", "state", "setting")}
-        about |= {"layer": max(0, int(line["layer"] or 0)), "label": str(int(line["k"]))}
-        about["d"] = sizes[line["model"], line["state"], line["setting"], line["layer"]]
+        fields: dict[str, Any] = {name: str(line[name] or "") for name in ("model", "state", "setting")}
+        fields |= {"layer": max(0, int(line["layer"] or 0)), "label": str(int(line["k"]))}
+        fields["d"] = sizes[line["model"], line["state"], line["setting"], line["layer"]]
         value = math.nan if line["value"] is None else float(line["value"])
-        rows.append(Row(metric=SPECTRUM, value=value, reason="not known" if math.isnan(value) else "", **about))
+        rows.append(Row(metric=SPECTRUM, value=value, reason="not known" if math.isnan(value) else "", **fields))
     return rows
 
 
@@ -144,8 +144,8 @@ def _last_curves(rows: Sequence[Row]) -> list[Row]:
     for group in kinds.values():
         # A row without a layer is of the model's final vectors: it comes after all layers.
         steps = grouped(group, lambda row: (row.step or 0, row.layer is None, row.layer or 0))
-        whole = [step for step, members in steps.items() if len({row.metric for row in members}) >= FEWEST_DIRECTIONS]
-        curves += steps[max(whole)] if whole else []
+        complete = [step for step, members in steps.items() if len({row.metric for row in members}) >= FEWEST_DIRECTIONS]
+        curves += steps[max(complete)] if complete else []
     return sorted(curves, key=_direction_of)
 
 
@@ -289,6 +289,15 @@ def _ordered_by(*fields: str) -> Callable[[Sequence[Row]], list[Row]]:
     return select
 
 
+def _has_shuffled_range(rows: Sequence[Row]) -> bool:
+    return has_intervals([row for row in rows if row.metric == "shuffled_gap"])
+
+
+def _several(field: str) -> Callable[[Sequence[Row]], bool]:
+    """Whether rows differ in a field."""
+    return lambda rows: len({getattr(row, field) for row in rows}) > 1
+
+
 def _similarities(rows: Sequence[Row]) -> list[Row]:
     """Similarities by layer and step, of tasks that have any."""
     tasks = {row.task for row in rows if math.isfinite(row.value) and row.step}
@@ -311,11 +320,11 @@ def _own_task(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row.step is None and not row.setting.startswith(TUNED_ELSEWHERE)]
 
 
-LAYER = XAxis(title="layer", place=lambda row: row.layer, hover="layer ", whole=True)
-STEP = XAxis(title="training step", place=lambda row: row.step, hover="step ")
-DIRECTION = XAxis(title="principal direction k", place=lambda row: int(row.label), hover="direction ", column="k")
-DIRECTIONS = XAxis(title="number of directions k", place=_direction_of, hover="first ", whole=True)
-REMOVED = XAxis(title="removed directions D", place=lambda row: int(row.label), hover="D = ")
+LAYER = XAxis(title="layer", position=lambda row: row.layer, hover="layer ", integers=True)
+STEP = XAxis(title="training step", position=lambda row: row.step, hover="step ")
+DIRECTION = XAxis(title="principal direction k", position=lambda row: int(row.label), hover="direction ", column="k")
+DIRECTIONS = XAxis(title="number of directions k", position=_direction_of, hover="first ", integers=True)
+REMOVED = XAxis(title="removed directions D", position=lambda row: int(row.label), hover="D = ")
 FROM_ZERO = {"rangemode": "tozero"}
 
 # What the curve of a score is called that is measured on training examples held out for early stopping.
@@ -327,7 +336,6 @@ TRAINING = LineSpec(
     heading="Score and geometry over training",
     note="The score on texts that are not trained on, and the shape of the last layer on a fixed sample of texts.",
     metrics=(*SCORES, "spearman", "pearson", "macro_f1", "iso_score_corrected", "mean_cosine"),
-    split=("model", "task"),
     select=_over_training,
     x=STEP,
     line=lambda row: ", ".join(filter(None, ("" if row.seed is None else f"seed {row.seed}", HELD_OUT.get(row.split, "")))),
@@ -341,7 +349,7 @@ CALIBRATION: tuple[FigureSpec, ...] = (
         metrics=(PROBABILITY, MATCH_SHARE),
         split=(),
         source=_probability_rows,
-        x=XAxis(title="cosine", place=lambda row: float(row.label), hover="cosine ", column="cosine"),
+        x=XAxis(title="cosine", position=lambda row: float(row.label), hover="cosine ", column="cosine"),
         y=lambda _: "probability of a match",
         line=lambda row: "labelled pairs" if row.metric == PROBABILITY else ALL_PAIRS,
         pens=chance_pens,
@@ -362,7 +370,6 @@ MIGRATION: tuple[FigureSpec, ...] = (
         select=lambda rows: [replace(row, state="") for row in rows if row.state in ("tier", "shown") and not row.reason],
         category="setting",
         category_title="",
-        row_height=40,
     ),
     LineSpec(
         name="bridge-curve",
@@ -372,9 +379,8 @@ MIGRATION: tuple[FigureSpec, ...] = (
         metrics=("ndcg@10",),
         split=(),
         select=lambda rows: [replace(row, state="") for row in rows if row.state == "curve"],
-        x=XAxis(title="documents embedded again", place=lambda row: float(row.label), hover="documents ", column="documents"),
+        x=XAxis(title="documents embedded again", position=lambda row: float(row.label), hover="documents ", column="documents"),
         line=lambda row: row.setting,
-        axes={},
     ),
 )
 # What a page of `advise` opens with: the choice of a layer, or what repairs gain.
@@ -400,13 +406,12 @@ GAINS = DotSpec(
     row_height=26,
     zero="gain",
 )
-SHUFFLED_BARS = "Bars on shuffled labels are the range of their gaps."
 # What a page of `probe` opens with, if it has several layers.
 PROBED = LineSpec(
     name="probe-by-layer",
     heading="Accuracy and smallest gap by layer",
     note="Accuracy is on held-out rows. The smallest gap is 0 if two labels overlap, and layers have scales of their own.",
-    asides=((lambda rows: has_intervals([row for row in rows if row.metric == "shuffled_gap"]), SHUFFLED_BARS),),
+    asides=((_has_shuffled_range, "Bars on shuffled labels are the range of their gaps."),),
     pens=chance_pens,
     metrics=("hull_accuracy", "probe_accuracy", "majority_accuracy", "smallest_gap", "shuffled_gap"),
     select=_of_several_layers,
@@ -443,7 +448,7 @@ FIGURES: tuple[FigureSpec, ...] = (
         name="ev-curves", heading="Explained variance of the first directions",
         note="Share of the cloud on its first k directions; the lower the curve, the more isotropic.",
         asides=(
-            (lambda rows: len({row.seed for row in rows}) > 1, "Thin lines are seeds, thick ones their medians."),
+            (_several("seed"), "Thin lines are seeds, thick ones their medians."),
             (
                 lambda rows: len({row.metric.endswith(CENTRED) for row in rows}) > 1,
                 "The uncentred reading, as IL23 writes it, contains the mean vector; the centred one leaves it out.",
@@ -457,14 +462,8 @@ FIGURES: tuple[FigureSpec, ...] = (
         name="repair-scores", heading="Scores after each repair",
         note="",
         asides=(
-            (
-                lambda rows: len({row.metric for row in rows}) > 1,
-                "Left the score, right its change against the same state without a repair.",
-            ),
-            (
-                has_intervals,
-                "Bars are intervals of a bootstrap over sentence pairs; if one crosses 0, the change may be chance.",
-            ),
+            (_several("metric"), "Left the score, right its change against the same state without a repair."),
+            (has_intervals, "Bars are intervals of a bootstrap over sentence pairs; if one crosses 0, the change may be chance."),
             (lambda rows: has_arrows(rows, "spearman_change"), ARROWS),
         ),
         metrics=("spearman", "spearman_change"), select=_repairs_of_last_layer,
@@ -488,12 +487,10 @@ FIGURES: tuple[FigureSpec, ...] = (
     LineSpec(
         name="sweep", heading="Removing more and more top directions",
         note="D = 0 is the centred cloud.",
-        asides=(
-            (
-                lambda rows: len({row.state for row in rows}) > 1,
-                "If the fine-tuned line of isotropy is below the other one at the same D, it has more long directions left.",
-            ),
-        ),
+        asides=((
+            _several("state"),
+            "If the fine-tuned line of isotropy is below the other one at the same D, it has more long directions left.",
+        ),),
         metrics=("spearman", "log_partition_isotropy", "iso_score"), select=_sweep_rows,
         x=REMOVED, line=lambda row: row.state,
     ),
@@ -528,7 +525,7 @@ FIGURES: tuple[FigureSpec, ...] = (
     HeatMapSpec(
         name="label-distances", heading="Distances between labels",
         note="Brighter is further apart. Labels that are close are side by side.",
-        asides=((lambda rows: len({row.state for row in rows}) > 1, "All maps share one order and one colour scale."),),
+        asides=((_several("state"), "All maps share one order and one colour scale."),),
         metrics=("label_distance", "minimum_distance", "label_min_distance", "centroid_movement"), select=_label_pairs,
     ),
     LineSpec(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from math import dist
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +15,21 @@ from numpy.typing import NDArray
 from theodolite.core.pictures import AXES
 from theodolite.core.rows import Row
 from theodolite.core.states import state_order, state_title
-from theodolite.reports.displays import Display, FigureSpec, add_slider, frame_of, grouped, name_once, records_of, titles_of
+from theodolite.reports.displays import (
+    Display,
+    DrawnDisplay,
+    FigureSpec,
+    add_slider,
+    grouped,
+    heat_map,
+    name_once,
+    records_of,
+    titles_of,
+)
 from theodolite.reports.theme import AXIS, CELL_SCALE, GREY, NAME, PALETTE, Pen, panel_grid, panel_position, state_pens
 from theodolite.reports.wording import CUT, clean, plain
 
 if TYPE_CHECKING:
-    import pandas as pd
     from plotly.graph_objects import Figure, Heatmap, Scatter
 
     from theodolite.core.result import Result
@@ -33,6 +43,8 @@ PATH_NOTE = (
     "A hollow mark is where a label starts, a full one where it is at the step. Of many labels, the three that are closest "
     "before training have colours. The slider goes through training."
 )
+# Where a label's centroid is at a training step: a line of the record `paths`.
+Stop: TypeAlias = dict[str, Any]
 PATH_COLUMNS = ("task", "layer", "label", "step", *AXES)
 # Labels up to which the cells of a heat map show their numbers.
 NUMBERED = 8
@@ -64,10 +76,10 @@ class HeatMapSpec(FigureSpec):
         titles = [state_title(state) for state in states]
         figure = panel_grid(titles, columns=2, height=height, horizontal_spacing=0.03)
         for i, square in enumerate(squares):
-            place = panel_position(i, 2)
-            figure.add_trace(_heat_map(square[np.ix_(order, order)], [labels[j] for j in order]), **place)
-            is_first = place["col"] == 1
-            figure.update_yaxes(showticklabels=is_first, title_text="label" if is_first else "", **place)
+            position = panel_position(i, 2)
+            figure.add_trace(_heat_map(square[np.ix_(order, order)], [labels[j] for j in order]), **position)
+            is_first = position["col"] == 1
+            figure.update_yaxes(showticklabels=is_first, title_text="label" if is_first else "", **position)
         names = [plain(_without_middle(labels[i]), NAME) for i in order]
         font = {"size": LETTERS}
         ticks = {"tickvals": list(range(len(labels))), "ticktext": names, "tickfont": font, "showgrid": False, "ticks": ""}
@@ -85,17 +97,14 @@ class PlaceMapSpec(FigureSpec):
 
     def plot(self, rows: Sequence[Row]) -> Figure:
         """A cell for each layer and setting, with its number if there is room."""
-        from plotly.graph_objects import Heatmap
-
         layers, settings = sorted({row.layer or 0 for row in rows}), sorted({row.setting for row in rows})
         values = {(row.setting, row.layer or 0): row.value for row in rows}
         cells = [[values.get((setting, layer)) for layer in layers] for setting in settings]
-        figure = panel_grid([""], columns=1, height=44 * len(settings) + 120)
-        names, heads = [plain(setting, NAME) for setting in settings], [str(layer) for layer in layers]
-        numbers = {"texttemplate": "%{z:.3f}"} if len(layers) <= NUMBERED else {}
-        look = {"coloraxis": "coloraxis", "xgap": 1, "ygap": 1, "hoverongaps": False}
-        hover = "layer %{x}, %{y}: %{z:.4f}<extra></extra>"
-        figure.add_trace(Heatmap(z=cells, x=heads, y=names, hovertemplate=hover, **numbers, **look))
+        look: dict[str, Any] = {"hovertemplate": "layer %{x}, %{y}: %{z:.4f}<extra></extra>"}
+        look |= {"texttemplate": "%{z:.3f}"} if len(layers) <= NUMBERED else {}
+        look |= {"coloraxis": "coloraxis", "xgap": 1, "ygap": 1, "hoverongaps": False}
+        names = [plain(setting, NAME) for setting in settings]
+        figure = heat_map(cells, list(map(str, layers)), names, height=44 * len(settings) + 120, **look)
         figure.update_xaxes(title_text="layer", type="category", showgrid=False)
         figure.update_yaxes(autorange="reversed", showgrid=False)
         bar = {"title": {"text": "score", "side": "right"}, "thickness": 12, "outlinewidth": 0}
@@ -122,11 +131,11 @@ class MovementSpec(FigureSpec):
         columns = min(4, len(layers))
         lines = -(-len(layers) // columns)
         figure = panel_grid([f"layer {layer}" for layer in layers], columns=columns, height=300 * lines, horizontal_spacing=0.04)
-        for number, (layer, places) in enumerate(layers.items()):
-            outermost = sorted(places, key=lambda label: -dist(places[label], (0.0, 0.0)))[:OUTERMOST]
+        for number, (layer, movements) in enumerate(layers.items()):
+            outermost = sorted(movements, key=lambda label: -dist(movements[label], (0.0, 0.0)))[:OUTERMOST]
             named = {*outermost, *self.named}
             for apart in (False, True):
-                points = {label: places[label] for label in places if (label in named) == apart}
+                points = {label: movement for label, movement in movements.items() if (label in named) == apart}
                 names = [plain(label, NAME) for label in points]
                 figure.add_trace(
                     Scatter(
@@ -142,90 +151,77 @@ class MovementSpec(FigureSpec):
         return figure.update_yaxes(title_text="direction 2", col=1)
 
 
-class Stop(NamedTuple):
-    """Where a label's centroid is at a training step."""
-
-    model: str
-    task: str
-    layer: int
-    label: str
-    step: int
-    x: float
-    y: float
-    z: float
-
-
 def path_displays(result: Result) -> Iterator[Display]:
     """The paths of the labels' centroids, one display for each model and task."""
-    stops = []
+    stops: list[Stop] = []
     for line in records_of(result, "paths", PATH_COLUMNS):
-        fields: dict[str, Any] = {name: str(line.get(name) or "") for name in ("model", "task", "label")}
-        fields |= {name: int(line[name]) for name in ("layer", "step")} | {axis: float(line[axis] or 0) for axis in AXES}
-        stops.append(Stop(**fields))
-    for about, group in grouped(stops, lambda stop: (stop.model, stop.task)).items():
-        ordered = tuple(sorted(group, key=lambda stop: (stop.layer, stop.label, stop.step)))
-        yield PathDisplay(stops=ordered, note=PATH_NOTE, **titles_of("centroid-paths", PATH_HEADING, about))
+        stop: Stop = {name: str(line.get(name) or "") for name in ("model", "task", "label")}
+        stop |= {name: int(line[name]) for name in ("layer", "step")} | {axis: float(line[axis] or 0) for axis in AXES}
+        stops.append(stop)
+    for names, group in grouped(stops, lambda stop: (stop["model"], stop["task"])).items():
+        ordered = sorted(group, key=lambda stop: (stop["layer"], stop["label"], stop["step"]))
+        titles = titles_of("centroid-paths", PATH_HEADING, names)
+        yield DrawnDisplay(columns=partial(_path_columns, ordered), draw=partial(_draw_paths, ordered), note=PATH_NOTE, **titles)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PathDisplay(Display):
-    """Centroids on two principal directions, in a panel for the lowest layer and one for the highest."""
+def _path_columns(stops: Sequence[Stop]) -> dict[str, list[Any]]:
+    return {name: [stop[name] for stop in stops] for name in ("model", *PATH_COLUMNS)}
 
-    stops: tuple[Stop, ...]
 
-    def frame(self) -> pd.DataFrame:
-        """Every position of every centroid, one per line."""
-        return frame_of({name: [getattr(stop, name) for stop in self.stops] for name in Stop._fields})
+def _draw_paths(stops: Sequence[Stop]) -> Figure:
+    """Centroids on two principal directions, at the lowest layer and the highest, up to a step that a slider chooses."""
+    steps = sorted({stop["step"] for stop in stops})
+    by_layer = grouped(stops, lambda stop: stop["layer"])
+    ends = dict.fromkeys([min(by_layer), max(by_layer)])  # one panel if there is one layer
+    figure = panel_grid([f"layer {layer}" for layer in ends], columns=2, height=420, horizontal_spacing=0.12)
+    pens = state_pens(_named_labels(stops, max(by_layer)))
+    for column, layer in enumerate(ends, start=1):
+        for trace in _path_traces(by_layer[layer], pens, until=steps[-1]):
+            figure.add_trace(trace, row=1, col=column)
+        _fix_axes(figure, by_layer[layer], column)
+    frames = {
+        step: [_changes(trace) for layer in ends for trace in _path_traces(by_layer[layer], pens, until=step)] for step in steps
+    }
+    return add_slider(name_once(figure), frames, prefix="step", traces=range(len(figure.data)))
 
-    def plot(self) -> Figure:
-        """The paths up to a training step, which a slider chooses; it opens at the last one."""
-        steps = sorted({stop.step for stop in self.stops})
-        layers = sorted({stop.layer for stop in self.stops})
-        ends = dict.fromkeys([layers[0], layers[-1]])  # one panel if there is one layer
-        figure = panel_grid([f"layer {layer}" for layer in ends], columns=2, height=420, horizontal_spacing=0.12)
-        pens = state_pens(self._named_labels(layers[-1]))
-        for column, layer in enumerate(ends, start=1):
-            for trace in self._traces(layer, pens, until=steps[-1]):
-                figure.add_trace(trace, row=1, col=column)
-            self._fix_axes(figure, layer, column)
-        frames = {step: [_changes(trace) for layer in ends for trace in self._traces(layer, pens, until=step)] for step in steps}
-        return add_slider(name_once(figure), frames, prefix="step", traces=range(len(figure.data)))
 
-    def _traces(self, layer: int, pens: Mapping[str, Pen], *, until: int) -> Iterator[Scatter]:
-        paths = grouped((stop for stop in self.stops if stop.layer == layer), lambda stop: stop.label)
-        paths = {label: [stop for stop in path if stop.step <= until] for label, path in paths.items()}
-        others = [path for label, path in paths.items() if label not in pens]
-        if others:
-            points = [[(stop.x, stop.y, "") for stop in path] for path in others]
-            pen = Pen(name=f"{len(others)} other labels", colour=AXIS, width=0.8)
-            yield pen.draw_together(points, hover="", hoverinfo="skip")
-        for label, pen in pens.items():
-            if label in paths:
-                yield _path_trace(paths[label], replace(pen, width=1.8))
+def _path_traces(stops: Sequence[Stop], pens: Mapping[str, Pen], *, until: int) -> Iterator[Scatter]:
+    paths = grouped(stops, lambda stop: stop["label"])
+    paths = {label: [stop for stop in path if stop["step"] <= until] for label, path in paths.items()}
+    others = [path for label, path in paths.items() if label not in pens]
+    if others:
+        points = [[(stop["x"], stop["y"], "") for stop in path] for path in others]
+        pen = Pen(name=f"{len(others)} other labels", colour=AXIS, width=0.8)
+        yield pen.draw_together(points, hover="", hoverinfo="skip")
+    for label, pen in pens.items():
+        if label in paths:
+            yield _path_trace(paths[label], replace(pen, width=1.8))
 
-    def _fix_axes(self, figure: Figure, layer: int, column: int) -> None:
-        # Ranges stand still while the slider moves, and a unit is as long on both axes, so that distances can be seen.
-        stops = [stop for stop in self.stops if stop.layer == layer]
-        x, y = [stop.x for stop in stops], [stop.y for stop in stops]
-        # A label that does not move at all still needs an axis of some length.
-        margin = 0.06 * max(max(x) - min(x), max(y) - min(y), 1e-9)
-        figure.update_xaxes(title_text="direction 1", range=[min(x) - margin, max(x) + margin], row=1, col=column)
-        anchor = {"scaleanchor": "x" if column == 1 else f"x{column}"}
-        figure.update_yaxes(title_text="direction 2", range=[min(y) - margin, max(y) + margin], **anchor, row=1, col=column)
 
-    def _named_labels(self, layer: int) -> Sequence[str]:
-        """All labels if they are few; otherwise the two that are closest in this layer at the start, and a third near both."""
-        labels = list(dict.fromkeys(stop.label for stop in self.stops))
-        # Close before training: what tuning does to labels that are hard to tell apart is what the figure is for.
-        start = min(stop.step for stop in self.stops)
-        at = {stop.label: (stop.x, stop.y, stop.z) for stop in self.stops if stop.layer == layer and stop.step == start}
-        if len(labels) <= ALL_NAMED:
-            return labels
-        if len(at) < CLOSEST:
-            return labels[:CLOSEST]
-        first, second = min(combinations(at, 2), key=lambda pair: dist(at[pair[0]], at[pair[1]]))
-        rest = [label for label in at if label not in (first, second)]
-        return [first, second, min(rest, key=lambda label: dist(at[label], at[first]) + dist(at[label], at[second]))]
+def _fix_axes(figure: Figure, stops: Sequence[Stop], column: int) -> None:
+    # Ranges stand still while the slider moves, and a unit is as long on both axes, so that distances can be seen.
+    x, y = ([stop[axis] for stop in stops] for axis in ("x", "y"))
+    # A label that does not move at all still needs an axis of some length.
+    margin = 0.06 * max(max(x) - min(x), max(y) - min(y), 1e-9)
+    figure.update_xaxes(title_text="direction 1", range=[min(x) - margin, max(x) + margin], row=1, col=column)
+    anchor = {"scaleanchor": "x" if column == 1 else f"x{column}"}
+    figure.update_yaxes(title_text="direction 2", range=[min(y) - margin, max(y) + margin], **anchor, row=1, col=column)
+
+
+def _named_labels(stops: Sequence[Stop], layer: int) -> Sequence[str]:
+    """All labels if they are few; otherwise the two that are closest in this layer at the start, and a third near both."""
+    labels = list(dict.fromkeys(stop["label"] for stop in stops))
+    if len(labels) <= ALL_NAMED:
+        return labels
+    # Close before training: what tuning does to labels that are hard to tell apart is what the figure is for.
+    start = min(stop["step"] for stop in stops)
+    starts = [stop for stop in stops if stop["layer"] == layer and stop["step"] == start]
+    if len(starts) < CLOSEST:
+        return labels[:CLOSEST]
+    at = {stop["label"]: [stop[axis] for axis in AXES] for stop in starts}
+    first, second = min(combinations(at, 2), key=lambda pair: dist(at[pair[0]], at[pair[1]]))
+    rest = [label for label in at if label not in (first, second)]
+    return [first, second, min(rest, key=lambda label: dist(at[label], at[first]) + dist(at[label], at[second]))]
 
 
 def _path_trace(path: Sequence[Stop], pen: Pen) -> Scatter:
@@ -234,7 +230,7 @@ def _path_trace(path: Sequence[Stop], pen: Pen) -> Scatter:
     sizes = [11 if i in ends else 4 for i in range(len(path))]
     outline = {"width": 1.5, "color": pen.colour}
     marker = {"color": pen.colour, "symbol": symbols, "size": sizes, "opacity": 1, "line": outline}
-    points = [(stop.x, stop.y, f"{stop.step:,}") for stop in path]
+    points = [(stop["x"], stop["y"], f"{stop['step']:,}") for stop in path]
     return pen.draw(points, hover="step %{text}: (%{x:.3g}, %{y:.3g})", marker=marker)
 
 
@@ -251,10 +247,10 @@ def _without_middle(label: str) -> str:
 
 
 def _square(rows: Sequence[Row], labels: Sequence[str]) -> NDArray[np.float64]:
-    places = {label: i for i, label in enumerate(labels)}
+    numbers = {label: i for i, label in enumerate(labels)}
     square = np.full((len(labels), len(labels)), np.nan)
     for row in rows:
-        first, second = places[row.label], places[row.other_label]
+        first, second = numbers[row.label], numbers[row.other_label]
         square[first, second] = square[second, first] = row.value
     return square
 

@@ -129,17 +129,17 @@ def packed_plotly() -> str:
 
 def markdown_of(result: Result) -> str:
     """The Markdown of one result: what a terminal shows with every number, its declared tables, and the command."""
-    parts = [f"# {_text(result.title or name_of(result))}"]
+    paragraphs = [f"# {_text(result.title or name_of(result))}"]
     for block in [*opening_blocks(result), *body_blocks(result)]:
-        parts += [paragraph_line(block)] if isinstance(block, Paragraph) else table_lines(block)
+        paragraphs += [paragraph_line(block)] if isinstance(block, Paragraph) else table_lines(block)
     for table in tables_of([(name_of(result), result)]) if result.verb not in TABLES_IN_BODY else ():
-        parts += [f"## {_text(table.title)}", *table_lines(table)]
+        paragraphs += [f"## {_text(table.title)}", *table_lines(table)]
     command = command_of(result)
     if command:
-        parts += ["## The command", paragraph_line(Paragraph(command, is_code=True))]
+        paragraphs += ["## The command", paragraph_line(Paragraph(command, is_code=True))]
     if result.notes:
-        parts += ["## Notes", "\n".join(f"- {_text(note)}" for note in result.notes)]
-    return "\n\n".join(parts) + "\n"
+        paragraphs += ["## Notes", "\n".join(f"- {_text(note)}" for note in result.notes)]
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def paragraph_line(block: Paragraph) -> str:
@@ -191,12 +191,12 @@ def _latex_table(table: Table) -> Iterator[str]:
 def _latex_heads(columns: tuple[Column, ...]) -> Iterator[str]:
     """The heads, with those that several columns share in a line above them."""
     if any(column.group for column in columns):
-        heads, rules, place = [], [], 1
+        heads, rules, first = [], [], 1
         for group, members in groupby(columns, key=lambda column: column.group):
             width = len(list(members))
             heads.append(rf"\multicolumn{{{width}}}{{c}}{{{_latex(group)}}}" if group else " & ".join([""] * width))
-            rules += [rf"\cmidrule(lr){{{place}-{place + width - 1}}}"] if group else []
-            place += width
+            rules += [rf"\cmidrule(lr){{{first}-{first + width - 1}}}"] if group else []
+            first += width
         yield rf"{' & '.join(heads)} \\"
         yield " ".join(rules)
     yield rf"{' & '.join(_latex(column.name) for column in columns)} \\"

@@ -43,9 +43,9 @@ class XAxis:
     """What lines are drawn over."""
 
     title: str
-    place: Callable[[Row], float | None]
+    position: Callable[[Row], float | None]
     hover: str
-    whole: bool = False
+    integers: bool = False
     column: str = ""
 
 
@@ -71,7 +71,7 @@ class LineSpec(FigureSpec):
 
     def columns(self, rows: Sequence[Row]) -> dict[str, list[Any]]:
         """The columns of the frame of these rows, with the position on the axis if it is not a field of a row."""
-        position = {self.x.column: [self.x.place(row) for row in rows]} if self.x.column else {}
+        position = {self.x.column: [self.x.position(row) for row in rows]} if self.x.column else {}
         return super().columns(rows) | position
 
     def plot(self, rows: Sequence[Row]) -> Figure:
@@ -87,21 +87,21 @@ class LineSpec(FigureSpec):
         shared_y = len({y_title for _, y_title in panels}) == 1
         figure = panel_grid([title for title, _ in panels], columns=self.panels_across, height=HEIGHT, shared_y=shared_y)
         for i, ((_, y_title), lines) in enumerate(panels.items()):
-            place = panel_position(i, min(self.panels_across, len(panels)))
+            position = panel_position(i, min(self.panels_across, len(panels)))
             for trace in self._traces(lines, pens, layers[-1] if layers else None):
-                figure.add_trace(trace, **place)
-            if not shared_y or place["col"] == 1:  # a shared axis needs its title once per row
-                figure.update_yaxes(title_text=y_title, **place)
+                figure.add_trace(trace, **position)
+            if not shared_y or position["col"] == 1:  # a shared axis needs its title once per row
+                figure.update_yaxes(title_text=y_title, **position)
             if not (self.axes or self.y_axis):
                 members = [row for row in rows if self.y(row) == y_title]
                 levels = [level[0] for level in map(self.level, members) if level] if self.level else []
-                figure.update_yaxes(range=steady_range(members, levels), **place)
+                figure.update_yaxes(range=steady_range(members, levels), **position)
         moving = len(figure.data)  # what is added from here on is the same in every frame of a slider
         for i, lines in enumerate(panels.values()):
             for trace in self._levels([row for members in lines.values() for row in members]):
                 figure.add_trace(trace, **panel_position(i, min(self.panels_across, len(panels))))
         figure.update_yaxes(**self.axes, **self.y_axis)
-        ticks = {"dtick": tick_step(len({self.x.place(row) for row in rows}))} if self.x.whole else {}
+        ticks = {"dtick": tick_step(len({self.x.position(row) for row in rows}))} if self.x.integers else {}
         figure.update_xaxes(title_text=self.x.title, **ticks, **self.axes)
         if self.slider == "step":
             return self._with_cursor(figure, {name: series[name] for name in pens if name in series}, pens)
@@ -116,11 +116,11 @@ class LineSpec(FigureSpec):
 
     def _levels(self, rows: Sequence[Row]) -> Iterator[Scatter]:
         """What the lines of a panel are compared with, across all of it."""
-        places = [place for place in map(self.x.place, rows) if place is not None]
+        positions = [position for position in map(self.x.position, rows) if position is not None]
         for level in dict.fromkeys(self.level(row) for row in rows) if self.level else ():
-            if level is not None and places:
+            if level is not None and positions:
                 value, name = level
-                points = [(place, value, "") for place in (min(places), max(places))]
+                points = [(position, value, "") for position in (min(positions), max(positions))]
                 yield Pen(name=name, colour=GREY, dash="dash", width=1.5).draw(points, hover=f"{name}: {value:.3g}", mode="lines")
 
     def _panels(self, rows: Sequence[Row]) -> dict[tuple[str, str], dict[str, list[Row]]]:
@@ -135,8 +135,8 @@ class LineSpec(FigureSpec):
         merged: dict[str, list[Row]] = {}
         for (title, _), members in groups.items():
             # A state comes first: it chooses the colour.
-            parts = (self.line(members[0]), title) if members[0].state else (title, self.line(members[0]))
-            merged.setdefault(", ".join(filter(None, parts)) or "all", []).extend(members)
+            names = (self.line(members[0]), title) if members[0].state else (title, self.line(members[0]))
+            merged.setdefault(", ".join(filter(None, names)) or "all", []).extend(members)
         return {("", y_title): merged}
 
     def _traces(self, lines: Series, pens: Mapping[str, Pen], layer: int | None) -> Iterator[Scatter | Box]:
@@ -160,8 +160,8 @@ class LineSpec(FigureSpec):
             thin = replace(pen, width=0.8)
             curves = [[self._point(row, after=f", seed {row.seed}") for row in group] for group in seeds.values()]
             yield thin.draw_together(curves, hover=self._hover, opacity=0.45, showlegend=False)
-            places = grouped((row for row in rows if finite_value(row) is not None), self.x.place)
-            medians = [(place, median(row.value for row in group), "") for place, group in places.items()]
+            positions = grouped((row for row in rows if finite_value(row) is not None), self.x.position)
+            medians = [(position, median(row.value for row in group), "") for position, group in positions.items()]
             thick = replace(pen, width=2.5, name=f"{pen.name}, median")
             yield thick.draw(medians, hover=f"{self.x.hover}%{{x}}: median %{{y:.4g}}")
         else:
@@ -177,7 +177,7 @@ class LineSpec(FigureSpec):
     def _point(self, row: Row, before: str = "", after: str = "") -> Point:
         # A spectrum has thousands of points: a text for each, which its hover does not show, would double the page.
         text = before + hover_text(row) + after if "text" in self.hover else ""
-        return self.x.place(row), finite_value(row), text
+        return self.x.position(row), finite_value(row), text
 
     def _with_cursor(self, figure: Figure, lines: Series, pens: Mapping[str, Pen]) -> Figure:
         """Dots on the labels' lines at one training step, and a slider that moves them."""
@@ -221,7 +221,7 @@ class DotSpec(FigureSpec):
 
     def plot(self, rows: Sequence[Row]) -> Figure:
         """The dots, a panel for each metric."""
-        places = {name: i for i, name in enumerate(dict.fromkeys(map(self._category, rows)))}
+        positions = {name: i for i, name in enumerate(dict.fromkeys(map(self._category, rows)))}
         dots = [row for row in rows if row.metric != self.reference]
         pens = state_pens(row.state for row in dots)
         panels, layered = self._panels(dots), self._layered(dots)
@@ -231,19 +231,19 @@ class DotSpec(FigureSpec):
         across = 2 if layered else 3  # lines over layers need more room than dots
         if self.facet:
             across = len({getattr(row, self.facet) for row in rows})
-        height = max(self.least_height, self.row_height * (1 if self.vertical else len(places)) + FRAME_HEIGHT)
+        height = max(self.least_height, self.row_height * (1 if self.vertical else len(positions)) + FRAME_HEIGHT)
         figure = panel_grid(titles, columns=across, height=height, shared_y=not (self.vertical or layered), **self.options)
         # Where there is little room, the names of the categories are above their lines and leave the width to the axis.
         figure.update_layout(meta={} if self.vertical else {"names": "above"})
         across, lowest = min(across, len(titles)), lowest_shown(rows, self.zero)
         references = [row for row in rows if row.metric == self.reference]
         for i, (_, members) in enumerate(panels):
-            place = panel_position(i, across)
+            position = panel_position(i, across)
             compared = references if not self.reference_of or {row.metric for row in members} & {*self.reference_of} else []
-            for trace in (*self._backdrop(members, compared, places), *self._dots(members, places, pens, lowest)):
-                figure.add_trace(trace, **place)
+            for trace in (*self._backdrop(members, compared, positions), *self._dots(members, positions, pens, lowest)):
+                figure.add_trace(trace, **position)
             is_last = i >= len(panels) - across
-            self._update_axes(figure, [*members, *compared], list(places), place, is_last=is_last, lowest=lowest)
+            self._update_axes(figure, [*members, *compared], list(positions), position, is_last=is_last, lowest=lowest)
         for i, members in enumerate(layered.values(), start=len(panels)):
             self._draw_layers(figure, members, pens, panel_position(i, across))
         return figure
@@ -263,11 +263,11 @@ class DotSpec(FigureSpec):
         groups = grouped(rows, self._category) if self.by_layer else {}
         return {name: group for name, group in groups.items() if len({row.layer for row in group}) > 1}
 
-    def _backdrop(self, rows: Sequence[Row], references: Sequence[Row], places: Mapping[str, int]) -> Iterator[Scatter]:
+    def _backdrop(self, rows: Sequence[Row], references: Sequence[Row], positions: Mapping[str, int]) -> Iterator[Scatter]:
         """What is behind the dots: the lines that join them, and the grey marks."""
         if self.join is not None:
             groups = grouped(self._of_last_layer(rows), self.join).values()
-            lines = [[self._point(finite_value(row), places[self._category(row)], "") for row in group] for group in groups]
+            lines = [[self._point(finite_value(row), positions[self._category(row)], "") for row in group] for group in groups]
             pen = Pen(name="", colour=AXIS, width=1 if self.vertical else 2)
             yield pen.draw_together(lines, hover="", hoverinfo="skip", showlegend=False)
         # Every state says the same of a category, so one mark stands for all of them.
@@ -276,11 +276,13 @@ class DotSpec(FigureSpec):
             texts = {
                 name: f"{plain(name, NAME)}: {number_text(row.value)}, {label_of(row.metric)}" for name, row in marks.items()
             }
-            points = [self._point(finite_value(row), places[name], texts[name]) for name, row in marks.items()]
+            points = [self._point(finite_value(row), positions[name], texts[name]) for name, row in marks.items()]
             mark = {"symbol": "line-ns-open", "size": 20, "color": GREY, "line": {"width": 3}}
             yield Pen(name=label_of(self.reference), colour=GREY).draw(points, hover="%{text}", mode="markers", marker=mark)
 
-    def _dots(self, rows: Sequence[Row], places: Mapping[str, int], pens: Mapping[str, Pen], lowest: float) -> Iterator[Scatter]:
+    def _dots(
+        self, rows: Sequence[Row], positions: Mapping[str, int], pens: Mapping[str, Pen], lowest: float
+    ) -> Iterator[Scatter]:
         names = list(pens)
         # If the categories are the states, the axis names them, and a legend would say it again.
         legend = {"showlegend": False, "opacity": 0.75} if self.medians else {}
@@ -292,7 +294,7 @@ class DotSpec(FigureSpec):
                 text = f"{plain(self.hover(row) if self.hover else self._category(row), NAME)}: {hover_text(row)}"
                 value = finite_value(row)
                 shown = max(lowest, value) if row.metric == self.zero and value is not None else value
-                points.append(self._point(shown, places[self._category(row)] + shift, text))
+                points.append(self._point(shown, positions[self._category(row)] + shift, text))
             beyond = [row.metric == self.zero and row.value < lowest for row in group]
             marker = {"color": pen.colour, "size": 7, "symbol": [BEYOND if out else pen.symbol for out in beyond]}
             inside = [replace(row, low=None, high=None) if out else row for row, out in zip(group, beyond, strict=True)]
@@ -302,7 +304,7 @@ class DotSpec(FigureSpec):
             if self.medians and values:
                 bar = {"symbol": "line-ew-open", "size": 30, "color": pen.colour, "line": {"width": 3}}
                 look = {"mode": "markers", "marker": bar, "name": "median over seeds", "legendgroup": "median"}
-                middle = (places[self._category(group[0])], median(values), "")
+                middle = (positions[self._category(group[0])], median(values), "")
                 yield pen.draw([middle], hover="median %{y:.4g}<extra></extra>", **look)
 
     def _of_last_layer(self, rows: Sequence[Row]) -> Sequence[Row]:
@@ -311,8 +313,8 @@ class DotSpec(FigureSpec):
             return rows
         return [row for group in grouped(rows, self._category).values() for row in of_last_layer(group)]
 
-    def _point(self, value: float | None, place: float, text: str) -> Point:
-        return (place, value, text) if self.vertical else (value, place, text)
+    def _point(self, value: float | None, position: float, text: str) -> Point:
+        return (position, value, text) if self.vertical else (value, position, text)
 
     def _category(self, row: Row) -> str:
         return str(getattr(row, self.category))
@@ -322,7 +324,7 @@ class DotSpec(FigureSpec):
         figure: Figure,
         rows: Sequence[Row],
         categories: Sequence[str],
-        place: Mapping[str, int],
+        position: Mapping[str, int],
         *,
         is_last: bool,
         lowest: float,
@@ -346,20 +348,20 @@ class DotSpec(FigureSpec):
         ticks: dict[str, Any] = {"tickvals": list(range(count)), "ticktext": names, "range": [count - 0.5, -0.5]}
         if self.vertical:
             ticks |= {"range": [-0.5, count - 0.5], "ticktext": names if is_last else [""] * count}
-        if is_last if self.vertical else place["col"] == 1:
+        if is_last if self.vertical else position["col"] == 1:
             ticks["title_text"] = self.category_title
-        figure.update_xaxes(**(ticks if self.vertical else value_axis), **place)
-        figure.update_yaxes(**(value_axis if self.vertical else ticks), **place)
+        figure.update_xaxes(**(ticks if self.vertical else value_axis), **position)
+        figure.update_yaxes(**(value_axis if self.vertical else ticks), **position)
         if any(row.metric == self.zero for row in rows):
-            figure.add_vline(x=0, line_width=1, line_color=AXIS, **place)
+            figure.add_vline(x=0, line_width=1, line_color=AXIS, **position)
 
-    def _draw_layers(self, figure: Figure, rows: Sequence[Row], pens: Mapping[str, Pen], place: Mapping[str, int]) -> None:
+    def _draw_layers(self, figure: Figure, rows: Sequence[Row], pens: Mapping[str, Pen], position: Mapping[str, int]) -> None:
         for state, group in grouped(sorted(rows, key=lambda row: row.layer or 0), lambda row: row.state).items():
             points = [(row.layer, finite_value(row), hover_text(row)) for row in group]
             bars = error_bars(group, pens[state].colour)
-            figure.add_trace(pens[state].draw(points, hover="layer %{x}: %{text}", error_y=bars), **place)
-        figure.update_xaxes(title_text="layer", dtick=tick_step(len({row.layer for row in rows})), **place)
-        figure.update_yaxes(title_text=axis_of(rows[0].metric), rangemode="tozero", **place)
+            figure.add_trace(pens[state].draw(points, hover="layer %{x}: %{text}", error_y=bars), **position)
+        figure.update_xaxes(title_text="layer", dtick=tick_step(len({row.layer for row in rows})), **position)
+        figure.update_yaxes(title_text=axis_of(rows[0].metric), rangemode="tozero", **position)
 
 
 def lowest_shown(rows: Sequence[Row], zero: str) -> float:

@@ -141,14 +141,11 @@ def _facts(results: Sequence[Result]) -> Iterator[str]:
     """What was measured and when: the inputs of a single result, or else the models and tasks of the rows."""
     lines = measured_lines(results[0])[:2] if len(results) == 1 else []
     for name in () if lines else ("model", "task"):
-        lines += [name_list(list(values), most=4)] if (values := _values(results, name)) else []
+        values = dict.fromkeys(clean(value, 60) for result in results for row in result.rows if (value := getattr(row, name)))
+        lines += [name_list(list(values), most=4)] if values else []
     yield from lines
     if len(results) == 1 and (date := results[0].provenance.get("date")):
         yield clean(date, 40)
-
-
-def _values(results: Sequence[Result], field: str) -> dict[str, None]:
-    return {clean(getattr(row, field), 60): None for result in results for row in result.rows if getattr(row, field)}
 
 
 def _opening_figures(results: Sequence[Result], sections: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -204,9 +201,9 @@ def _tables(page: PageContent, runs: Runs) -> list[dict[str, Any]]:
         {"id": id, "title": clean(table.title, 200), "open": i == 0 and table.lines <= OPEN_LINES}
         for i, (id, table) in enumerate(tables.items())
     ]
-    whole = all_rows(entries)
-    if whole is not None:
-        tables["table-all"] = whole
+    every_row = all_rows(entries)
+    if every_row is not None:
+        tables["table-all"] = every_row
         sections.append({"id": "table-all", "title": f"Every row ({len(entries):,})", "open": False})
     page.data |= {id: table.to_dict() for id, table in tables.items()}
     return sections
@@ -223,8 +220,8 @@ def _figures(page: PageContent, runs: Runs) -> list[dict[str, Any]]:
             number = next(numbers)
             figure = page.data[f"figure-{number}"] = json.loads(display.plot().to_json(validate=False))
             # The page has its own templates, light and dark; its captions are the titles; a figure is as wide as there is room.
-            for part in ("template", "width", "title"):
-                figure["layout"].pop(part, None)
+            for key in ("template", "width", "title"):
+                figure["layout"].pop(key, None)
             table = _numbers_of(display)
             if table is not None:
                 page.data[f"numbers-{number}"] = table

@@ -11,7 +11,7 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 from theodolite.core.numbers import interval_text, number_text, short_number
-from theodolite.core.result import Answer, Effect, Finding, Result, Verdict
+from theodolite.core.result import Answer, Finding, Result, Verdict
 from theodolite.core.rows import Row
 from theodolite.core.spelling import ON_COMMAND_LINE
 from theodolite.core.states import DIFFERENCE, state_title
@@ -22,7 +22,7 @@ from theodolite.metrics.registry import LAYER_METRICS, METRICS, label_of
 from theodolite.reports.blocks import Block, Paragraph
 from theodolite.reports.cards import value_text, verdict_overview
 from theodolite.reports.displays import grouped
-from theodolite.reports.tables import Column, Entry, Table, all_rows, pivot
+from theodolite.reports.tables import Column, Entry, Table, all_rows, pivot, text_table
 from theodolite.reports.wording import (
     FACT,
     SEVERITY_LOOKS,
@@ -59,8 +59,8 @@ TABLES_IN_BODY = ("survey", "compare", "verify", "probe", "advise", "calibrate",
 MOST_REPAIRS = 6
 # Rows of a plain list; a result of more is better saved or framed.
 MOST_ROWS = 60
-# What the first screen of a survey shows at most: causes, numbers in a table, layers, example rows and characters of a name.
-MOST_CAUSES, MOST_NUMBERS, MOST_LAYERS, MOST_EXAMPLES, NAME = 3, 12, 8, 3, 28
+# What the first screen of a survey shows at most: causes, numbers in a table, example rows and characters of a name.
+MOST_CAUSES, MOST_NUMBERS, MOST_EXAMPLES, NAME = 3, 12, 3, 28
 # What metrics of a module are about.
 FAMILIES = {
     "isoscore": "IsoScore",
@@ -73,7 +73,7 @@ FAMILIES = {
 }
 # Secondary effects of a verdict that are listed; the report has all of them.
 MOST_EFFECTS = 3
-# Metrics and layers of a comparison that a terminal shows, and metrics that it shows layer by layer.
+# Metrics of a comparison and layers of any result that a terminal shows, and metrics that it shows layer by layer.
 MOST_CHANGES, MOST_LAYERS, MOST_COLUMNS = 8, 5, 4
 
 
@@ -133,12 +133,14 @@ def verdict_blocks(verdicts: Sequence[Verdict]) -> Iterator[Block]:
         if measured.command:
             yield Paragraph(f"to decide it: {measured.command}", indent=4)
         others = [effect for effect in measured.effects if not effect.primary]
-        yield from (Paragraph(_effect(effect), "dim", indent=4) for effect in others[:MOST_EFFECTS])
+        for effect in others[:MOST_EFFECTS]:
+            words = f"{with_labels(effect.name)}: {number_text(effect.value)} {interval_text(effect.low, effect.high)}".rstrip()
+            yield Paragraph(words, "dim", indent=4)
         if measured.effects:
             names = [with_labels(effect.name) for effect in measured.effects]
             values = [value_text(effect, with_level=effect.level != 0.95) for effect in measured.effects]
-            columns = {"effect": names, "value, interval": values, "from": [effect.how for effect in measured.effects]}
-            yield Table("", tuple(Column(name, texts) for name, texts in columns.items()), detail=True)
+            sources = [effect.how for effect in measured.effects]
+            yield text_table({"effect": names, "value, interval": values, "from": sources}, detail=True)
         if verdict.stated:
             yield Paragraph(f"The paper: {verdict.stated}", indent=4, detail=True)
         for judged in verdict.printed:
@@ -159,7 +161,7 @@ def comparison_blocks(comparisons: Sequence[PrintedComparison]) -> Iterator[Bloc
         names = [", ".join(filter(None, (getattr(cell.printed.row, field) for field in fields))) for cell in cells]
         values = [cell.measured.value for cell in cells if cell.measured is not None]
         printed_values = [cell.printed.row.value for cell in cells]
-        yield Table("", (Column("cell", names), Column("printed", printed_values), Column("measured", values)))
+        yield text_table({"cell": names, "printed": printed_values, "measured": values})
     if len(measured) < len(comparisons):
         yield Paragraph(f"{len(comparisons) - len(measured)} printed numbers have nothing measured next to them", "dim")
     for comparison in comparisons:
@@ -210,10 +212,10 @@ def _link_table(links: Sequence[Mapping[str, Any]]) -> Table:
         "follows": [clean(link["column"], NAME) for link in links],
         "": [kinds[link["kind"]] for link in links],
         "value": [f"{link['value']:.2f}" for link in links],
-        "95% interval": [f"[{link['low']:.2f}, {link['high']:.2f}]" for link in links],
+        "95% interval": [_interval(link["low"], link["high"], ".2f") for link in links],
         "p": [f"{link['p']:.3f}" for link in links],
     }
-    return Table("", tuple(Column(name, values) for name, values in columns.items()))
+    return text_table(columns)
 
 
 def _is_of_queries(row: Row) -> bool:
@@ -226,13 +228,13 @@ def _queries(result: Result, rows: Sequence[Row]) -> Iterator[Block]:
         return
     facts = result.provenance.get("queries", {})
     chance = [facts.get("chance", {}).get(row.metric) for row in rows]
-    columns = [
-        Column(f"{rows[0].n:,} queries", [label_of(row.metric) for row in rows]),
-        Column("value", [row.value for row in rows]),
-        Column("95% interval", [interval_text(row.low, row.high) if row.low is not None else "" for row in rows]),
-        Column("by chance", ["" if value is None else short_number(value) for value in chance]),
-    ]
-    yield Table("", tuple(columns))
+    columns: dict[str, list[Any]] = {
+        f"{rows[0].n:,} queries": [label_of(row.metric) for row in rows],
+        "value": [row.value for row in rows],
+        "95% interval": [interval_text(row.low, row.high) for row in rows],
+        "by chance": ["" if value is None else short_number(value) for value in chance],
+    }
+    yield text_table(columns)
     if (trials := result.records.get("prompts")) is not None:
         yield from _prompts(trials.to_pylist(), facts.get("better_prompt"))
     yield from _reasons(rows)
@@ -240,18 +242,16 @@ def _queries(result: Result, rows: Sequence[Row]) -> Iterator[Block]:
 
 def _prompts(trials: Sequence[Mapping[str, Any]], better: Mapping[str, Any] | None) -> Iterator[Block]:
     """What each pair of prompts does to the gap and to the score."""
-    columns = [
-        Column("query prompt", [repr(each["query_prompt"]) if each["query_prompt"] else "none" for each in trials]),
-        Column("document prompt", [repr(each["document_prompt"]) if each["document_prompt"] else "none" for each in trials]),
-        Column("gap", [each["gap"] for each in trials]),
-    ]
+    kinds = {"query_prompt": "query prompt", "document_prompt": "document prompt"}
+    columns = {head: [repr(trial[name]) if trial[name] else "none" for trial in trials] for name, head in kinds.items()}
+    columns["gap"] = [trial["gap"] for trial in trials]
     if trials[0]["metric"]:
-        columns.append(Column(label_of(trials[0]["metric"]), [each["score"] for each in trials]))
-        gains = ["in use" if each["in_use"] else f"{each['gain']:+.3f} {_gain_interval(each)}".strip() for each in trials]
-        columns.append(Column("gain over those in use", gains))
+        columns[label_of(trials[0]["metric"])] = [trial["score"] for trial in trials]
+        gains = ["in use" if trial["in_use"] else f"{trial['gain']:+.3f} {_gain_interval(trial)}".strip() for trial in trials]
+        columns["gain over those in use"] = gains
     else:
-        columns.append(Column("", ["in use" if each["in_use"] else "" for each in trials]))
-    yield Table("", tuple(columns))
+        columns[""] = ["in use" if trial["in_use"] else "" for trial in trials]
+    yield text_table(columns)
     if better is not None:
         words = f"the prompt {better['query_prompt']!r} for queries and {better['document_prompt']!r} for documents"
         yield Paragraph(f"{words} raises {label_of(better['metric'])} by {better['gain']:.3f} {_gain_interval(better)}", "yellow")
@@ -262,7 +262,12 @@ def _prompts(trials: Sequence[Mapping[str, Any]], better: Mapping[str, Any] | No
 
 
 def _gain_interval(trial: Mapping[str, Any]) -> str:
-    return "" if trial["gain_low"] is None else f"[{trial['gain_low']:+.3f}, {trial['gain_high']:+.3f}]"
+    return _interval(trial["gain_low"], trial["gain_high"], "+.3f")
+
+
+def _interval(low: float | None, high: float | None, form: str = ".3f") -> str:
+    """[low, high] with all digits of a format, or nothing if there is no interval."""
+    return "" if low is None or high is None else f"[{low:{form}}, {high:{form}}]"
 
 
 def _metrics(rows: Sequence[Row]) -> Iterator[Block]:
@@ -276,12 +281,12 @@ def _metrics(rows: Sequence[Row]) -> Iterator[Block]:
         columns = [Column(heading, [label_of(row.metric) for row in family]), Column("value", [row.value for row in family])]
         if any(row.low is not None for row in family):
             columns.append(Column("95% interval", [interval_text(row.low, row.high) for row in family], optional=True))
-        about = {
+        facts = {
             "isotropic": [sides.get(entry.direction, "") if entry else "" for entry in entries],
             # Up to the first comma after a bracket: what follows is a remark.
             "range": [re.split(r"(?<=\]), ", entry.range)[0] if entry else "" for entry in entries],
         }
-        columns += [Column(name, texts, optional=True) for name, texts in about.items()]
+        columns += [Column(name, texts, optional=True) for name, texts in facts.items()]
         yield Table("", tuple(columns))
 
 
@@ -305,13 +310,10 @@ def _findings(findings: Sequence[Finding]) -> Iterator[Block]:
         if others:
             names = [f"{finding.topic} {number_text(finding.value)}" for finding in others]
             yield Paragraph(f"also unusual for this reason: {', '.join(names)}", indent=2, detail=detail)
-        for finding in group:
-            lines = (
-                []
-                if finding is lead
-                else [f"{finding.topic}: {finding_numbers(finding)}", _sentences(finding.meaning, finding.action)]
-            )
-            yield Paragraph(" – ".join([*lines, f"range: {finding.source}"]), "dim", indent=2, detail=True)
+        yield Paragraph(f"range: {lead.source}", "dim", indent=2, detail=True)
+        for finding in others:
+            words = [f"{finding.topic}: {finding_numbers(finding)}", _sentences(finding.meaning, finding.action)]
+            yield Paragraph(" – ".join([*words, f"range: {finding.source}"]), "dim", indent=2, detail=True)
     if len(causes) > MOST_CAUSES:
         yield Paragraph(f"and {len(causes) - MOST_CAUSES} more: {', '.join(list(causes)[MOST_CAUSES:])}")
     fine = [finding.topic for finding in findings if not finding.severity]
@@ -320,16 +322,15 @@ def _findings(findings: Sequence[Finding]) -> Iterator[Block]:
         yield Paragraph(", ".join(fine), "dim", indent=2, detail=True)
 
 
-def _sentences(*parts: str) -> str:
-    """The parts as sentences of one paragraph."""
-    return " ".join(f"{part[:1].upper()}{part[1:].rstrip('.')}." for part in parts if part)
+def _sentences(*texts: str) -> str:
+    """The texts as sentences of one paragraph."""
+    return " ".join(f"{text[:1].upper()}{text[1:].rstrip('.')}." for text in texts if text)
 
 
 def _compare(result: Result) -> Iterator[Block]:
     """What differs most on the last layer, with intervals, and a few layers; all metrics and layers on request."""
-    triples = list(
-        grouped((row for row in result.rows if row.metric != "layer_cka"), lambda row: (row.layer, row.metric)).values()
-    )
+    measured = [row for row in result.rows if row.metric != "layer_cka"]
+    triples = list(grouped(measured, lambda row: (row.layer, row.metric)).values())
     if any(len(triple) != 3 or triple[2].state != DIFFERENCE for triple in triples):  # some rows were selected
         yield from _any(result)
         return
@@ -361,16 +362,16 @@ def _compare(result: Result) -> Iterator[Block]:
             f"most alike of {alike['pairs']} pairs of layers: {alike['layer_a']} of A and {alike['layer_b']} of B, CKA "
             f"{alike['calibrated']:.2f} above chance (p = {alike['p']:.2g} for the largest)"
         )
-        yield from (replace(table, detail=True) for table in _layer_table(result.rows))
+        yield _layer_table(result.rows)
     yield from _reasons([row for triple in (*own, *triples) for row in triple if row.state != DIFFERENCE])
 
 
-def _layer_table(rows: Sequence[Row]) -> Iterator[Table]:
+def _layer_table(rows: Sequence[Row]) -> Table:
     """CKA above chance of every pair of layers, A's down and B's across."""
     cells = {(int(row.label), int(row.other_label)): row.value for row in rows if row.metric == "layer_cka"}
     first, second = (sorted({pair[side] for pair in cells}) for side in (0, 1))
-    columns = [Column(f"B {b}", [f"{cells[a, b]:.2f}" for a in first]) for b in second]
-    yield Table("", (Column("layer", [f"A {a}" for a in first]), *columns))
+    columns = {f"B {b}": [f"{cells[a, b]:.2f}" for a in first] for b in second}
+    return text_table({"layer": [f"A {a}" for a in first], **columns}, detail=True)
 
 
 def _changes(triples: Sequence[Sequence[Row]], head: str) -> Iterator[Table]:
@@ -467,23 +468,18 @@ def _labels(rows: Sequence[Row]) -> Iterator[Block]:
         is_known = others and least is not None and math.isfinite(least)  # not if one of its distances was not measured
         nearest.append(clean(min(others, key=others.__getitem__), LONGEST_LABEL) if is_known else "")
     counts = [rows.get("label_clusters") for rows in lines]
-    yield Table(
-        "",
-        (
-            Column("label", [clean(label, LONGEST_LABEL) for label in labels]),
-            Column("rows", [row.n if row is not None else None for row in counts]),
-            Column("clusters", _values("label_clusters", lines)),
-            Column("nearest", nearest),
-            Column("distance", shortest),
-            Column("inside mean", _values("inside_mean", lines)),
-            Column("max", _values("inside_max", lines)),
-        ),
-    )
-    shown = ("label_clusters", "minimum_distance", "inside_mean")
-    missing = [
-        row for row in (rows.get(metric) for metric in shown for rows in lines) if row is not None and math.isnan(row.value)
-    ]
-    for reason in dict.fromkeys(row.reason for row in missing if row.reason):
+    columns: dict[str, Sequence[Any]] = {
+        "label": [clean(label, LONGEST_LABEL) for label in labels],
+        "rows": [row.n if row is not None else None for row in counts],
+        "clusters": _values("label_clusters", lines),
+        "nearest": nearest,
+        "distance": shortest,
+        "inside mean": _values("inside_mean", lines),
+        "max": _values("inside_max", lines),
+    }
+    yield text_table(columns)
+    shown = [rows[metric] for metric in ("label_clusters", "minimum_distance", "inside_mean") for rows in lines if metric in rows]
+    for reason in dict.fromkeys(row.reason for row in shown if row.reason and math.isnan(row.value)):
         yield Paragraph(f"– {reason}", "dim")
 
 
@@ -498,8 +494,8 @@ def _accuracies(rows: Sequence[Row]) -> Iterator[Block]:
 
 
 def _tune(result: Result) -> Iterator[Block]:
-    whole = [row for row in result.rows if row.layer is None and not row.label and row.split not in ("train", "validation")]
-    yield from _states([row for row in whole if row.seed is not None])
+    scored = [row for row in result.rows if row.layer is None and not row.label and row.split not in ("train", "validation")]
+    yield from _states([row for row in scored if row.seed is not None])
     seconds = [row.value for row in result.rows if row.metric == "train_seconds"]
     if seconds:
         yield Paragraph(f"the layer was trained in {number_text(statistics.median(seconds))} s on vectors embedded once")
@@ -550,8 +546,8 @@ def _steps(rows: Sequence[Row]) -> Iterator[Block]:
     yield from _pivoted(sorted(ends.values(), key=lambda row: row.step or 0), "layer", "metric", _change)
     if is_small:
         ceiling = iso_score_ceiling(n, d)
-        fault = f"cannot exceed {ceiling:.3g}" if ceiling < 1 else "is too low"
-        yield Paragraph(f"the plain IsoScore of {n:,} vectors in {d:,} dimensions {fault}; the corrected one is shown", "dim")
+        limit = f"cannot exceed {ceiling:.3g}" if ceiling < 1 else "is too low"
+        yield Paragraph(f"the plain IsoScore of {n:,} vectors in {d:,} dimensions {limit}; the corrected one is shown", "dim")
 
 
 def _study(result: Result) -> Iterator[Block]:
@@ -564,12 +560,12 @@ def _repairs(result: Result) -> Iterator[Block]:
     """The score after each repair, one column per state; the last state's changes have intervals."""
     states = grouped(result.rows, lambda row: row.state)
     changes = {row.setting: row for row in states.pop(DIFFERENCE, ())}
-    columns = [Column("repair", [row.setting for row in next(iter(states.values()))])]
-    columns += [Column(state, [f"{row.value:.3f}" for row in rows]) for state, rows in states.items()]
-    lines = [changes.get(name) for name in columns[0].values]
-    columns.append(Column("change", [f"{row.value:+.3f}" if row else "" for row in lines]))
-    columns.append(Column("95% interval", [f"[{row.low:+.3f}, {row.high:+.3f}]" if row else "" for row in lines]))
-    yield Table("", tuple(columns))
+    names = [row.setting for row in next(iter(states.values()))]
+    scores = {state: [f"{row.value:.3f}" for row in rows] for state, rows in states.items()}
+    lines = [changes.get(name) for name in names]
+    change = [f"{row.value:+.3f}" if row else "" for row in lines]
+    intervals = [_interval(row.low, row.high, "+.3f") if row else "" for row in lines]
+    yield text_table({"repair": names, **scores, "change": change, "95% interval": intervals})
 
 
 def _places(result: Result) -> Iterator[Block]:
@@ -596,23 +592,19 @@ def _advise(result: Result) -> Iterator[Block]:
     changes = [row for row in result.rows if row.state in ("repair", "compression")]
     tables = {state: grouped(rows, lambda row: row.setting) for state, rows in grouped(changes, lambda row: row.state).items()}
     repairs = list(tables.get("repair", ()))
-    best = [name for place, name in enumerate(repairs) if place < MOST_REPAIRS - 1 or name == UNCHANGED]
+    best = [name for rank, name in enumerate(repairs) if rank < MOST_REPAIRS - 1 or name == UNCHANGED]
     has_gains = any(row.metric.endswith("_gain") for row in changes)
     if repairs:
         yield _tried("repair", {name: tables["repair"][name] for name in (best if has_gains else repairs)})
     smaller = result.records["smaller"].to_pylist() if "smaller" in result.records else []
     if smaller:
-        columns = {name: [form[name] for form in smaller] for name in ("form", "size", "gain", "low", "high")}
-        bounds = zip(columns["low"], columns["high"], strict=True)
-        yield Table(
-            "",
-            (
-                Column("smaller vectors", columns["form"]),
-                Column("size", [f"{size:.0%}" for size in columns["size"]]),
-                Column("change", [f"{gain:+.3f}" for gain in columns["gain"]]),
-                Column("95% interval", [f"[{low:+.3f}, {high:+.3f}]" for low, high in bounds]),
-            ),
-        )
+        columns = {
+            "smaller vectors": [form["form"] for form in smaller],
+            "size": [f"{form['size']:.0%}" for form in smaller],
+            "change": [f"{form['gain']:+.3f}" for form in smaller],
+            "95% interval": [_interval(form["low"], form["high"], "+.3f") for form in smaller],
+        }
+        yield text_table(columns)
     kept = {"pca": "pca keeps the principal directions of most variance", "truncate": "truncate keeps the first dimensions"}
     names = " ".join([*best, *(form["form"] for form in smaller)])
     if explained := [words for name, words in kept.items() if name in names]:
@@ -624,16 +616,16 @@ def _advise(result: Result) -> Iterator[Block]:
 
 def _tried(title: str, by_change: Mapping[str, Sequence[Row]]) -> Table:
     """Changes of the vectors, each with its scores and, if there are any, its gain."""
-    columns = [Column(title, list(by_change))]
+    columns = {title: list(by_change)}
     gains = [next((row for row in rows if row.metric.endswith("_gain")), None) for rows in by_change.values()]
     for metric in dict.fromkeys(row.metric for rows in by_change.values() for row in rows if not row.metric.endswith("_gain")):
         values = [next((row.value for row in rows if row.metric == metric), math.nan) for rows in by_change.values()]
-        columns.append(Column(label_of(metric), [f"{value:.3f}" if math.isfinite(value) else "–" for value in values]))
+        columns[label_of(metric)] = [f"{value:.3f}" if math.isfinite(value) else "–" for value in values]
     if any(gains):
-        columns.append(Column("gain", [f"{row.value:+.3f}" if row else "–" for row in gains]))
-        bounds = [(row.low, row.high) if row and row.setting != UNCHANGED else (None, None) for row in gains]
-        columns.append(Column("95% interval", ["" if low is None else f"[{low:+.3f}, {high:+.3f}]" for low, high in bounds]))
-    return Table("", tuple(columns))
+        columns["gain"] = [f"{row.value:+.3f}" if row else "–" for row in gains]
+        changed = [row if row and row.setting != UNCHANGED else None for row in gains]
+        columns["95% interval"] = [_interval(row.low, row.high, "+.3f") if row else "" for row in changed]
+    return text_table(columns)
 
 
 def _calibrate(result: Result) -> Iterator[Block]:
@@ -641,15 +633,15 @@ def _calibrate(result: Result) -> Iterator[Block]:
     shares = {name: rows for name, rows in by_metric.items() if name.startswith("unrelated_cosine_")}
     if shares:
         settings = [row.setting for row in next(iter(shares.values()))]
-        quantiles = [Column(name.rpartition("_")[2], [f"{row.value:.3f}" for row in rows]) for name, rows in shares.items()]
-        yield Table("", (Column("share of pairs below this cosine", settings), *quantiles), detail=True)
+        quantiles = {name.rpartition("_")[2]: [f"{row.value:.3f}" for row in rows] for name, rows in shares.items()}
+        yield text_table({"share of pairs below this cosine": settings, **quantiles}, detail=True)
     if cutoffs := by_metric.get("cutoff", []):
-        columns = [Column("pairs", [row.setting for row in cutoffs]), Column("cutoff", [f"{row.value:.3f}" for row in cutoffs])]
-        columns.append(Column("95% interval", [interval_text(row.low, row.high) for row in cutoffs]))
+        columns = {"pairs": [row.setting for row in cutoffs], "cutoff": [f"{row.value:.3f}" for row in cutoffs]}
+        columns["95% interval"] = [interval_text(row.low, row.high) for row in cutoffs]
         for name, title in (("matches_above", "matches above"), ("non_matches_above", "others above")):
-            values = {row.setting: f"{row.value:.1%}" for row in by_metric.get(name, ())}
-            columns += [Column(title, [values.get(row.setting, "") for row in cutoffs])] if values else []
-        yield Table("", tuple(columns))
+            if values := {row.setting: f"{row.value:.1%}" for row in by_metric.get(name, ())}:
+                columns[title] = [values.get(row.setting, "") for row in cutoffs]
+        yield text_table(columns)
     points = result.records["probability"].to_pylist() if "probability" in result.records else []
     # Of points with the same probability, the first and the last.
     known = [point["probability"] for point in points]
@@ -657,9 +649,9 @@ def _calibrate(result: Result) -> Iterator[Block]:
     if points:
         shown = points[-1::-3][::-1]  # every third and the last; the record has all
         names = {"cosine": "cosine", "probability": "probability of a match"}
-        columns = [Column(title, [f"{point[name]:.3f}" for point in shown]) for name, title in names.items()]
-        columns.append(Column("95% interval", [f"[{point['low']:.3f}, {point['high']:.3f}]" for point in shown]))
-        yield Table("", tuple(columns))
+        columns = {title: [f"{point[name]:.3f}" for point in shown] for name, title in names.items()}
+        columns["95% interval"] = [_interval(point["low"], point["high"]) for point in shown]
+        yield text_table(columns)
 
 
 def _migrate(result: Result) -> Iterator[Block]:
@@ -669,21 +661,19 @@ def _migrate(result: Result) -> Iterator[Block]:
         return
     lines = [{row.metric: row for row in rows} for rows in tiers.values()]
     scores = [line["ndcg@10"] for line in lines]
-    losses = [(line["ndcg@10_loss"].value, line["ndcg@10_largest_loss"].value) for line in lines]
-    costs = {name: [f"{line[name].value:,.0f}" for line in lines] for name in ("documents_to_embed", "documents_per_query")}
-    is_reference = [name == "re-index" for name in tiers]
-    yield Table(
-        "",
-        (
-            Column("tier", list(tiers)),
-            Column("nDCG@10", [f"{row.value:.3f}" for row in scores]),
-            Column("95% interval", [_short_interval(row) for row in scores]),
-            Column("loss", ["" if last else f"{loss:.3f}" for (loss, _), last in zip(losses, is_reference, strict=True)]),
-            Column("at most", ["" if last else f"{most:.3f}" for (_, most), last in zip(losses, is_reference, strict=True)]),
-            Column("embed first", costs["documents_to_embed"]),
-            Column("per query", costs["documents_per_query"]),
-        ),
-    )
+    columns = {
+        "tier": list(tiers),
+        "nDCG@10": [f"{row.value:.3f}" for row in scores],
+        "95% interval": [_interval(row.low, row.high) for row in scores],
+    }
+    for name, title in (
+        ("ndcg@10_loss", "loss"),
+        ("ndcg@10_largest_loss", "at most"),
+    ):
+        columns[title] = ["" if row.setting == "re-index" else f"{row.value:.3f}" for row in (line[name] for line in lines)]
+    for name, title in (("documents_to_embed", "embed first"), ("documents_per_query", "per query")):
+        columns[title] = [f"{line[name].value:,.0f}" for line in lines]
+    yield text_table(columns)
     yield Paragraph(
         "loss is relative to re-index, and its limits hold jointly at 95%; embed first and per query count documents", "dim"
     )
@@ -691,22 +681,17 @@ def _migrate(result: Result) -> Iterator[Block]:
     if shown is not None and shown.reason:
         yield Paragraph(f"– {shown.setting}: {shown.reason}", "dim")
     curve = grouped((row for row in result.rows if row.state == "curve"), lambda row: row.label)
-    maps = list(dict.fromkeys(row.setting for rows in curve.values() for row in rows))
-    columns = [Column("bridge: documents re-embedded", [f"{int(label):,}" for label in curve])]
-    for name in maps:
+    columns = {"bridge: documents re-embedded": [f"{int(label):,}" for label in curve]}
+    for name in dict.fromkeys(row.setting for rows in curve.values() for row in rows):
         points = [next(row for row in rows if row.setting == name) for rows in curve.values()]
-        columns.append(Column(name, [f"{row.value:.3f} {_short_interval(row)}" for row in points]))
-    yield Table("", tuple(columns), detail=True)
+        columns[name] = [f"{row.value:.3f} {_interval(row.low, row.high)}" for row in points]
+    yield text_table(columns, detail=True)
     if "thresholds" in result.records:
         cutoffs = result.records["thresholds"].to_pylist()
         heads = {"share": "share of document pairs above", "old": "old cosine", "new": "new cosine"}
         texts = {"share": "{:.1%}", "old": "{:.3f}", "new": "{:.3f}"}
-        columns = [Column(title, [texts[name].format(row[name]) for row in cutoffs]) for name, title in heads.items()]
-        yield Table("", tuple(columns), detail=True)
-
-
-def _short_interval(row: Row) -> str:
-    return "" if row.low is None or row.high is None else f"[{row.low:.3f}, {row.high:.3f}]"
+        columns = {title: [texts[name].format(row[name]) for row in cutoffs] for name, title in heads.items()}
+        yield text_table(columns, detail=True)
 
 
 def _gate(result: Result) -> Iterator[Block]:
@@ -727,8 +712,7 @@ def _gate(result: Result) -> Iterator[Block]:
         "allowed": [finding.healthy for finding in ordered],
         "broken because": [finding.meaning if finding.severity else "" for finding in ordered],
     }
-    shown = tuple(Column(name, values) for name, values in columns.items() if any(map(str, values)))
-    yield Table("", shown, detail=True)
+    yield text_table({name: values for name, values in columns.items() if any(map(str, values))}, detail=True)
 
 
 def _any(result: Result) -> Iterator[Block]:
@@ -752,7 +736,3 @@ def _reasons(rows: Sequence[Row]) -> Iterator[Block]:
     """Why values are missing: each reason once, with the metrics it is given for."""
     for reason, group in grouped((row for row in rows if row.reason), lambda row: row.reason).items():
         yield Paragraph(f"– {', '.join(dict.fromkeys(row.metric for row in group))}: {reason}", "dim")
-
-
-def _effect(effect: Effect) -> str:
-    return f"{with_labels(effect.name)}: {number_text(effect.value)} {interval_text(effect.low, effect.high)}".rstrip()

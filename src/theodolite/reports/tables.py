@@ -76,11 +76,11 @@ class Column:
         if self.is_number:
             spreads = {"low": self.low, "high": self.high, "sd": self.sd}
             filled = {name: spread for name, spread in spreads.items() if any(value is not None for value in spread)}
-            parts = {name: [_rounded(value) for value in part] for name, part in {"values": self.values, **filled}.items()}
-            return {**head, "kind": "number", "difference": self.is_difference, **parts}
+            numbers = {name: [_rounded(value) for value in spread] for name, spread in {"values": self.values, **filled}.items()}
+            return {**head, "kind": "number", "difference": self.is_difference, **numbers}
         texts = ["" if value is None else clean(value, CELL) for value in self.values]
-        places = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-        return {**head, "kind": "text", "names": list(places), "values": [places[text] for text in texts]}
+        codes = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+        return {**head, "kind": "text", "names": list(codes), "values": [codes[text] for text in texts]}
 
 
 @dataclass(frozen=True)
@@ -194,12 +194,12 @@ class TableSpec:
         selected = [entry for entry in entries if self._takes(entry.row)]
         if self.last_layer:
             selected = [entry for entry in selected if entry.row.layer in (None, last[entry.run, entry.row.model])]
-        places = {owner: i for i, owner in enumerate(last)}
+        ranks = {owner: i for i, owner in enumerate(last)}
 
         def order(entry: Entry) -> tuple[int, ...]:
             row = entry.row
             setting = 0 if self.settings is None else self.settings.index(row.setting)
-            return places[entry.run, row.model], state_order(row.state), setting, self.metrics.index(row.metric)
+            return ranks[entry.run, row.model], state_order(row.state), setting, self.metrics.index(row.metric)
 
         selected.sort(key=order)
         return pivot(selected, rows=self.rows, columns=self.columns, title=self.title, note=self.note, metrics=self.metrics)
@@ -264,6 +264,11 @@ def frame_table(columns: Mapping[str, Sequence[Any]], *, title: str) -> Table:
     return Table(title, filled, total=total if total > LONGEST else 0)
 
 
+def text_table(columns: Mapping[str, Sequence[Any]], *, detail: bool = False) -> Table:
+    """Values by the heads of their columns as a table without a title."""
+    return Table("", tuple(Column(name, values) for name, values in columns.items()), detail=detail)
+
+
 def all_rows(entries: Sequence[Entry]) -> Table | None:
     """Every row, for whoever looks for one; columns that no row fills are left out."""
     if not entries:
@@ -300,17 +305,17 @@ def tables_of(results: Iterable[tuple[str, Result]]) -> list[Table]:
     tables = [spec.table(entries) for spec, entries in declared.items()]
     for entries in others.values():
         # Not of a label, nor of two: a probe has thousands of those, which its heat map and the table of all rows show.
-        whole = [entry for entry in entries if not entry.row.label]
+        unlabelled = [entry for entry in entries if not entry.row.label]
         # Several seeds that meet in a cell are pooled there, so rows that already are would repeat it.
-        whole = [entry for entry in whole if is_value(entry.row) or entry.row.state == DIFFERENCE]
+        unlabelled = [entry for entry in unlabelled if is_value(entry.row) or entry.row.state == DIFFERENCE]
         kinds: dict[str, list[Entry]] = {"measured": [], "states": [], "steps": []}
-        for entry in whole:
+        for entry in unlabelled:
             is_state = entry.row.layer is None and entry.row.state not in ("", FINE_TUNING)
             kinds["measured" if entry.row.step is None else "states" if is_state else "steps"].append(entry)
-        about = ("run", "model", "task", "split")
+        origin = ("run", "model", "task", "split")
         tables.append(_general(kinds["measured"]))
-        tables.append(pivot(kinds["states"], rows=(*about, "metric"), columns=("state",), title="By state"))
-        over_steps = (*about, "setting", "layer", "step")
+        tables.append(pivot(kinds["states"], rows=(*origin, "metric"), columns=("state",), title="By state"))
+        over_steps = (*origin, "setting", "layer", "step")
         tables.append(pivot(kinds["steps"], rows=over_steps, columns=("metric",), title="Over the steps"))
     tables += _paper_tables([result for _, result in runs])
     return [table for table in tables if table is not None]
@@ -333,7 +338,7 @@ def _paper_tables(results: Sequence[Result]) -> Iterator[Table]:
             heads.sort(key=lambda head, depth=depth, first=first: first[head[:depth]])  # type: ignore[misc]
         columns = [Column(name, [line[i] for line in lines]) for i, name in enumerate(members[0]["fields"])]
         for head in heads:
-            *groups, name = [part for part in head if part] or ["value"]
+            *groups, name = [level for level in head if level] or ["value"]
             columns.append(Column(label_of(name), [texts.get((line, head), "") for line in lines], " · ".join(groups)))
         note = (
             "Lines and columns are the paper's. The number of another model is there for orientation; it does not reproduce it."
@@ -343,29 +348,29 @@ def _paper_tables(results: Sequence[Result]) -> Iterator[Table]:
 
 def _general(entries: list[Entry]) -> Table | None:
     """Metrics side by side, or one per line if there are many of them."""
-    about: tuple[str, ...] = ("run", "model", "task", "split", "setting", "layer", "seed")
+    fields: tuple[str, ...] = ("run", "model", "task", "split", "setting", "layer", "seed")
     metrics = list(dict.fromkeys(entry.row.metric for entry in entries))
-    heads = {tuple(entry.field(f) for f in (*about, "state")) for entry in entries}
+    heads = {tuple(entry.field(f) for f in (*fields, "state")) for entry in entries}
     # In a comparison each state is another model, on another task perhaps: what the state decides needs no column of its own.
     possible = ("model", "task", "split", "setting")
     origins = {name: values for name in possible if (values := _by_state(entries, name))}
-    about = tuple(name for name in about if name not in origins)
+    fields = tuple(name for name in fields if name not in origins)
     states = [state for state in next(iter(origins.values()), {}) if state != DIFFERENCE]
     words = {state: ", ".join(filter(None, (values[state] for values in origins.values()))) for state in states}
     note = "; ".join(f"{state_title(state)}: {origin}" for state, origin in words.items() if origin)
     note = f"{note}." if note else ""
     # States that hardly share a line, such as repairs and ways to compress, are below each other.
-    lines = {tuple(entry.field(f) for f in about) for entry in entries}
+    lines = {tuple(entry.field(f) for f in fields) for entry in entries}
     if 2 * len(heads) <= len(lines) * len({entry.row.state for entry in entries}):
-        return pivot(entries, rows=("state", *about), columns=("metric",), title="Measured", note=note)
+        return pivot(entries, rows=("state", *fields), columns=("metric",), title="Measured", note=note)
     # A survey of one cloud has many metrics and one head, a survey of layers many heads: the longer side goes down.
     if len(heads) <= MOST_HEADS or (len(metrics) > MOST_METRICS and len(heads) <= MOST_METRICS):
-        return pivot(entries, rows=("metric",), columns=(*about, "state"), title="Measured", note=note)
+        return pivot(entries, rows=("metric",), columns=(*fields, "state"), title="Measured", note=note)
     entries.sort(key=lambda entry: state_order(entry.row.state))
     if origins:
         entries.sort(key=lambda entry: metrics.index(entry.row.metric))
     columns = ("metric", "state") if origins else ("state", "metric")
-    return pivot(entries, rows=about, columns=columns, title="Measured", note=note)
+    return pivot(entries, rows=fields, columns=columns, title="Measured", note=note)
 
 
 def _by_state(entries: Sequence[Entry], name: str) -> dict[str, str]:
@@ -375,15 +380,15 @@ def _by_state(entries: Sequence[Entry], name: str) -> dict[str, str]:
     return values if len(values) == len(pairs) and len(set(values.values())) > 1 else {}
 
 
-def _in_metric_order(heads: Sequence[tuple[Any, ...]], place: int, names: Sequence[str]) -> list[tuple[Any, ...]]:
-    """The heads with the metric, at this place in each of them, in the order of the names; the rest as it came."""
-    rest = [(*head[:place], *head[place + 1 :]) for head in heads]
-    first = {parts: i for i, parts in reversed(list(enumerate(rest)))}
-    return sorted(heads, key=lambda head: (first[(*head[:place], *head[place + 1 :])], names.index(head[place])))
+def _in_metric_order(heads: Sequence[tuple[Any, ...]], index: int, names: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The heads with the metric, at this index in each of them, in the order of the names; the rest as it came."""
+    rest = [(*head[:index], *head[index + 1 :]) for head in heads]
+    first = {others: i for i, others in reversed(list(enumerate(rest)))}
+    return sorted(heads, key=lambda head: (first[(*head[:index], *head[index + 1 :])], names.index(head[index])))
 
 
 def _column(head: tuple[Any, ...], cells: Sequence[Sequence[Row]], cell: Callable[[Sequence[Row]], str] | None) -> Column:
-    *groups, name = [str(part) for part in head if part not in ("", None)] or ["value"]
+    *groups, name = [str(level) for level in head if level not in ("", None)] or ["value"]
     group = " · ".join(groups)
     if cell is not None:
         return Column(name, [cell(rows) if rows else "" for rows in cells], group)

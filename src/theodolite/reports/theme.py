@@ -221,10 +221,10 @@ def tick_step(count: int) -> int:
 
 
 def _ramp_colour(share: float) -> str:
-    place = share * (len(RAMP) - 1)
-    low = min(int(place), len(RAMP) - 2)
+    position = share * (len(RAMP) - 1)
+    low = min(int(position), len(RAMP) - 2)
     first, second = (_channels(RAMP[i]) for i in (low, low + 1))
-    return "#" + "".join(f"{round(a + (b - a) * (place - low)):02x}" for a, b in zip(first, second, strict=True))
+    return "#" + "".join(f"{round(a + (b - a) * (position - low)):02x}" for a, b in zip(first, second, strict=True))
 
 
 def _channels(colour: str) -> tuple[int, ...]:

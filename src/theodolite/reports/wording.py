@@ -73,11 +73,11 @@ def clean(text: object, limit: int = LIMIT) -> str:
     """The text on one line, without control characters and direction marks; not escaped."""
     if limit < 1:
         raise ValueError(f"limit={limit} must be at least 1, to leave room for the mark {CUT!r}")
-    whole = "" if text is None else str(text)
+    full = "" if text is None else str(text)
     # Only the start of a string of many megabytes is searched: no more of it is shown.
-    start = whole[: 8 * limit + 64]
+    start = full[: 8 * limit + 64]
     line = _NONCHARACTERS.sub("\ufffd", _DIRECTIONS.sub("", _CONTROLS.sub(" ", start))).strip()
-    if len(line) > limit or len(whole) > len(start):
+    if len(line) > limit or len(full) > len(start):
         line = line[: limit - 1].rstrip() + CUT
     return line
 
@@ -92,10 +92,10 @@ def plain_lines(text: object, *, width: int = 60, limit: int = LIMIT) -> str:
     return "<br>".join(map(_escape, textwrap.wrap(clean(text, limit), width)))
 
 
-def file_name(*parts: str) -> str:
+def file_name(*strings: str) -> str:
     """A file name without ending, made of any strings: lower-case letters, digits, `-`, `_` and `.`; never a path.
 
-    A part that had to be changed gets a checksum, so that two different strings do not share a name.
+    A string that had to be changed gets a checksum, so that two different strings do not share a name.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def file_name(*parts: str) -> str:
     >>> file_name("../../etc/passwd")
     'etc-passwd-df406b03'
     """
-    return "-".join(filter(None, map(_file_part, parts)))
+    return "-".join(filter(None, map(_safe_name, strings)))
 
 
 def unique_names(names: Iterable[str], pattern: str = "{}-{}") -> list[str]:
@@ -170,7 +170,7 @@ def size_text(facts: Mapping[str, Any]) -> str:
 
 def standing(judged: Judged) -> str:
     """On which encoders, seeds and tasks a verdict stands, and what else its reader must know; empty if nothing is known."""
-    encoders = ", ".join(f"{name} ({about})" if about else name for name, about in judged.encoders.items())
+    encoders = ", ".join(f"{name} ({description})" if description else name for name, description in judged.encoders.items())
     seeds = f"fine-tuning seed{'s' if len(judged.seeds) > 1 else ''} {', '.join(map(str, judged.seeds))}" if judged.seeds else ""
     # Of several tasks each has items of its own: the largest number would not be that of the verdict.
     counts = next((effect.counts for effect in judged.effects if effect.counts), {})
@@ -255,6 +255,6 @@ def _escape(text: str) -> str:
     return f"{ISOLATE}{escaped}{END}" if any(unicodedata.bidirectional(c) in _RIGHT_TO_LEFT for c in text) else escaped
 
 
-def _file_part(part: str) -> str:
-    safe = re.sub(r"[^a-z0-9_.]+", "-", part[:200].lower()).strip("-.")[:40]
-    return safe if safe == part else f"{safe}-{zlib.crc32(part.encode('utf-8', 'backslashreplace')):08x}".strip("-")
+def _safe_name(text: str) -> str:
+    safe = re.sub(r"[^a-z0-9_.]+", "-", text[:200].lower()).strip("-.")[:40]
+    return safe if safe == text else f"{safe}-{zlib.crc32(text.encode('utf-8', 'backslashreplace')):08x}".strip("-")
