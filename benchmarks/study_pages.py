@@ -73,7 +73,7 @@ FIGURES = {
     "do-no-harm": ("repair-gains-all*", "repair-gains-minilm*"),
 }
 CAVEAT = (
-    "These runs use our own small encoders, not the paper's: no printed number is reproduced here, and a claim that needs the "
+    "These runs use encoders other than the paper's: no printed number is reproduced here, and a claim that needs the "
     "paper's models is *not measured*. The same command with Hub ids runs them."
 )
 LEGEND = (
