@@ -32,7 +32,8 @@ def test_pages_are_made_from_the_records(study_pages: ModuleType) -> None:
     assert [path.name for path in pages] == [f"study-{name}.md" for name in study_names()]
     for path, text in pages.items():
         assert path.read_text(encoding="utf-8") == text, f"run `python benchmarks/study_pages.py`: {path.name} is out of date"
-        assert len(text.splitlines()) <= 100, f"{path.name} is longer than two screens"
+        assert len(text.splitlines()) <= 90, f"{path.name} is longer than two screens"
+        assert max(line.count("|") for line in text.splitlines()) <= 8, f"{path.name} has a table too wide for a phone"
         assert "'$THEODOLITE" not in text
 
 
@@ -75,3 +76,79 @@ def test_commands_expand_the_folder_of_models(study_pages: ModuleType, tmp_path:
     assert run.verdicts[0].measured.command == command.replace("'$THEODOLITE_MODELS/a b'", '"$THEODOLITE_MODELS/a b"')
     assert run.provenance["name"] == "m"
     assert not re.search(r"'\$THEODOLITE", str(run.verdicts))
+
+
+def judged(claim: str, name: str, model: str, low: float, high: float, *, seeds: int = 3) -> tuple[Verdict, list[Row]]:
+    """A verdict with one effect, and rows of the encoder's fine-tuning seeds."""
+    effect = Effect(name=name, value=(low + high) / 2, low=low, high=high)
+    measured = Judged(source="measured", outcome="inconclusive", why="", effects=(effect,), lean="against")
+    rows = [Row(metric="m", value=0.5, study="rp21", model=model, task="stsb", seed=seed) for seed in range(seeds)]
+    return Verdict(claim=claim, title="c", rule="", model=model, measured=measured), rows
+
+
+def joined(*judgements: tuple[Verdict, list[Row]]) -> Result:
+    rows = tuple(row for _, of in judgements for row in of)
+    return Result(verb="study", rows=rows, verdicts=tuple(verdict for verdict, _ in judgements))
+
+
+BEFORE, AFTER = (f"Spearman change, mean of three repairs, {state}" for state in ("pre-trained", "fine-tuned"))
+
+
+def test_the_sentence_says_only_what_the_intervals_show(study_pages: ModuleType) -> None:
+    run = joined(
+        judged("PD22-1", BEFORE, "a", 0.05, 0.15),
+        judged("PD22-1", AFTER, "a", -0.03, -0.01),
+        judged("PD22-1", BEFORE, "b", -0.02, 0.06, seeds=1),
+        judged("PD22-1", AFTER, "b", -0.08, -0.04, seeds=1),
+    )
+    sentence = study_pages._found("rp21", run)
+    assert "raise the score (Spearman × 100) on a (+10.0) and make no clear difference to it on b (+2.0)" in sentence
+    assert "After fine-tuning, they lower the score on a (−2.0) and b (−6.0, one run)." in sentence
+    assert "depends on the encoder" in study_pages._lesson("rp21", run)  # not every pre-trained one gains
+
+
+def test_the_lesson_of_a_study_is_not_drawn_where_the_runs_do_not_show_it(study_pages: ModuleType) -> None:
+    as_in_the_paper = joined(judged("PD22-1", BEFORE, "a", 0.05, 0.15), judged("PD22-1", AFTER, "a", -0.03, -0.01))
+    assert "Leave one that was fine-tuned" in study_pages._lesson("rp21", as_in_the_paper)
+    helps_both = joined(judged("PD22-1", BEFORE, "a", 0.05, 0.15), judged("PD22-1", AFTER, "a", 0.01, 0.03))
+    assert "Leave one" not in study_pages._lesson("rp21", helps_both)
+    found = study_pages._found("rp21", helps_both)
+    assert "lower" not in found and found.startswith("On a: before fine-tuning on STS-B, isotropy repairs raise the score")
+    half = joined(judged("PD22-1", BEFORE, "a", 0.05, 0.15))
+    assert study_pages._lesson("rp21", half) == "" and "After" not in study_pages._found("rp21", half)
+
+    layer = [judged("IL23-a", "log ratio of IsoScore, rte", "a", 0.5, 1.5)]
+    for low, high, words in (
+        (0.01, 0.03, "the task gains from it."),
+        (-0.03, -0.01, "the task loses by it"),
+        (-0.01, 0.03, "not shown"),
+    ):
+        run = joined(*layer, judged("IL23-b", "gain as a share, rte", "a", low, high))
+        assert words in study_pages._lesson("il23", run)
+    flat = joined(
+        judged("IL23-a", "log ratio of IsoScore, rte", "a", -0.5, 0.5), judged("IL23-b", "gain as a share, rte", "a", 0.01, 0.03)
+    )
+    assert study_pages._lesson("il23", flat) == ""
+    assert "makes no clear difference to IsoScore on rte (× 1)" in study_pages._found("il23", flat)
+
+    near, far = (f"probe accuracy, tuned on {task} minus untuned" for task in ("PS-role", "POS"))
+    assert "related task" in study_pages._lesson(
+        "zs22", joined(judged("ZS22-e", near, "a", 0.1, 0.2), judged("ZS22-e", far, "a", -0.1, 0.1))
+    )
+    assert study_pages._lesson("zs22", joined(judged("ZS22-e", near, "a", 0.1, 0.2), judged("ZS22-e", far, "a", 0.1, 0.2))) == ""
+
+
+def test_the_sentence_on_held_out_gains_counts_the_intervals(study_pages: ModuleType) -> None:
+    def run(bounds: list[tuple[str, float, float]]) -> Result:
+        rows = [
+            Row(metric="gain", value=(low + high) / 2, low=low, high=high, setting=name, model="a") for name, low, high in bounds
+        ]
+        return Result(verb="study", rows=tuple(rows))
+
+    harm = run([("x", -0.2, -0.1), ("x", -0.2, -0.1), ("y", 0.1, 0.2), ("y", -0.1, 0.1)])
+    assert "hurt more often than they help: of 4 gains, 1 are above 0 and 2 below" in study_pages._found("do-no-harm", harm)
+    assert "below 0 x (2 of 2)" in study_pages._found("do-no-harm", harm)
+    assert "Do not repair" in study_pages._lesson("do-no-harm", harm)
+    help_ = run([("x", 0.1, 0.2), ("y", -0.1, 0.1)])
+    assert "do not hurt more often" in study_pages._found("do-no-harm", help_)
+    assert "Do not repair" not in study_pages._lesson("do-no-harm", help_)

@@ -309,6 +309,11 @@ class Evidence:
                 depths[row.model, row.task] = max(row.layer, depths.get((row.model, row.task), 0))
         return depths
 
+    def layers(self, metric: str, *selectors: Selector) -> list[int]:
+        """The layers that all selectors have defined numbers of."""
+        rows = ([row for row in self.find(metric, **selector) if math.isfinite(row.value)] for selector in selectors)
+        return sorted(set.intersection(*({row.layer for row in of if row.layer is not None} for of in rows)))
+
     def numbers(self, metric: str, selector: Selector) -> BySeed:
         """The number of every seed at the last layer, or at `layer`; a list in the selector is a mean over its values."""
         lists = {name: value for name, value in selector.items() if isinstance(value, (list, tuple))}

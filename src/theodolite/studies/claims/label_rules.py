@@ -26,7 +26,9 @@ from theodolite.core.intervals import (
     share_interval,
 )
 from theodolite.core.moments import Doubles
+from theodolite.core.states import FINE_TUNED
 from theodolite.studies.claims.evidence import ONE_SEED, ROUNDING, SEEDS, Estimate, Evidence, Missing, Selector
+from theodolite.studies.claims.number_rules import difference
 from theodolite.studies.claims.rules import Names, rule
 
 # What no interval over labels covers.
@@ -237,11 +239,12 @@ def clusters_per_label(evidence: Evidence, *, of: Selector, minus: Selector, tas
 
 
 @rule("train and test similarity")
-def train_test_similarity(evidence: Evidence, *, of: Selector, minus: Selector, tasks: Names) -> Estimate:
-    """How the similarity of the labels' layout in train and test differs between two states; the mean over tasks."""
+def train_test_similarity(evidence: Evidence, *, of: Selector, minus: Selector | None = None, tasks: Names) -> Estimate:
+    """How similar the layouts of labels in train and test are in one state, or how that differs between two; mean over tasks."""
+    states = (of,) if minus is None else (of, minus)
 
     def cell(task: str) -> Cell:
-        sides = [_layouts(evidence, part, {**side, "task": task}) for side in (of, minus) for part in ("train", "test")]
+        sides = [_layouts(evidence, split, {**state, "task": task}) for state in states for split in ("train", "test")]
         seeds = sorted(set.intersection(*map(set, sides)), key=str)
         if not seeds:
             raise Missing(f"a seed of {task} in both states")
@@ -253,11 +256,50 @@ def train_test_similarity(evidence: Evidence, *, of: Selector, minus: Selector, 
             effect = _similarity_change(layouts)
             yield seed, effect(labels), _jackknife(labels, effect)
 
-    return over_tasks(tasks, cell, limits=(-2.0, 2.0))
+    return over_tasks(tasks, cell, limits=(-1.0, 1.0) if minus is None else (-2.0, 2.0))
 
 
 def _similarity_change(layouts: Sequence[LabelLayout]) -> Callable[[Labels], float]:
-    return lambda labels: similarity(layouts[0], layouts[1], labels) - similarity(layouts[2], layouts[3], labels)
+    """The similarity of the first two layouts minus that of the next two, if there are any."""
+    pairs = list(zip(layouts[::2], layouts[1::2], strict=True))
+
+    def change(labels: Labels) -> float:
+        of, *minus = (similarity(train, test, labels) for train, test in pairs)
+        return of - sum(minus)
+
+    return change
+
+
+@rule("similarity where tuning helps least")
+def similarity_of_least_gain(evidence: Evidence, *, metric: str, of: Selector, minus: Selector, tasks: Names) -> Estimate:
+    """The train/test similarity of the task whose metric gained least, minus the mean over the other tasks."""
+    similarities: dict[str, Estimate] = {}
+    gains: dict[str, float] = {}
+    for task in tasks:
+        try:
+            similarities[task] = train_test_similarity(evidence, of=of, tasks=[task])
+            gains[task] = difference(evidence, metric=metric, of=of, minus=minus, tasks=[task]).value
+        except Missing:
+            similarities.pop(task, None)
+    if len(similarities) < 2:
+        raise Missing(f"two tasks that have a train/test similarity and a gain of {metric}")
+    least = min(gains, key=gains.__getitem__)
+    weights = {task: 1.0 if task == least else -1 / (len(gains) - 1) for task in gains}
+    estimates = similarities.values()
+    return Estimate(
+        sum(weights[task] * estimate.value for task, estimate in similarities.items()),
+        # The tasks were fine-tuned apart, so that nothing is paired between them.
+        tuple(
+            replace(component, variance=component.variance * weights[task] ** 2)
+            for task, estimate in similarities.items()
+            for component in estimate.components
+        ),
+        (*dict.fromkeys(source for estimate in estimates for source in estimate.uncovered), "which task gains least"),
+        "; ".join(f"{task} {similarities[task].value:.2f} with a gain of {gain:+.3f}" for task, gain in gains.items()),
+        limits=(-2.0, 2.0),
+        counts={task: n for estimate in estimates for task, n in estimate.counts.items()},
+        seeds=tuple(sorted({seed for estimate in estimates for seed in estimate.seeds})),
+    )
 
 
 def similarity(first: LabelLayout, second: LabelLayout, labels: Labels) -> float:
@@ -357,6 +399,56 @@ def _rank_z(correlation: float, n: int) -> float:
     """Fisher's z of a rank correlation of n values; half of the smallest step that ranks can take keeps it finite."""
     furthest = 1 - 6 / (n * (n * n - 1))
     return math.atanh(max(-furthest, min(furthest, correlation)))
+
+
+@rule("movement against height")
+def movement_against_height(evidence: Evidence, *, tasks: Names, directions: int = 0) -> Estimate:
+    """How much further centroids moved, over the mean norm, in the upper half of the layers than in the lower; mean over tasks.
+
+    With `directions`, how much more of the squared movement is along its first directions; they are not refitted without a label.
+    """
+
+    def cell(task: str) -> Cell:
+        moved = _movements(evidence, task, "centroid_movement")
+        along = [_movements(evidence, task, f"movement_pca_{k}") for k in range(1, directions + 1)]
+        for seed, by_layer in moved.items():
+            effect = _upper_minus_lower(by_layer, [scores[seed] for scores in along])
+            labels = list(next(iter(by_layer.values())))
+            yield seed, effect(labels), _jackknife(labels, effect)
+
+    return over_tasks(tasks, cell)
+
+
+def _movements(evidence: Evidence, task: str, metric: str) -> dict[int | None, dict[int, dict[str, float]]]:
+    """A number of each centroid's movement, by seed, layer and label."""
+    movements: dict[int | None, dict[int, dict[str, float]]] = {}
+    for row in evidence.find(metric, task=task, state=FINE_TUNED):
+        if row.layer is not None:
+            movements.setdefault(row.seed, {}).setdefault(row.layer, {})[row.label] = row.value
+    if not movements:
+        raise Missing(f"{metric}, {task}")
+    return movements
+
+
+def _upper_minus_lower(
+    moved: Mapping[int, Mapping[str, float]], along: Sequence[Mapping[int, Mapping[str, float]]]
+) -> Callable[[Labels], float]:
+    layers = [layer for layer in sorted(moved) if any(moved[layer].values())]  # where nothing moved there is no direction
+    half = len(layers) // 2
+    if not half:
+        raise UndefinedEffect("centroids moved in fewer than two layers")
+
+    def number(layer: int, labels: Labels) -> float:
+        if not along:
+            return float(np.mean([moved[layer][label] for label in labels]))
+        squares = sum(scores[layer][label] ** 2 for scores in along for label in labels)
+        return squares / sum(moved[layer][label] ** 2 for label in labels)
+
+    def effect(labels: Labels) -> float:
+        lower, upper = ([number(layer, labels) for layer in part] for part in (layers[:half], layers[-half:]))
+        return float(np.mean(upper) - np.mean(lower))
+
+    return effect
 
 
 @rule("lowest similarity")

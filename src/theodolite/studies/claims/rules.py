@@ -92,8 +92,14 @@ class ClaimedEffect:
         """Where the claim expects it, in words."""
         return f"{self.side} {'±' if self.side == 'inside' else ''}{short_number(self.boundary)}"
 
-    def on(self, tasks: Names) -> Iterator[ClaimedEffect]:
-        """The effect on the claim's tasks, unless it has its own; one for each task if it goes over them."""
+    def on(self, tasks: Names, evidence: Evidence) -> Iterator[ClaimedEffect]:
+        """The effect on the claim's tasks, unless it has its own; one for each task or layer if it goes over them."""
+        if self.over == "layers":
+            of, minus = self.parameters["of"], self.parameters["minus"]
+            for layer in evidence.layers(self.parameters["metric"], of, minus):
+                sides = {"of": {**of, "layer": layer}, "minus": {**minus, "layer": layer}}
+                yield replace(self, name=self.name.format(layer=layer), parameters={**self.parameters, **sides})
+            return
         if "tasks" not in RULES[self.rule].options or "tasks" in self.parameters or not tasks:
             yield self
             return
@@ -199,7 +205,7 @@ def judge(
     unmet = unmet_origin(evidence) if premises.origin and evidence.models else ""
     missing = list(filter(None, [entered.missing]))
     judged: list[tuple[ClaimedEffect, Estimate, Place]] = []
-    for effect in () if entered.missing else (each for declared in primary for each in declared.on(entered.tasks)):
+    for effect in () if entered.missing else (each for declared in primary for each in declared.on(entered.tasks, evidence)):
         if unmet and not effect.part:
             missing.append(unmet)
             continue
@@ -218,7 +224,11 @@ def judge(
         remarks.append("the rows called pre-trained are those of the encoder before this fine-tuning")
     # What a premise keeps from deciding is shown, and so is a task that did not enter.
     unjudged = [effect for effect in primary if entered.missing or (unmet and not effect.part)]
-    others = (each for effect in (*unjudged, *secondary) for each in effect.on(tasks if effect.over else entered.tasks or tasks))
+    others = (
+        each
+        for effect in (*unjudged, *secondary)
+        for each in effect.on(tasks if effect.over == "tasks" else entered.tasks or tasks, evidence)
+    )
     for effect in others:
         try:
             estimate = effect.estimate(evidence)
@@ -269,7 +279,7 @@ def _judge_printed(
     """What a table says, which has no intervals: it agrees if all that it prints of the claim is on the claimed side."""
     effects, parts, missing, points = [], [], [], []
     for is_primary, effect in [(True, each) for each in primary] + [(False, each) for each in secondary]:
-        for each in effect.on(tasks):
+        for each in effect.on(tasks, evidence):
             try:
                 estimate = each.estimate(evidence)
             except Missing as error:
