@@ -24,6 +24,7 @@ TITLES = {
     "kmeans": "K-means",
     "extraction": "Extraction",
     "tracking": "Tracking during fine-tuning",
+    "training": "Fine-tuning",
     "direct": "DirectProbe",
     "grid": "Grid of classifier probes",
     "loss": "IsoScore as a loss",

@@ -34,6 +34,7 @@ TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
     "workers": ("workers", ("workers",)),
     "extraction": ("extraction", ()),
     "tracking": ("tracking", ()),
+    "training": ("training", ()),
     "direct": ("direct_probe", ()),
     "direct-scaling": ("direct_scaling", ("direct_rows", "direct_width", "direct_labels")),
     "grid": ("probe_grid", ()),

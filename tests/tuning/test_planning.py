@@ -70,6 +70,40 @@ def test_a_request_is_one_run_with_the_preset_that_fits(moods: Any, alike: Any, 
     assert plan_runs("m", task=moods, to="x", preset_name="zs22")[0].settings.learning_rate == 3e-4
 
 
+def test_batches_are_by_length_unless_a_preset_is_named(moods: Any, alike: Any, tags: Any, tmp_path: Path) -> None:
+    def by_length(task: Any, **options: Any) -> bool:
+        return bool(plan_runs("m", task=task, to=tmp_path / "run", **options)[0].settings.by_length)
+
+    assert by_length(moods) and by_length(alike) and by_length(tags)
+    assert not by_length(alike, by_length=False)
+    # The records of the studies were made with these.
+    assert {name: preset(name, task="stsb", model="m", output="o").by_length for name in PRESETS} == {
+        "rp21": False,
+        "il23": True,
+        "isobn": False,
+        "zs22": False,
+    }
+    assert not by_length(alike, preset_name="rp21") and by_length(alike, preset_name="rp21", by_length=True)
+
+
+@pytest.mark.parametrize("stored", [{"by_length": False}, {}])
+def test_a_run_of_an_earlier_release_is_continued_with_its_own_batches(
+    alike: Any, tiny_bert: str, tmp_path: Path, stored: dict[str, Any]
+) -> None:
+    options: dict[str, Any] = {"task": alike, "to": tmp_path / "run", "epochs": 1, "track": None, "device": "cpu"}
+    earlier = plan_runs(tiny_bert, by_length=False, **options)[0].settings
+    finished = fine_tune(earlier)
+    path = tmp_path / "run" / "settings.json"
+    values = json.loads(path.read_text())
+    del values["by_length"]
+    path.write_text(json.dumps({**values, **stored}))
+    (again,) = plan_runs(tiny_bert, **options)
+    assert not again.settings.by_length
+    assert fine_tune(again.settings).after == finished.after
+    with pytest.raises(FileExistsError, match="by_length"):
+        fine_tune(plan_runs(tiny_bert, by_length=True, **options)[0].settings)
+
+
 def test_a_request_with_seeds_is_one_run_per_seed(moods: Any) -> None:
     runs = plan_runs("m", task=moods, to="x", seeds=[4, 2])
     assert [(run.settings.seed, run.settings.output) for run in runs] == [(4, "x/seed-4"), (2, "x/seed-2")]

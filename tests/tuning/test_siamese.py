@@ -35,6 +35,30 @@ def test_similarity_is_learnt(quick: Quick, alike: Any, family: str, request: py
     assert tuned.after > max(0.5, tuned.before)
 
 
+def test_batches_by_length_have_pairs_of_similar_length(quick: Quick, tiny_bert: str, tmp_path: Path) -> None:
+    from theodolite.tasks import own_task
+
+    rng = np.random.default_rng(0)
+    texts = [" ".join(["dog"] * length) for length in rng.integers(1, 60, 2 * 160)]
+    lines = [f"{text}\t{text_b}\t{number % 5}" for number, (text, text_b) in enumerate(zip(texts[::2], texts[1::2], strict=True))]
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.tsv").write_text("\n".join(["text\ttext_b\tscore", *lines]) + "\n")
+    files = {split: tmp_path / f"{split}.tsv" for split in ("train", "dev")}
+    task = own_task(files, "similarity", name="lengths", score_range=(0, 5))
+
+    def epoch(**options: Any) -> tuple[float, list[Any]]:
+        settings = quick(task, **options)
+        batches = list(SiameseJob(settings, load_splits(settings, None), tmp_path).trainer.get_train_dataloader())
+        masks = [batch[f"{side}_attention_mask"] for batch in batches for side in ("text", "text_b")]
+        labels = torch.cat([batch["label"] for batch in batches]).tolist()
+        return 1 - float(sum(mask.sum() for mask in masks)) / sum(mask.numel() for mask in masks), sorted(labels)
+
+    by_length, labels = epoch(by_length=True)
+    random, random_labels = epoch()
+    assert labels == random_labels, "every pair is in an epoch once"
+    assert by_length < 0.7 * random
+
+
 def test_both_sides_have_the_same_weights(quick: Quick, alike: Any) -> None:
     settings = quick(alike)
     model = sentence_model(settings, load_encoder(settings))

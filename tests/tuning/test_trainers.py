@@ -220,8 +220,9 @@ def test_an_interrupted_run_ends_with_the_same_weights(
     check_continued_run(request.getfixturevalue(kind), quick, tmp_path, break_off, strategy=strategy, batch_size=batch)
 
 
+@pytest.mark.parametrize("kind", ["moods", "alike"])
 def test_a_run_by_length_that_is_interrupted_inside_an_epoch_ends_with_the_same_weights(
-    quick: Quick, moods: Any, tmp_path: Path
+    kind: str, quick: Quick, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     def break_off(settings: Any) -> None:
         def progress(done: int, total: int) -> None:
@@ -231,7 +232,7 @@ def test_a_run_by_length_that_is_interrupted_inside_an_epoch_ends_with_the_same_
         with pytest.raises(KeyboardInterrupt):
             fine_tune(settings, progress=progress)
 
-    check_continued_run(moods, quick, tmp_path, break_off, save_steps=4, by_length=True)
+    check_continued_run(request.getfixturevalue(kind), quick, tmp_path, break_off, save_steps=4, by_length=True)
 
 
 def test_batches_by_length_have_texts_of_similar_length_and_another_order_in_every_epoch() -> None:

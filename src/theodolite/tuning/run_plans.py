@@ -18,10 +18,11 @@ from theodolite.tuning.tune_options import Method
 # What another method may change in the settings of a run.
 OF_METHOD = ("method", "strength", "published", "layer")
 _SCHEDULE: dict[str, Any] = {"warmup": 0.1, "schedule": "linear"}
-# The papers' hyper-parameters by name: rp21, il23, zs22, isobn.
+# The papers' hyper-parameters by name: rp21, il23, zs22, isobn. Studies use them, and their records were made with `by_length`
+# as it is here; a run without a named preset has it on, because it is faster.
 PRESETS: dict[str, Mapping[str, Any]] = {
     # Rajaee & Pilehvar (2021). Not stated there, so ours: schedule and warm-up, as in sentence-transformers' own example.
-    "rp21": {**_SCHEDULE, "epochs": 3, "batch_size": 32, "learning_rate": 7e-5, "pooling": "mean"},
+    "rp21": {**_SCHEDULE, "epochs": 3, "batch_size": 32, "learning_rate": 7e-5, "pooling": "mean", "by_length": False},
     # The isotropy-layer paper (IL23): [CLS], AdamW, early stopping by the task metric on a 70/30 split. Not stated there, so
     # ours: learning rate, batch size, warm-up, decay, the largest number of epochs and the patience.
     "il23": {
@@ -47,9 +48,18 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "pooling": "cls",
         "siamese": False,
         "pooler": True,
+        "by_length": False,
     },
     # Zhou & Srikumar (2022): Adam, which is AdamW without decay. Ten epochs; three for BERT-base.
-    "zs22": {**_SCHEDULE, "epochs": 10, "batch_size": 32, "learning_rate": 3e-4, "weight_decay": 0.0, "pooling": "cls"},
+    "zs22": {
+        **_SCHEDULE,
+        "epochs": 10,
+        "batch_size": 32,
+        "learning_rate": 3e-4,
+        "weight_decay": 0.0,
+        "pooling": "cls",
+        "by_length": False,
+    },
 }
 
 
@@ -141,7 +151,7 @@ def plan_runs(
         For method "isolayer": the finished plain run to start from. "{seed}" in the name stands for the seed; with several
         seeds and without it, `plain`/seed-N. The settings are then those of the plain run.
     preset_name
-        A key of `PRESETS`; by default the one that fits task and method.
+        A key of `PRESETS`; by default the one that fits task and method, with batches by length.
     settings
         Further settings, as in `TuneSettings`; with `plain`, only those of the method.
 
@@ -170,8 +180,12 @@ def plan_runs(
         if plain is None:
             assert model is not None
             assert task is not None
-            name = preset_name or preset_for(find_task(task).kind, method)
-            runs.append(PlannedRun(preset(name, task=task, model=model, output=output, seed=number, **settings)))
+            name, ours = preset_name, {}
+            if name is None:
+                name = preset_for(find_task(task).kind, method)
+                # A run that an earlier release began is continued with its own batches.
+                ours["by_length"] = not MARKER.is_in(output) or read_settings(output).get("by_length", False)
+            runs.append(PlannedRun(preset(name, task=task, model=model, output=output, seed=number, **{**ours, **settings})))
             continue
         has_seed = "{seed}" in pattern
         folder = Path(pattern.replace("{seed}", str(number)))

@@ -181,7 +181,7 @@ class TuneSettings:
         score is not better, but is not counted either, unless it is a perfect 1: a model that still answers one label to every
         text is not finished.
     by_length
-        Whether the texts of a batch have similar lengths, which takes less padding; not for Siamese runs.
+        Whether the texts of a batch have similar lengths, which takes less padding.
     eval_split
         The split that is scored before and after; by default the task's scored split. "held-out" scores the validation rows, and
         reads no split besides the training one.
@@ -276,8 +276,6 @@ class TuneSettings:
             raise ValueError(f"{option('patience', str(self.patience))} needs held-out rows: set {option('validation', '0.3')}")
         if self.eval_split == HELD_OUT and not self.validation:
             raise ValueError(f"eval_split={HELD_OUT!r} needs held-out rows: set {option('validation', '0.3')}")
-        if self.by_length and self.is_siamese:
-            raise ValueError("by_length is for runs with a head, and a Siamese run has none; leave it out")
         if not re.fullmatch(r"full|head|lora|frozen:\d+", self.strategy):
             raise ValueError(f"{option('strategy', self.strategy)} must be full, frozen:N, head or lora")
         if self.strategy == "head" and self.is_siamese:

@@ -11,25 +11,36 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.base.modules import Transformer
 from torch import nn
+from torch.utils.data import BatchSampler
 
 from theodolite.models.alignment import plan_rows
 from theodolite.models.encoder import Encoder, quiet_loading
 from theodolite.models.pipeline import around
-from theodolite.models.tokens import text_inputs
+from theodolite.models.tokens import Ints, text_inputs
 from theodolite.tasks.examples import Examples
 from theodolite.tuning.runs import Splits
 from theodolite.tuning.settings import TuneSettings
 from theodolite.tuning.trainers import (
+    LengthSampler,
     SafeTrainer,
     apply_strategy,
     check_tokens,
     load_encoder,
     trainer_arguments,
+    world_size,
 )
 
 
 class SiameseTrainer(SafeTrainer, SentenceTransformerTrainer):
-    """Sentence-transformers' trainer, ended by a loss that is not finite."""
+    """Sentence-transformers' trainer, ended by a loss that is not finite; batches are by length if it has `lengths` of pairs."""
+
+    lengths: Ints | None = None
+
+    def get_batch_sampler(self, dataset: Any, batch_size: int, drop_last: bool, **options: Any) -> Any:
+        """The batches of an epoch; the library itself has none by length."""
+        if self.lengths is None:
+            return super().get_batch_sampler(dataset, batch_size, drop_last, **options)
+        return BatchSampler(LengthSampler(self.lengths, batch_size * world_size(), seed=self.args.seed), batch_size, drop_last)
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """Write no model card, because writing one asks the Hub."""
@@ -45,7 +56,7 @@ class SiameseJob:
 
         self.settings, self.splits = settings, splits
         self.encoder = load_encoder(settings)
-        check_tokens(settings, self.encoder, splits)
+        tokens = check_tokens(settings, self.encoder, splits)
         self.model = sentence_model(settings, self.encoder)
         self._make_plain = apply_strategy(self.encoder.module, settings.strategy)
         metric = evaluator = None
@@ -62,6 +73,8 @@ class SiameseJob:
             loss=CosineSimilarityLoss(self.model, loss_fct=nn.MSELoss()),
             evaluator=evaluator,
         )
+        if settings.by_length:  # each side is padded to its own longest text, so the longer text of a pair decides
+            self.trainer.lengths = tokens.lengths.reshape(2, -1).max(axis=0)
 
     def answers(self, examples: Examples) -> tuple[NDArray[Any], NDArray[Any]]:
         """The scores of the pairs on a scale from 0 to 1, and their cosines now."""

@@ -28,7 +28,7 @@ from theodolite.core.parallel import Progress
 from theodolite.core.spelling import option
 from theodolite.models.encoder import Encoder
 from theodolite.models.location import EncoderError
-from theodolite.models.tokens import count_tokens, text_inputs, tokenize
+from theodolite.models.tokens import Tokens, count_tokens, text_inputs, tokenize
 from theodolite.tasks.task import Unit
 from theodolite.tuning.runs import Splits
 from theodolite.tuning.settings import TuneSettings
@@ -90,11 +90,13 @@ class SafeTrainer:
         self.model.load_state_dict(load_file(Path(resume_from_checkpoint) / "model.safetensors"))
 
 
-def check_tokens(settings: TuneSettings, encoder: Encoder, splits: Splits) -> None:
-    """Warn if the tokenizer does not fit the training texts, or raise if it does not at all."""
+def check_tokens(settings: TuneSettings, encoder: Encoder, splits: Splits) -> Tokens:
+    """The tokens of the training texts. Warns if the tokenizer does not fit them, or raises if it does not at all."""
     unit: Unit = "mean"  # tokens are the same for every unit but words, whose texts are the same
     inputs = text_inputs(splits.train, unit, together=not settings.is_siamese)
-    count_tokens(encoder, [(inputs, tokenize(encoder, inputs))]).check(allow_unknown=settings.allow_unknown)
+    tokens = tokenize(encoder, inputs)
+    count_tokens(encoder, [(inputs, tokens)]).check(allow_unknown=settings.allow_unknown)
+    return tokens
 
 
 def load_encoder(settings: TuneSettings) -> Encoder:
@@ -214,7 +216,11 @@ class EarlyStopping(EarlyStoppingCallback):
 
 
 class LengthSampler(Sampler[int]):
-    """Texts in random order, such that those of one batch have similar lengths; the order depends on seed and epoch alone."""
+    """Texts in random order, such that those of one batch have similar lengths; the order depends on seed and epoch alone.
+
+    Transformers' own `group_by_length` takes its order from the global random state, which a run that is continued inside an
+    epoch does not have again, and sorts the batches by length too.
+    """
 
     def __init__(self, lengths: NDArray[Any], batch_size: int, *, seed: int) -> None:
         self.lengths, self.batch_size, self.seed, self.epoch = lengths, batch_size, seed, 0

@@ -57,6 +57,13 @@ class TuneOptions(TypedDict, total=False):
     epochs: Annotated[int | None, TypedOption("Passes over the training examples.", "N", at_least=1)]
     batch_size: Annotated[int | None, TypedOption("Examples per batch.", "N", at_least=1)]
     learning_rate: Annotated[float | None, TypedOption("Peak learning rate.", "X", names=("--learning-rate", "--lr"))]
+    by_length: Annotated[
+        bool | None,
+        TypedOption(
+            "Batches of texts of similar length: less padding, faster training. On, unless --preset is given.",
+            in_python="Batches of texts of similar length: less padding, faster training. On, unless `preset` is given.",
+        ),
+    ]
     pooling: Annotated[Pooling | None, TypedOption("mean, cls or last (the last token, for decoders).", "NAME")]
     method: Annotated[
         Method,

@@ -46,7 +46,15 @@ def demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: bool | Pro
     folder.mkdir(parents=True, exist_ok=True)
     run = folder / "tuned-pairs"
     tuned = tune(
-        "demo", task=TASK, to=run, epochs=EPOCHS, learning_rate=LEARNING_RATE, validation=0.0, overwrite=True, progress=progress
+        "demo",
+        task=TASK,
+        to=run,
+        epochs=EPOCHS,
+        learning_rate=LEARNING_RATE,
+        validation=0.0,
+        by_length=False,  # what the documents show was made with it
+        overwrite=True,
+        progress=progress,
     )
     encoder = Encoder.load("demo")  # not its name, which a folder here may have, too
     # The task's unit shows every layer; a sentence model's own text has one.
