@@ -122,8 +122,10 @@ class PlaneMerger:
                 waiting += [np.delete(rivals, largest), rivals[largest : largest + 1]]
                 continue
             self._require_time()
-            rows = np.flatnonzero(np.isin(self._owner, rivals))
-            normal = separating_plane(own, self.forest.points[rows], self.touching, planes.nearest(low, high, rivals))
+            is_rival = np.zeros(len(self._owner), dtype=np.bool_)
+            is_rival[rivals] = True
+            points = self.forest.points[is_rival[self._owner]]
+            normal = separating_plane(own, points, self.touching, planes.nearest(low, high, rivals))
             if normal is not None:
                 planes.add(normal, self._owner)
             elif len(rivals) == 1:
@@ -197,7 +199,8 @@ class _Planes:
                 self.low, self.high = (np.concatenate([table, table], axis=1) for table in (self.low, self.high))
             self.normals = np.concatenate([self.normals, unit[None]])
             self.low[:, count], self.high[:, count] = low, high
-            self.label_low, self.label_high = np.c_[self.label_low, ends[:, 0]], np.c_[self.label_high, ends[:, 1]]
+            self.label_low = np.concatenate([self.label_low, ends[:, :1]], axis=1)
+            self.label_high = np.concatenate([self.label_high, ends[:, 1:]], axis=1)
             self.last_use = np.append(self.last_use, self.clock)
             return
         at = int(self.last_use.argmin())
