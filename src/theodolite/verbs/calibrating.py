@@ -169,14 +169,14 @@ def _opened(
     else:
         opened = open_signal(source, named, options, bars)
         encoder, data = opened.encoder, _of_signal(opened, named, match, seed)
-        texts = ("task", "split", "data", "own", "kind", "column", "score_range", "unit", "max_length")
+        names = ("task", "split", "data", "own", "kind", "column", "score_range", "unit", "max_length")
         of_encoder = input_kind(source, options) == "encoder"
-        own = replace(named, query_prompt=None, document_prompt=None)
-        data = replace(data, advise=own.advise_command(source, replace(options, texts=None), texts, is_encoder=of_encoder))
+        files = replace(named, query_prompt=None, document_prompt=None)
+        data = replace(data, advise=files.advise_command(source, replace(options, texts=None), names, is_encoder=of_encoder))
     if isinstance(source, (str, os.PathLike)):
         own = {"own": "dev=pairs.csv", "kind": "similarity", "match": "4"}
-        path, files = os.fspath(source), {"pairs": "others.npy", "scores": "scores.txt"}
-        words = command("calibrate", model=path, **own) if is_encoder else command("calibrate", path, **files)
+        path, others = os.fspath(source), {"pairs": "others.npy", "scores": "scores.txt"}
+        words = command("calibrate", model=path, **own) if is_encoder else command("calibrate", path, **others)
         data = replace(data, with_pairs=words)
     if match is not None and (data.labelled is None or data.setting == PASSAGES):
         raise ValueError(f"{option('match', f'{match:g}')} is for scored pairs; give {option('pairs', 'FILE')} with their scores")

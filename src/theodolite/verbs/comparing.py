@@ -662,5 +662,5 @@ def _rows(comparisons: Sequence[Comparison]) -> Iterator[Row]:
         before, after = comparison.before, comparison.after
         yield replace(before, state=before.state or BEFORE)
         yield replace(after, state=after.state or AFTER)
-        change = {"value": comparison.difference, "low": comparison.low, "high": comparison.high}
+        change: dict[str, Any] = {"value": comparison.difference, "low": comparison.low, "high": comparison.high}
         yield replace(after, state=DIFFERENCE, reason=before.reason or after.reason, **change)

@@ -87,7 +87,7 @@ class ChangeSignals:
             )
         if not is_encoder and self.unit[number] is not None:
             raise ValueError(f"{option(f'unit_{word}', 'UNIT')} is for an encoder, and {word.upper()} is vectors; leave it out")
-        prompts = {"query_prompt": self.query_prompt[number], "document_prompt": self.document_prompt[number]}
+        prompts: dict[str, Any] = {"query_prompt": self.query_prompt[number], "document_prompt": self.document_prompt[number]}
         given = next((name for name, prompt in prompts.items() if prompt is not None), None)
         if given is not None and (not is_encoder or self.retrieval is None):
             name = option(f"{given}_{word}", "TEXT")
