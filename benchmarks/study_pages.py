@@ -151,7 +151,6 @@ def runs(name: str) -> list[Result]:
     of_study, results = study(name), []
     for folder in sorted(folder for folder in RECORDS.glob(f"{name}-*") if (folder / "result.json").is_file()):
         result = of_study.check(folder).result
-        assert result is not None
         facts = {"name": folder.name.removeprefix(f"{name}-"), "tables": [dict(table) for table in of_study.spec.tables]}
         # A folder in a variable is written for a shell that must still expand it.
         verdicts = tuple(
@@ -508,7 +507,6 @@ def add(name: str, run: Path) -> Path:
         records["pairs"] = records["pairs"].filter(layers == layers.max())
     replace(result, records=records, provenance=json.loads(facts)).save(folder)
     judged = study(name).check(folder).result  # with commands that name the variables
-    assert judged is not None
     return judged.save(folder)
 
 

@@ -63,7 +63,7 @@ def test_the_claims_are_complete(name: str) -> None:
         names = [effect.name for effect in (*claim.primary, *claim.secondary)]
         assert len(names) == len(set(names))
         for effect in (*claim.primary, *claim.secondary):
-            assert RULES[effect.rule].fault(effect.parameters) == ""
+            assert RULES[effect.rule].misuse(effect.parameters) == ""
             # Norms that grow lower I(W) by themselves, so that a difference of it is checked at unit norm too; where there is an
             # absolute threshold instead, the card says that scale enters.
             on_isotropy = effect.parameters.get("metric") == "log_partition_isotropy"

@@ -167,18 +167,18 @@ def check_command(
     from theodolite.studies import study
 
     check = study(name).check(to)
-    if page is not None and check.result is not None:
+    if page is not None:
         check.result.report(page)
     if as_json:
         print_json(
             {
-                "answer": asdict(answer) if check.result and (answer := check.result.answer) else None,
+                "answer": asdict(answer) if (answer := check.result.answer) else None,
                 "checked": [asdict(comparison) for comparison in check.comparisons],
                 "verdicts": [asdict(verdict) for verdict in check.verdicts],
             }
         )
     else:
-        opening = [] if check.result is None else opening_blocks(check.result)
+        opening = opening_blocks(check.result)
         verdicts = [block for block in verdict_blocks(check.verdicts) if everything or not block.detail]
         print_blocks([*opening, *verdicts, *comparison_blocks(check.comparisons)], console())
     if strict and any(verdict.measured.outcome == "contradicted" for verdict in check.verdicts):

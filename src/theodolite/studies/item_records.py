@@ -70,19 +70,19 @@ class Recorder:
     def add(self, row: Row, draws: Draws) -> Row:
         """Keep the draws of a row's number, and return the row with its interval."""
         if np.isfinite(row.value) and np.isfinite(draws.items).all():
-            about = {name: getattr(row, name) for name in FIELDS}
+            fields = {name: getattr(row, name) for name in FIELDS}
             items = draws.items.astype(np.float32).tolist()  # six digits are more than a resample is worth
             repeats = {"repeats": list(map(float, draws.repeats)), "repeated": draws.repeated}
-            self.records.append({**about, "value": row.value, "n": draws.n, "units": draws.units, "items": items, **repeats})
+            self.records.append({**fields, "value": row.value, "n": draws.n, "units": draws.units, "items": items, **repeats})
         return draws.row(row)
 
-    def shape(self, X: Floats, metrics: Sequence[str], groups: Indices, units: str, about: Mapping[str, Any]) -> list[Row]:
+    def shape(self, X: Floats, metrics: Sequence[str], groups: Indices, units: str, fields: Mapping[str, Any]) -> list[Row]:
         """The rows that a survey has for these metrics, with their intervals over half-samples of groups, which are kept."""
         if not metrics:
             return []
         cloud, count = Cloud(X, sample=max(2, len(X)), seed=DRAW_SEED), len(np.unique(groups))
         rows = []
-        for row, deviations in measure(cloud, metrics, bootstrap=REPLICATES, groups=groups, about=about):
+        for row, deviations in measure(cloud, metrics, bootstrap=REPLICATES, groups=groups, about=fields):
             draws = None if deviations is None else Draws(row.value, row.value + deviations, count, units)
             rows.append(row if draws is None else self.add(row, draws))
         return rows
@@ -92,14 +92,14 @@ class Recorder:
         import pyarrow
 
         if self.records:
-            columns = {key: [record[key] for record in self.records] for key in self.records[0]}
-            kinds: dict[str, Any] = {"items": pyarrow.list_(pyarrow.float32()), "repeats": pyarrow.list_(pyarrow.float64())}
-            whole = {"layer": pyarrow.int64(), "seed": pyarrow.int64()}
-            arrays = {key: pyarrow.array(column, {**kinds, **whole}.get(key)) for key, column in columns.items()}
-            work.write_records(name, pyarrow.table(arrays))
+            types: dict[str, Any] = {"items": pyarrow.list_(pyarrow.float32()), "repeats": pyarrow.list_(pyarrow.float64())}
+            types |= {"layer": pyarrow.int64(), "seed": pyarrow.int64()}
+            keys = list(self.records[0])
+            columns = {key: pyarrow.array([record[key] for record in self.records], types.get(key)) for key in keys}
+            work.write_records(name, pyarrow.table(columns))
 
 
 def half_draws(groups: Indices, statistics: Callable[[Indices], Mapping[str, float]]) -> dict[str, Doubles]:
     """Statistics of rows, by name, in each of the half-samples of groups that `Recorder.shape` draws."""
     values = [statistics(rows) for rows in half_samples(len(groups), REPLICATES, seed=DRAW_SEED, groups=groups)]
-    return {name: np.array([each[name] for each in values]) for name in values[0]}
+    return {name: np.array([of_half[name] for of_half in values]) for name in values[0]}

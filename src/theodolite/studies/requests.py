@@ -126,10 +126,10 @@ def _origin(location: Location, weights: str, name: str, spec: StudySpec | None,
 def examples_hash(examples: Examples) -> str:
     """SHA-256 of the examples themselves, whatever file they came from."""
     digest = hashlib.sha256()
-    scores, places = (None if values is None else values.tolist() for values in (examples.scores, examples.places))
+    scores, positions = (None if values is None else values.tolist() for values in (examples.scores, examples.places))
     # Not the file's bytes: the same examples in another format, or from the Hub, give the same result.
-    for part in (examples.texts, examples.second, examples.words, examples.labels, scores, places):
-        digest.update(repr(part).encode() + b"\0")
+    for column in (examples.texts, examples.second, examples.words, examples.labels, scores, positions):
+        digest.update(repr(column).encode() + b"\0")
     return digest.hexdigest()
 
 
@@ -296,13 +296,13 @@ def _put(settings: dict[str, Any], name: str, value: Any, *, own_tasks: Mapping[
     """Change a setting, which must exist unless it is in a table that takes any hyper-parameter of a fine-tuning."""
     *tables, last = name.split(".")
     table = settings
-    for part in tables:
+    for key in tables:
         # A task of the user's own has no table in the file; a misspelt name must not make one.
-        if table is settings.get("task_tuning") and part in own_tasks:
-            table.setdefault(part, {})
-        if not isinstance(table.get(part), dict):
-            raise ValueError(f"the study has no setting {name!r}: {part!r} is not a table of it; it has {', '.join(settings)}")
-        table = table[part]
+        if table is settings.get("task_tuning") and key in own_tasks:
+            table.setdefault(key, {})
+        if not isinstance(table.get(key), dict):
+            raise ValueError(f"the study has no setting {name!r}: {key!r} is not a table of it; it has {', '.join(settings)}")
+        table = table[key]
     if last not in table and not FREE_TABLES & set(tables):
         raise ValueError(f"the study has no setting {name!r}; its settings are {', '.join(_dotted(settings))}")
     table[last] = value

@@ -131,9 +131,11 @@ def run_steps(steps: Sequence[Step], store: Store, sources: Sources, *, watcher:
                 missing.remove(step)
         waiting = {step.key for step in missing}
         ready = [step for step in missing if not any(need.key in waiting for need in step.needs.values())]
-        here = _do_here(ready[:1], store, sources, watcher, len(missing))
-        # On several workers, all steps that are ready are done before the next ones are chosen.
-        for step, result in here if workers == 1 else _do_on_workers(ready, store, sources):
+        if workers == 1:
+            results: Results = iter([(ready[0], _do_here(ready[0], store, sources, watcher, len(missing)))])
+        else:  # all steps that are ready are done before the next ones are chosen
+            results = _do_on_workers(ready, store, sources)
+        for step, result in results:
             missing.remove(step)
             if isinstance(result, Exception):
                 lost.add(step.key)
@@ -147,15 +149,13 @@ def run_steps(steps: Sequence[Step], store: Store, sources: Sources, *, watcher:
     return outcome
 
 
-def _do_here(steps: Sequence[Step], store: Store, sources: Sources, watcher: Watcher | None, remaining: int) -> Results:
-    """Do steps in this process."""
-    for step in steps:
-        progress = None if watcher is None else watcher.begins(step, remaining)
-        try:
-            result: float | Exception = store.do(step, sources, progress)
-        except Exception as error:  # one cell of a study is not worth the others
-            result = error
-        yield step, result
+def _do_here(step: Step, store: Store, sources: Sources, watcher: Watcher | None, remaining: int) -> float | Exception:
+    """Do a step in this process."""
+    progress = None if watcher is None else watcher.begins(step, remaining)
+    try:
+        return store.do(step, sources, progress)
+    except Exception as error:  # one cell of a study is not worth the others
+        return error
 
 
 def _do_on_workers(steps: Sequence[Step], store: Store, sources: Sources) -> Results:

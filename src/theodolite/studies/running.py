@@ -24,15 +24,7 @@ from theodolite.core.spelling import ON_COMMAND_LINE, command_line, option, shel
 from theodolite.core.states import PRE_TRAINED
 from theodolite.spaces.readers.data_files import DataError
 from theodolite.studies.claims.evidence import ModelOrigin
-from theodolite.studies.claims.judging import (
-    Check,
-    PrintedComparison,
-    Rerun,
-    chance_note,
-    compare_printed,
-    judge_claims,
-    study_answer,
-)
+from theodolite.studies.claims.judging import Check, Rerun, chance_note, compare_printed, judge_claims, study_answer
 from theodolite.studies.claims.paper_tables import paper_table_cells
 from theodolite.studies.plans import load_plan
 from theodolite.studies.requests import Layers, ModelNames, Request, Tasks, identify_models
@@ -277,8 +269,8 @@ class Study:
             return Plan(planned)
         from theodolite.models.location import download_of
 
-        places, revisions = request.sources.models, request.sources.revisions
-        return Plan(planned, tuple(download_of(place, revision=revisions.get(name)) for name, place in places.items()))
+        locations, revisions = request.sources.models, request.sources.revisions
+        return Plan(planned, tuple(download_of(location, revision=revisions.get(name)) for name, location in locations.items()))
 
     def _requested(self, models: ModelNames, options: RunOptions) -> tuple[Request, Path, list[Step]]:
         """What a run asks for, its folder, and its steps in the order they are done."""
@@ -312,7 +304,7 @@ class Study:
         result = Result.load(folder)
         if (run_of := result.provenance.get("study")) != self.name:
             raise ValueError(f"{folder} holds a run of {run_of or result.verb}, not of {self.name}")
-        return self._judge_again(result)
+        return self._judged(result)
 
     def export(self, folder: str | os.PathLike[str], *, to: str | os.PathLike[str] | None = None) -> Path:
         """Write the rows, records and pictures of a run, with the hashes of its steps, without weights, vectors or texts.
@@ -337,75 +329,69 @@ class Study:
             The folder holds something else, or the folder to write holds records of other encoders or settings.
         """
         result = self.check(to).result
-        assert result is not None
         pictures = [picture.thinned(EXPORTED_POINTS, without=TEXT_COLUMNS) for picture in first_pictures(result.pictures)]
         result = replace(result, pictures=tuple(pictures))
         if (Path(folder) / ABOUT).is_file():
-            result = self._judge_again(merge_slices(Result.load(folder), result)).result
-            assert result is not None
+            result = self._judged(merge_slices(Result.load(folder), result)).result
         return result.save(folder)
 
-    def _judge_again(self, result: Result) -> Check:
+    def _judged(self, result: Result) -> Check:
         """The verdicts, and the numbers next to the printed ones, by rows and records alone: without the models or the data."""
         facts = result.provenance
-        rerun, quick = Rerun(**facts.get("rerun", {})), bool(facts.get("quick"))
+        quick = bool(facts.get("quick"))
         # The list may have been written after the run; what the user or the encoder's own files said is kept with the run.
-        stored = {name: ModelOrigin(**about) for name, about in facts.get("origins", {}).items()}
-        # A commit of the Hub comes with the id as the name; a folder may be called like any model.
-        names = {name: [weights, name] if len(weights) == 40 else [weights] for name, weights in facts.get("models", {}).items()}
-        listed = {name: self.spec.known_origin(*known) for name, known in names.items()}
-        origins = stored | {name: origin for name, origin in listed.items() if origin is not None and name not in stored}
-        about: dict[str, Any] = {"own_tasks": facts.get("own_tasks"), "rerun": rerun, "origins": origins, "quick": quick}
-        judged = tuple(judge_claims(self.spec, result.rows, result.records, **about))
+        origins = {name: ModelOrigin(**fields) for name, fields in facts.get("origins", {}).items()}
+        for name, weights in facts.get("models", {}).items():
+            # A commit of the Hub comes with the id as the name; a folder may be called like any model.
+            listed = self.spec.known_origin(weights, *([name] if len(weights) == 40 else []))
+            if listed is not None:
+                origins.setdefault(name, listed)
+        verdicts = tuple(
+            judge_claims(
+                self.spec, result.rows, result.records, own_tasks=facts.get("own_tasks"), rerun=Rerun(**facts.get("rerun", {})),
+                origins=origins, quick=quick,
+            )
+        )  # fmt: skip
         comparisons = tuple(compare_printed(self.spec, result.rows, quick=quick))
-        records = {**result.records, **self._paper_tables(comparisons, origins)}
-        concluded: dict[str, Any] = {"answer": study_answer(judged, result.rows), "conditions": (SMALL_SIZES,) if quick else ()}
-        checked = replace(result, verdicts=judged, records=records, **concluded)
-        return Check(comparisons=comparisons, verdicts=judged, quick=quick, result=checked)
-
-    def _paper_tables(self, comparisons: Sequence[PrintedComparison], origins: Mapping[str, ModelOrigin]) -> dict[str, Any]:
         pre_trained = [name for name, origin in origins.items() if origin.kind == PRE_TRAINED]
         cells = paper_table_cells(self.spec, comparisons, pre_trained)
-        return {"paper_tables": table_of(cells)} if cells else {}
+        checked = replace(
+            result,
+            verdicts=verdicts,
+            records={**result.records, **({"paper_tables": table_of(cells)} if cells else {})},
+            answer=study_answer(verdicts, result.rows),
+            conditions=(SMALL_SIZES,) if quick else (),
+        )
+        return Check(comparisons=comparisons, verdicts=verdicts, quick=quick, result=checked)
 
     def _result(self, request: Request, steps: list[str], store: Store, outcome: Outcome, *, text: bool) -> Result:
         """What the finished steps have measured, with the claims judged on it."""
         import pyarrow
 
         finished = [step for step in steps if store.has(step)]
-        about = {step: store.about(step) for step in finished}
+        descriptions = {step: store.about(step) for step in finished}
         # Several steps may say the same: each method of fine-tuning scores the state that it starts from.
         rows = tuple(dict.fromkeys(replace(row, study=self.name) for step in finished for row in store.rows(step)))
         pictures = [picture for step in finished if (picture := store.picture(step)) is not None]
-        tables = [store.records(step) for step in finished]
-        names = dict.fromkeys(name for by_name in tables for name in by_name)
-        records = {
-            name: pyarrow.concat_tables([by[name] for by in tables if name in by], promote_options="permissive") for name in names
-        }
-        own_tasks = {name: task.score for name, task in request.own_tasks.items()}
+        tables: dict[str, list[pyarrow.Table]] = {}
+        for step in finished:
+            for name, table in store.records(step).items():
+                tables.setdefault(name, []).append(table)
         rerun = Rerun(models={model.name: model.id for model in request.models}, options=_options(request))
-        origins = {model.name: model.origin for model in request.models}
-        records |= self._paper_tables(compare_printed(self.spec, rows, quick=request.quick), origins)
-        given: dict[str, Any] = {"own_tasks": own_tasks, "rerun": rerun, "origins": origins, "quick": request.quick}
-        verdicts = judge_claims(self.spec, rows, records, **given)
-        return Result(
+        result = Result(
             verb="study",
             # In the title, because that is what every display begins with.
             title=f"{QUICK}: {self.title}" if request.quick else self.title,
-            answer=study_answer(verdicts, rows),
             rows=rows,
-            verdicts=tuple(verdicts),
             pictures=tuple(_without_columns(picture, () if text else TEXT_COLUMNS) for picture in pictures),
-            records=records,
-            conditions=(SMALL_SIZES,) if request.quick else (),
-            notes=tuple(filter(None, [*self._notes(request, outcome), chance_note(verdicts)])),
+            records={name: pyarrow.concat_tables(of, promote_options="permissive") for name, of in tables.items()},
             provenance={
                 "command": command_line() or self._call(request),
                 "name": self.name,
                 "study": self.name,
                 "models": {model.name: model.weights for model in request.models},
-                "origins": {name: asdict(origin) for name, origin in origins.items()},
-                "own_tasks": own_tasks,
+                "origins": {model.name: asdict(model.origin) for model in request.models},
+                "own_tasks": {name: task.score for name, task in request.own_tasks.items()},
                 "rerun": asdict(rerun),
                 "paper": f"{self.spec.citation}; {self.spec.link}",
                 "quick": request.quick,
@@ -414,11 +400,13 @@ class Study:
                 "tables": [dict(table) for table in self.spec.tables],
                 "versions": current_versions(),
                 "steps": {name: len(getattr(outcome, name)) for name in ("done", "reused", "failed", "blocked")},
-                "step_hashes": {step: each["title"] for step, each in about.items()},
-                "step_versions": {each["kind"]: each["version"] for each in about.values()},
+                "step_hashes": {step: fields["title"] for step, fields in descriptions.items()},
+                "step_versions": {fields["kind"]: fields["version"] for fields in descriptions.values()},
                 "failed": [{"step": step.title, "error": str(error)} for step, error in outcome.failed.items()],
             },
         )
+        result = self._judged(result).result
+        return replace(result, notes=tuple(filter(None, [*self._notes(request, outcome), chance_note(result.verdicts)])))
 
     def _notes(self, request: Request, outcome: Outcome) -> Iterator[str]:
         yield from self.spec.notes
@@ -444,7 +432,7 @@ class Study:
 def _shown(method: Any) -> None:
     """Show the options of a run in the signature of a method that takes them."""
     own = inspect.signature(method)
-    parameters = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    parameters = [known for known in own.parameters.values() if known.kind is not known.VAR_KEYWORD]
     parameters += [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False if kind == "bool" else None, annotation=kind)
         for name, kind in ((name, kind.__forward_arg__) for name, kind in RunOptions.__annotations__.items())
@@ -479,9 +467,9 @@ class Slices:
 
     def __init__(self, path: Path, request: Request) -> None:
         settings = {name: value for name, value in request.settings.items() if name != "seeds"}
-        whole = {"settings": settings, "models": [model.identity for model in request.models], "quick": request.quick}
+        identity = {"settings": settings, "models": [model.identity for model in request.models], "quick": request.quick}
         self._path = path
-        self._key = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:20]
+        self._key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:20]
 
     def _read(self) -> dict[str, list[str]]:
         """All slices; read when they are needed, because a run takes hours and others may end meanwhile."""
@@ -509,8 +497,8 @@ def _ordered_steps(request: Request, *, trust_plan: bool) -> list[Step]:
     try:
         return in_order(plan(request))
     except (LookupError, TypeError, AttributeError) as error:  # a setting of the study's file that its plan cannot use
-        fault = f"the settings do not fit its plan ({type(error).__name__}: {error})"
-        raise DataError(f"{fault}; correct them", file=request.spec.path) from error
+        reason = f"{type(error).__name__}: {error}"
+        raise DataError(f"the settings do not fit its plan ({reason}); correct them", file=request.spec.path) from error
 
 
 def _watching(progress: bool | Watcher | None, total: int, done: int) -> AbstractContextManager[Watcher | None]:

@@ -100,8 +100,8 @@ def _with_records(work: Work, tuning: TuneSettings, rows: list[Row]) -> list[Row
 
     task, recorder = tuning.declared, Recorder()
     dev = load_splits(tuning, work.sources.data_for(work.settings["task"])).dev
-    place, trusted = work.folder / RUN / "model", tuning.trust_remote_code
-    classifier = TunedClassifier.from_pretrained(place, device="auto", trust_remote_code=trusted)
+    model, trusted = work.folder / RUN / "model", tuning.trust_remote_code
+    classifier = TunedClassifier.from_pretrained(model, device="auto", trust_remote_code=trusted)
     logits, X = classifier.logits(dev.texts, dev.second), classifier.vectors(dev.texts, dev.second)
     truth: Any = dev.unit_scores() if dev.labels is None else np.array(dev.label_ids(classifier.labels))
     answers = logits[:, 0] if dev.labels is None else logits.argmax(-1)
@@ -112,9 +112,9 @@ def _with_records(work: Work, tuning: TuneSettings, rows: list[Row]) -> list[Row
     final = [row for row in rows if row.metric in items and row.layer is None and row.state != PRE_TRAINED and row.split]
     recorded = {row: recorder.add(row, Draws(row.value, items[row.metric], len(truth), "examples")) for row in final}
     recorder.write(work)
-    about = {name: getattr(final[0], name) for name in ("model", "state", "task", "split", "seed")} if final else {}
+    fields = {name: getattr(final[0], name) for name in ("model", "state", "task", "split", "seed")} if final else {}
     work.write_records("predictions", pyarrow.table({
-        **{name: [value] * len(truth) for name, value in about.items()},
+        **{name: [value] * len(truth) for name, value in fields.items()},
         "example": np.arange(len(truth)), "truth": truth.astype(np.float64), "answer": answers.astype(np.float64),
     }))  # fmt: skip
     return [recorded.get(row, row) for row in rows]
@@ -160,12 +160,11 @@ def _extract_vectors(work: Work) -> list[Row]:
 
 def read_examples(work: Work) -> Examples:
     """The examples of the split, or the first of them if the settings cap their number."""
-    return limited_examples(work.settings, work.sources)
+    return first_examples(work.sources.examples(work.settings["task"], work.settings["split"]), work.settings["examples"])
 
 
-def limited_examples(settings: Mapping[str, Any], sources: Sources) -> Examples:
-    """The same, of a step that is not being done."""
-    examples, most = sources.examples(settings["task"], settings["split"]), settings["examples"]
+def first_examples(examples: Examples, most: int | None) -> Examples:
+    """The first examples, at most so many; None is all."""
     return examples if most is None or most >= len(examples) else examples.take(range(most))
 
 
@@ -176,19 +175,19 @@ def open_space(work: Work, role: str = "vectors") -> Space:
 
 def row_fields(space: Space, layer: int) -> dict[str, Any]:
     """What rows say of a layer of a space: model, revision, state, task, split and layer."""
-    about = space.about(layer)
-    return {name: about[name] for name in ("model", "revision", "state", "task", "split", "layer")}
+    fields = space.about(layer)
+    return {name: fields[name] for name in ("model", "revision", "state", "task", "split", "layer")}
 
 
 def _draw_layer(work: Work) -> list[Row]:
     """The layer on its first three directions: a sample of its rows, the same ones in every state."""
     space, settings = open_space(work), work.settings
-    X, about = np.asarray(space[settings["layer"]]), row_fields(space, settings["layer"])
+    X, fields = np.asarray(space[settings["layer"]]), row_fields(space, settings["layer"])
     columns = picture_columns(space, read_examples(work))
     if settings["k"]:
         clusters = nearest_centroids(X, k_means(X, settings["k"], seed=settings["seed"]).centroids)
         columns["cluster"] = [str(cluster) for cluster in clusters]
-    work.write_picture(draw_picture(X, columns=columns, about=about, points=settings["points"], seed=settings["seed"]))
+    work.write_picture(draw_picture(X, columns=columns, about=fields, points=settings["points"], seed=settings["seed"]))
     return []
 
 

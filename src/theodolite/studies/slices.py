@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from theodolite.core.pictures import Picture
 from theodolite.core.result import Result
-from theodolite.core.rows import Row
 
 if TYPE_CHECKING:
     import pyarrow
 
 # What a slice may have of its own.
 _SLICED = ("seeds", "tasks", "layers")
-# A row's place: two rows with the same one are two measurements of the same number.
-_PLACE = ("metric", "model", "revision", "state", "task", "split", "setting", "layer", "label", "other_label", "step", "seed")
+# What says which number a row is: two rows that agree in it are two measurements of the same one.
+_IDENTITY = ("metric", "model", "revision", "state", "task", "split", "setting", "layer", "label", "other_label", "step", "seed")
 
 
 def merge_slices(earlier: Result, later: Result) -> Result:
@@ -24,8 +24,8 @@ def merge_slices(earlier: Result, later: Result) -> Result:
 
     A number that both have is the later one's, with its item-level records.
     """
-    for what, of in (("study", _study), ("encoders", _encoders), ("settings", _settings)):
-        if of(earlier.provenance) != of(later.provenance):
+    for what, key in (("study", "study"), ("encoders", "models"), ("settings", "settings")):
+        if _fixed(earlier.provenance, key) != _fixed(later.provenance, key):
             raise ValueError(f"the folder holds records of other {what}, which cannot be merged with these; name another folder")
     facts = dict(later.provenance)
     versions = {**earlier.provenance.get("step_versions", {}), **facts.get("step_versions", {})}
@@ -37,13 +37,14 @@ def merge_slices(earlier: Result, later: Result) -> Result:
     facts["step_hashes"] = {**earlier.provenance.get("step_hashes", {}), **facts.get("step_hashes", {})}
     commands = [*str(earlier.provenance.get("command", "")).splitlines(), *str(facts.get("command", "")).splitlines()]
     facts["command"] = "\n".join(dict.fromkeys(commands))
-    places = {_place(row) for row in later.rows}
+    identity = attrgetter(*_IDENTITY)
+    measured = {identity(row) for row in later.rows}
     names = dict.fromkeys([*earlier.records, *later.records])
     return replace(
         later,
-        rows=(*(row for row in earlier.rows if _place(row) not in places), *later.rows),
+        rows=(*(row for row in earlier.rows if identity(row) not in measured), *later.rows),
         records={
-            name: _merge_tables([each.records[name] for each in (earlier, later) if name in each.records]) for name in names
+            name: _merge_tables([result.records[name] for result in (earlier, later) if name in result.records]) for name in names
         },
         pictures=first_pictures((*earlier.pictures, *later.pictures)),
         provenance=facts,
@@ -62,36 +63,23 @@ def first_pictures(pictures: Iterable[Picture]) -> tuple[Picture, ...]:
     return tuple(first.values())
 
 
-def _study(facts: Mapping[str, Any]) -> Any:
-    return facts.get("study")
+def _fixed(facts: Mapping[str, Any], key: str) -> Any:
+    """A fact of a run that all of its slices share."""
+    if key != "settings":
+        return facts.get(key)
+    return {name: value for name, value in facts.get(key, {}).items() if name not in _SLICED}, bool(facts.get("quick"))
 
 
-def _encoders(facts: Mapping[str, Any]) -> Any:
-    return facts.get("models")
-
-
-def _settings(facts: Mapping[str, Any]) -> Any:
-    settings = {name: value for name, value in facts.get("settings", {}).items() if name not in _SLICED}
-    return settings, bool(facts.get("quick"))
-
-
-def _place(row: Row) -> tuple[Any, ...]:
-    return tuple(getattr(row, name) for name in _PLACE)
-
-
-def _merge_tables(tables: Iterable[pyarrow.Table]) -> pyarrow.Table:
+def _merge_tables(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
     """All records; of those that are of the same thing, the last table's."""
     import pyarrow
 
-    *earlier, last = tables
-    if not earlier:
+    first, last = tables[0], tables[-1]
+    if len(tables) == 1:
         return last
-    (first,) = earlier
     # What a record is of is in its names and numbers; measured values are floats, and lists of them.
-    kinds = {field.name: field.type for field in last.schema}
-    keys = [
-        name for name, kind in kinds.items() if name != "n" and (pyarrow.types.is_integer(kind) or pyarrow.types.is_string(kind))
-    ]
+    types = pyarrow.types
+    keys = [f.name for f in last.schema if f.name != "n" and (types.is_integer(f.type) or types.is_string(f.type))]
     taken = set(zip(*(last[name].to_pylist() for name in keys), strict=True))
-    kept = [place not in taken for place in zip(*(first[name].to_pylist() for name in keys), strict=True)]
+    kept = [record not in taken for record in zip(*(first[name].to_pylist() for name in keys), strict=True)]
     return pyarrow.concat_tables([first.filter(pyarrow.array(kept, pyarrow.bool_())), last], promote_options="permissive")

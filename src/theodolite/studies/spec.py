@@ -308,8 +308,8 @@ def _read_effect(table: TomlTable) -> ClaimedEffect:
     effect = table.record(ClaimedEffect)
     if effect.rule not in RULES:
         raise table.choice_error("rule", "rule", effect.rule, list(RULES))
-    if fault := RULES[effect.rule].fault(effect.parameters):
-        raise table.error("parameters", f"the rule {effect.rule!r} {fault}")
+    if misuse := RULES[effect.rule].misuse(effect.parameters):
+        raise table.error("parameters", f"the rule {effect.rule!r} {misuse}")
     if effect.side not in SIDES:
         raise table.error("side", f"{effect.side!r} must be one of {name_list(SIDES)}")
     if effect.side == "inside" and effect.boundary <= 0:

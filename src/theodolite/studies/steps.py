@@ -61,7 +61,7 @@ class Sources:
 
     def from_anywhere(self) -> Sources:
         """The same with whole paths, for workers that have a working directory of their own."""
-        models = {name: str(Path(place).absolute()) if Path(place).exists() else place for name, place in self.models.items()}
+        models = {name: str(Path(path).absolute()) if Path(path).exists() else path for name, path in self.models.items()}
         return replace(self, models=models, data=None if self.data is None else str(Path(self.data).absolute()))
 
     def task(self, name: str) -> Task:
@@ -182,12 +182,12 @@ class Store:
         """The first file of a finished step that is not as the step wrote it; None if all are."""
         path = self.path(step)
         try:
-            about = parse_json((path / ABOUT).read_bytes())
+            description = parse_json((path / ABOUT).read_bytes())
             # Steps of earlier versions, which kept no hashes, are taken as they are.
-            hashes = {str(name): str(digest) for name, digest in about.get("files", {}).items()}
+            hashes = {str(name): str(digest) for name, digest in description.get("files", {}).items()}
         except (OSError, ValueError, AttributeError):
             return path / ABOUT
-        if isinstance(step, Step) and about.get("key") != step.key:
+        if isinstance(step, Step) and description.get("key") != step.key:
             return path / ABOUT
         for name, digest in hashes.items():
             if measured and name not in (ROWS, PICTURE) and not name.startswith(f"{RECORDS}/"):
@@ -254,8 +254,8 @@ class Store:
             write_rows(action.run(Work(step.settings, inputs, folder, sources, progress)), folder / ROWS)
             seconds = time.perf_counter() - start
             # Last of all: `has` takes a folder with this file for a finished step.
-            about = {**step.identity, "title": step.title, "key": step.key, "seconds": seconds, "files": hashes_in(folder)}
-            write_json(folder / ABOUT, about)
+            made = {"title": step.title, "key": step.key, "seconds": seconds, "files": hashes_in(folder)}
+            write_json(folder / ABOUT, {**step.identity, **made})
             sync_all(folder)
             replace_folder(folder, path)
         return seconds

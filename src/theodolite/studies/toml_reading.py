@@ -49,8 +49,8 @@ def read_toml(path: Path) -> TomlTable:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Digits)
     except (ValueError, RecursionError) as error:
-        fault = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
-        raise DataError(f"this is not valid TOML: {fault}; correct it there", file=path) from error
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
+        raise DataError(f"this is not valid TOML: {reason}; correct it there", file=path) from error
     refuse_trust(values, path)
     return TomlTable(values, file=path)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -97,7 +97,7 @@ class Estimate:
         """Its interval; none if nothing varied, which is what few units and ranks do, and is no certainty."""
         if self.bounds is not None:
             return self.bounds(level)
-        if sum(part.variance for part in self.components) <= (ROUNDING * max(1.0, abs(self.value))) ** 2:
+        if sum(component.variance for component in self.components) <= (ROUNDING * max(1.0, abs(self.value))) ** 2:
             return NO_INTERVAL
         low, high = component_interval(self.value, self.components, level=level)
         if low is None or high is None or (self.limits[0] < low and high < self.limits[1]):
@@ -111,14 +111,14 @@ class Estimate:
     def how(self) -> str:
         """What the interval covers, what it does not, and what else is to know."""
         sizes: dict[str, list[int]] = {}
-        for part in self.components:
-            sizes.setdefault(part.source, []).append(part.n)
+        for component in self.components:
+            sizes.setdefault(component.source, []).append(component.n)
         counts = list(self.counts.values())
         for source, numbers in sizes.items():  # items of several tasks, one number for each
             sizes[source] = counts if len(counts) > 1 and numbers == [sum(counts)] else numbers
         sources = ", ".join(f"{' + '.join(f'{n:,}' for n in numbers)} {source}" for source, numbers in sizes.items())
-        parts = [f"over {sources}" if sources else "", f"not covered: {', '.join(self.uncovered)}" if self.uncovered else ""]
-        return "; ".join(filter(None, [*parts, self.remark]))
+        covered = [f"over {sources}" if sources else "", f"not covered: {', '.join(self.uncovered)}" if self.uncovered else ""]
+        return "; ".join(filter(None, [*covered, self.remark]))
 
 
 def combined(function: Callable[..., Any], *numbers: Number) -> Number:
@@ -134,15 +134,10 @@ def combined(function: Callable[..., Any], *numbers: Number) -> Number:
     for at, number in enumerate(numbers):
         step = 1e-6 * max(abs(number.value), 1e-3)
         slope = (function(*[v + step * (i == at) for i, v in enumerate(values)]) - value) / step if number.repeats else 0.0
-        repeats += [replace(part, variance=part.variance * slope**2) for part in number.repeats]
+        repeats += [replace(component, variance=component.variance * slope**2) for component in number.repeats]
     units = " and ".join(dict.fromkeys(number.units for number in numbers if number.units))
     counts = {task: n for number in numbers for task, n in number.counts.items()}
     return Number(value, items, counts, units, tuple(repeats))
-
-
-def mean_number(numbers: Sequence[Number]) -> Number:
-    """The mean of numbers."""
-    return numbers[0] if len(numbers) == 1 else combined(lambda *values: sum(values) / len(values), *numbers)
 
 
 def aligned(*sides: BySeed) -> Iterator[tuple[int | None, tuple[Number, ...]]]:
@@ -158,6 +153,11 @@ def combined_by_seed(function: Callable[..., Any], *sides: BySeed) -> dict[int |
     if not by_seed:
         raise Missing("a seed that both sides have")
     return by_seed
+
+
+def mean_by_seed(*sides: BySeed) -> dict[int | None, Number]:
+    """The mean of all sides, seed by seed."""
+    return combined_by_seed(lambda *values: sum(values) / len(values), *sides)
 
 
 def estimate_of(by_seed: BySeed, *, limits: Limits = UNLIMITED, remark: str = "") -> Estimate:
@@ -183,12 +183,12 @@ def estimate_of(by_seed: BySeed, *, limits: Limits = UNLIMITED, remark: str = ""
         uncovered.append("items")
     repeats: dict[str, list[Component]] = {}
     for number in numbers:
-        for part in number.repeats:
-            repeats.setdefault(part.source, []).append(part)
-    for source, parts in repeats.items():
+        for component in number.repeats:
+            repeats.setdefault(component.source, []).append(component)
+    for source, group in repeats.items():
         # Of all seeds together, not their mean: a state before fine-tuning has the same repetitions in all of them.
-        variance = sum(part.variance for part in parts) / len(numbers)
-        components.append(Component(source, variance, sum(part.degrees for part in parts), max(part.n for part in parts)))
+        variance = sum(component.variance for component in group) / len(numbers)
+        components.append(Component(source, variance, sum(c.degrees for c in group), max(c.n for c in group)))
     seeds = tuple(seed for seed in by_seed if seed is not None)
     counts = {task: n for number in numbers for task, n in number.counts.items()}
     return Estimate(float(values.mean()), tuple(components), tuple(uncovered), remark, limits=limits, counts=counts, seeds=seeds)
@@ -218,17 +218,13 @@ class Records:
             return {}
         keys = list(zip(*(table[name].to_pylist() for name in ("model", "state", "task", "seed")), strict=True))
         truth, answer = (table[name].to_numpy() for name in ("truth", "answer"))
-        places: dict[tuple[Any, ...], list[int]] = {}
+        examples: dict[tuple[Any, ...], list[int]] = {}
         for at, key in enumerate(keys):
-            places.setdefault(key, []).append(at)
-        return {key: (truth[at], answer[at]) for key, at in places.items()}
+            examples.setdefault(key, []).append(at)
+        return {key: (truth[at], answer[at]) for key, at in examples.items()}
 
     def _records(self, name: str) -> Iterable[dict[str, Any]]:
-        table = self._tables.get(name)
-        if table is None:
-            return []
-        columns = {column: table[column].to_pylist() for column in table.column_names}
-        return (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
+        return self._tables[name].to_pylist() if name in self._tables else []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,9 +285,9 @@ class Evidence:
         """The rows of a state as it is: without a layer or else of the deepest one, without a step or else of the last one."""
         # A study measures many layers and training steps on the way; claims and tables are about the finished state.
         candidates = list(rows)
-        whole = [row for row in candidates if row.layer is None]
+        without_layer = [row for row in candidates if row.layer is None]
         final: dict[tuple[Any, ...], Row] = {}
-        for row in whole or [row for row in candidates if row.layer == self.depth(row.model, row.task)]:
+        for row in without_layer or [row for row in candidates if row.layer == self.depth(row.model, row.task)]:
             key = (row.model, row.state, row.task, row.setting, row.seed, row.label)
             if key not in final or _step(row) >= _step(final[key]):
                 final[key] = row
@@ -318,7 +314,7 @@ class Evidence:
         """The number of every seed at the last layer, or at `layer`; a list in the selector is a mean over its values."""
         lists = {name: value for name, value in selector.items() if isinstance(value, (list, tuple))}
         sides = [self._one(metric, {**selector, **dict(zip(lists, values, strict=True))}) for values in product(*lists.values())]
-        return combined_by_seed(lambda *values: sum(values) / len(values), *sides) if len(sides) > 1 else sides[0]
+        return mean_by_seed(*sides) if len(sides) > 1 else sides[0]
 
     def _one(self, metric: str, fields: Selector) -> BySeed:
         rows = self.find(metric, **fields)
@@ -331,8 +327,7 @@ class Evidence:
         name = ", ".join([metric, *(str(value) for value in fields.values() if value not in ("", None))])
         defined = [row for row in final if math.isfinite(row.value)]
         if not defined:
-            reasons = filter(None, (row.reason for row in final))
-            reason = next(reasons, "")
+            reason = next(filter(None, (row.reason for row in final)), "")
             raise Missing(f"{name} (not defined: {reason})" if reason else name)
         if len({row.seed for row in defined}) < len(defined):
             raise Missing(f"one {name} for each seed (there are several: say more in the selector)")
@@ -347,13 +342,13 @@ class Evidence:
         if record is None:
             return Number(row.value, counts={row.task: row.n or 0})
         repeats = np.asarray(record["repeats"] or [], dtype=np.float64)
-        parts: tuple[Component, ...] = ()
+        components: tuple[Component, ...] = ()
         if len(repeats) > 1:
             variance = float(repeats.var(ddof=1)) / len(repeats)
-            parts = (Component(record["repeated"], variance, len(repeats) - 1, len(repeats)),)
+            components = (Component(record["repeated"], variance, len(repeats) - 1, len(repeats)),)
         items = np.asarray(record["items"], dtype=np.float64)
         # Resampled values may be lower or higher on average than the value itself: what counts is how they vary.
-        return Number(row.value, items - items.mean() + row.value, {row.task: record["n"]}, record["units"], parts)
+        return Number(row.value, items - items.mean() + row.value, {row.task: record["n"]}, record["units"], components)
 
 
 def _step(row: Row) -> float:

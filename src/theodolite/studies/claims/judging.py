@@ -6,7 +6,7 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -45,8 +45,8 @@ class Check:
 
     comparisons: tuple[PrintedComparison, ...]
     verdicts: tuple[Verdict, ...]
-    quick: bool = False
-    result: Result | None = None
+    quick: bool
+    result: Result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,18 +68,17 @@ def judge_claims(
     quick: bool = False,
 ) -> list[Verdict]:
     """A verdict for each claim and each model in the rows; a claim that compares models has one for all of them."""
-    own = _own_rows(spec, rows)
-    models = list(dict.fromkeys(row.model for row in own))
-    whole = Evidence(
-        source="measured", rows=tuple(own), records=Records(records), score={**spec.score, **(own_tasks or {})},
+    run = Evidence(
+        source="measured", rows=_own_rows(spec, rows), records=Records(records), score={**spec.score, **(own_tasks or {})},
         origins=origins or {}, quick=quick,
     )  # fmt: skip
-    by_model = {model: whole.of_model(model) for model in models}
-    tasks = list(dict.fromkeys(row.task for row in own if row.task)) if own_tasks else []
+    models = run.models
+    by_model = {model: run.of_model(model) for model in models}
+    tasks = list(dict.fromkeys(row.task for row in run.rows if row.task)) if own_tasks else []
     verdicts = []
     for claim in spec.claims:
         printed = _judge_printed(spec, claim)
-        for model, evidence in ({", ".join(models): whole} if claim.scope == "models" or not models else by_model).items():
+        for model, evidence in ({", ".join(models): run} if claim.scope == "models" or not models else by_model).items():
             measured = judge(
                 evidence, claim.primary, claim.secondary, tasks=tasks or claim.tasks, premises=claim.premises, note=claim.note,
                 command=claim.decide,
@@ -87,8 +86,8 @@ def judge_claims(
             if measured.command:
                 given = [model] if model in by_model else models
                 measured = replace(measured, command=_command(spec, measured, given, rerun or Rerun()))
-            about = {"claim": claim.id, "title": measured.part or claim.title, "rule": claim.criterion, "model": model}
-            verdicts.append(Verdict(**about, measured=measured, printed=printed, stated=claim.stated))
+            fields = {"claim": claim.id, "title": measured.part or claim.title, "rule": claim.criterion, "model": model}
+            verdicts.append(Verdict(**fields, measured=measured, printed=printed, stated=claim.stated))
     return verdicts
 
 
@@ -128,12 +127,12 @@ def chance_note(verdicts: Sequence[Verdict]) -> str:
 
 def _command(spec: StudySpec, measured: Judged, models: Sequence[str], rerun: Rerun) -> str:
     """The claim's command with the user's own study, models and options, and with as many seeds as would decide it."""
-    places = [shell_word(rerun.models.get(model, model)) for model in models if model] or ["MODEL"]
+    locations = [shell_word(rerun.models.get(model, model)) for model in models if model] or ["MODEL"]
     paper = next((hub for model in spec.models for hub in model.hub), "")
     # If a premise fails, no run with the same encoder would decide it.
     if paper and measured.unmet:
-        places = [paper]
-    command = measured.command.replace("{study}", shell_word(spec.reference)).replace("{model}", " --model ".join(places))
+        locations = [paper]
+    command = measured.command.replace("{study}", shell_word(spec.reference)).replace("{model}", " --model ".join(locations))
     more = max((effect.more or 0 for effect in measured.effects if effect.more_of == SEEDS), default=0)
     if more:
         seeds = ",".join(map(str, range(max(measured.seeds, default=-1) + 1 + more)))
@@ -141,30 +140,25 @@ def _command(spec: StudySpec, measured: Judged, models: Sequence[str], rerun: Re
     return " ".join(filter(None, [command, rerun.options]))
 
 
-def _own_rows(spec: StudySpec, rows: Sequence[Row]) -> list[Row]:
-    own = [row for row in rows if row.study in ("", spec.name)]
+def _own_rows(spec: StudySpec, rows: Sequence[Row]) -> tuple[Row, ...]:
+    own = tuple(row for row in rows if row.study in ("", spec.name))
     if rows and not own:
         others = ", ".join(sorted({row.study for row in rows}))
         raise ValueError(f"the rows are of the study {others}, not of {spec.name}; give rows of {spec.name}, or check that study")
     return own
 
 
-def _rows_by_model(spec: StudySpec, rows: Sequence[Row]) -> dict[str, tuple[Row, ...]]:
-    own = _own_rows(spec, rows)
-    return {model: tuple(row for row in own if row.model == model) for model in dict.fromkeys(row.model for row in own)}
-
-
 def _judge_printed(spec: StudySpec, claim: Claim) -> tuple[Judged, ...]:
     verdicts = []
+    widths = {model.name: model.d for model in spec.models if model.d}
     for group in claim.printed:
-        values = _values(spec, group)
-        whole = _printed_evidence(spec, " + ".join(group), values)
+        rows = tuple(value.row for value in spec.printed if value.source in group)
+        tables = Evidence(source=" + ".join(group), rows=rows, printed=True, score=spec.score, widths=widths)
         if claim.scope == "models":
-            verdicts.append(judge(whole, claim.primary, tasks=claim.tasks))
+            verdicts.append(judge(tables, claim.primary, tasks=claim.tasks))
             continue
-        for model in whole.models:
-            own = [value for value in values if value.row.model == model]
-            evidence = _printed_evidence(spec, f"{whole.source}, {model}", own)
+        for model in tables.models:
+            evidence = replace(tables.of_model(model), source=f"{tables.source}, {model}")
             verdict = judge(evidence, claim.primary, claim.secondary, tasks=claim.tasks)
             # A table that lacks what the claim needs says less than the sentence of the text that comes below.
             if verdict.outcome != "not printed" or not claim.stated:
@@ -175,28 +169,19 @@ def _judge_printed(spec: StudySpec, claim: Claim) -> tuple[Judged, ...]:
     return tuple(verdicts)
 
 
-def _values(spec: StudySpec, group: Sequence[str]) -> list[PrintedValue]:
-    return [value for value in spec.printed if value.source in group]
-
-
-def _printed_evidence(spec: StudySpec, source: str, values: Iterable[PrintedValue]) -> Evidence:
-    rows = tuple(value.row for value in values)
-    widths = {model.name: model.d for model in spec.models if model.d}
-    return Evidence(source=source, rows=rows, printed=True, score=spec.score, widths=widths)
-
-
 def compare_printed(spec: StudySpec, rows: Sequence[Row], *, quick: bool = False) -> list[PrintedComparison]:
     """Every printed number next to that of every measured model."""
-    by_model = _rows_by_model(spec, rows) or {"": ()}  # without any row the printed numbers are listed all the same
-    evidence = {model: Evidence(source="measured", rows=own) for model, own in by_model.items()}
+    measured = Evidence(source="measured", rows=_own_rows(spec, rows))
+    # Without any row the printed numbers are listed all the same.
+    by_model = {model: measured.of_model(model) for model in measured.models} or {"": measured}
     tables = {table.name: table for table in spec.printed_tables}
     hub_ids = {model.name: model.hub for model in spec.models}
     comparisons = []
     for value in spec.printed:
         if tables[value.table].pool == "none":
             continue
-        for model in by_model:
-            row, same = _measured_row(value.row, tables[value.table], evidence[model]), model in hub_ids[value.row.model]
+        for model, evidence in by_model.items():
+            row, same = _measured_row(value.row, tables[value.table], evidence), model in hub_ids[value.row.model]
             comparable = row is not None and same and not quick
             words = _words(value, row, model, same=same, quick=quick)
             comparisons.append(PrintedComparison(printed=value, model=model, measured=row, comparable=comparable, words=words))

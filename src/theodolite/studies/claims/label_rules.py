@@ -6,10 +6,10 @@ Rows cannot be resampled: the hull of a resample lies inside the hull of all row
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,12 +71,12 @@ class LabelLayout:
 
     def between(self, labels: Labels) -> Doubles:
         """The distances of some labels, in that order."""
-        at = np.array([self._places[label] for label in labels])
+        at = np.array([self._indices[label] for label in labels])
         return np.asarray(self.distances[at[:, None], at])
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        return {label: place for place, label in enumerate(self.labels)}
+    def _indices(self) -> dict[str, int]:
+        return {label: at for at, label in enumerate(self.labels)}
 
     def minimum(self, labels: Labels, unit: str) -> float:
         """The mean distance of some labels to the nearest other one of them, over the unit: "inside", "norm" or "none"."""
@@ -139,15 +139,14 @@ def over_tasks(tasks: Names, cell: Callable[[str], Cell], *, limits: Limits = UN
     if not seeds:
         raise Missing("a seed that all tasks have")
     means = np.mean([[values[seed] for seed in seeds] for values in by_task], axis=0)
-    uncovered = [ROWS]
     if len(seeds) > 1:
         scaled.append(Component(SEEDS, float(means.var(ddof=1)) / len(seeds), len(seeds) - 1, len(seeds)))
-    else:
-        uncovered.insert(0, ONE_SEED)
-    numbered = tuple(seed for seed in seeds if seed is not None)
-    return Estimate(
-        float(means.mean()), tuple(scaled), tuple(uncovered), limits=limits, counts=counts, seeds=numbered, left_out=left_out
-    )
+    fields: dict[str, Any] = {"seeds": tuple(seed for seed in seeds if seed is not None), "left_out": left_out}
+    return Estimate(float(means.mean()), tuple(scaled), _uncovered(seeds), limits=limits, counts=counts, **fields)
+
+
+def _uncovered(seeds: Collection[int | None]) -> tuple[str, ...]:
+    return (ROWS,) if len(seeds) > 1 else (ONE_SEED, ROWS)
 
 
 class UndefinedEffect(ValueError):
@@ -196,22 +195,22 @@ def share_that_grew(evidence: Evidence, *, of: Selector, minus: Selector, tasks:
     counts, seeds = {}, set()
     for task in tasks:
         pairs = _paired(evidence, task, of, minus)
-        labels = [label for label in pairs[0][1].labels if all(label in each.labels for pair in pairs for each in pair[1:])]
-        nearest = [
-            [np.fmin.reduce(each.between(labels), axis=1) / np.nanmean(list(each.inside.values())) for each in pair[1:]]
-            for pair in pairs
-        ]
-        larger.append(np.mean([first > second for first, second in nearest], axis=0))
+        labels = [label for label in pairs[0][1].labels if all(label in side.labels for pair in pairs for side in pair[1:])]
+        larger.append(np.mean([_nearest(first, labels) > _nearest(second, labels) for _, first, second in pairs], axis=0))
         counts[task] = len(labels)
         seeds |= {seed for seed, _, _ in pairs if seed is not None}
     grew, n = float(np.concatenate(larger).sum()), sum(counts.values())
-    uncovered = (ROWS,) if len(seeds) > 1 else (ONE_SEED, ROWS)
     remark = f"{grew:.3g} of {n} labels grew; Wilson's interval"
 
     def bounds(level: float) -> Interval:
         return share_interval(round(grew), n, level=level)
 
-    return Estimate(grew / n, (), uncovered, remark, bounds, counts=counts, seeds=tuple(sorted(seeds)))
+    return Estimate(grew / n, (), _uncovered(seeds), remark, bounds, counts=counts, seeds=tuple(sorted(seeds)))
+
+
+def _nearest(layout: LabelLayout, labels: Labels) -> Doubles:
+    """The distance of each label to the nearest other one, over the mean distance inside all labels of the layout."""
+    return np.asarray(np.fmin.reduce(layout.between(labels), axis=1) / np.nanmean(list(layout.inside.values())))
 
 
 def _change(first: LabelLayout, second: LabelLayout, unit: str) -> Callable[[Labels], float]:
@@ -277,28 +276,25 @@ def similarity_of_least_gain(evidence: Evidence, *, metric: str, of: Selector, m
     gains: dict[str, float] = {}
     for task in tasks:
         try:
-            similarities[task] = train_test_similarity(evidence, of=of, tasks=[task])
-            gains[task] = difference(evidence, metric=metric, of=of, minus=minus, tasks=[task]).value
+            gain = difference(evidence, metric=metric, of=of, minus=minus, tasks=[task]).value
+            similarities[task], gains[task] = train_test_similarity(evidence, of=of, tasks=[task]), gain
         except Missing:
-            similarities.pop(task, None)
-    if len(similarities) < 2:
+            continue
+    if len(gains) < 2:
         raise Missing(f"two tasks that have a train/test similarity and a gain of {metric}")
     least = min(gains, key=gains.__getitem__)
-    weights = {task: 1.0 if task == least else -1 / (len(gains) - 1) for task in gains}
-    estimates = similarities.values()
+    weighted = [(1.0 if task == least else -1 / (len(gains) - 1), estimate) for task, estimate in similarities.items()]
+    # The tasks were fine-tuned apart, so that nothing is paired between them.
+    components = [replace(c, variance=c.variance * weight**2) for weight, estimate in weighted for c in estimate.components]
+    uncovered = dict.fromkeys(source for _, estimate in weighted for source in estimate.uncovered)
     return Estimate(
-        sum(weights[task] * estimate.value for task, estimate in similarities.items()),
-        # The tasks were fine-tuned apart, so that nothing is paired between them.
-        tuple(
-            replace(component, variance=component.variance * weights[task] ** 2)
-            for task, estimate in similarities.items()
-            for component in estimate.components
-        ),
-        (*dict.fromkeys(source for estimate in estimates for source in estimate.uncovered), "which task gains least"),
+        sum(weight * estimate.value for weight, estimate in weighted),
+        tuple(components),
+        (*uncovered, "which task gains least"),
         "; ".join(f"{task} {similarities[task].value:.2f} with a gain of {gain:+.3f}" for task, gain in gains.items()),
         limits=(-2.0, 2.0),
-        counts={task: n for estimate in estimates for task, n in estimate.counts.items()},
-        seeds=tuple(sorted({seed for estimate in estimates for seed in estimate.seeds})),
+        counts={task: n for _, estimate in weighted for task, n in estimate.counts.items()},
+        seeds=tuple(sorted({seed for _, estimate in weighted for seed in estimate.seeds})),
     )
 
 
@@ -316,44 +312,30 @@ def _pairs(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return np.triu_indices(count, 1)
 
 
-@dataclass(frozen=True, eq=False)
-class _Course:
-    """The layouts of one task and seed over training: of each layer the first one, and the later ones by step."""
-
-    first: dict[int, LabelLayout]
-    later: dict[tuple[int, int], LabelLayout]
-
-    @property
-    def labels(self) -> list[str]:
-        return list(next(iter(self.first.values())).labels)
-
-    @property
-    def last(self) -> dict[int, LabelLayout]:
-        """The last layout of each layer that has one."""
-        return {layer: self.later[layer, step] for layer, step in sorted(self.later)}
+# By layer and step of training: the layout of the labels before training, and at that step.
+_Course: TypeAlias = dict[tuple[int, int], tuple[LabelLayout, LabelLayout]]
 
 
 def _courses(evidence: Evidence, task: str) -> dict[int | None, _Course]:
-    courses: dict[int | None, _Course] = {}
+    """The layouts of a task over training, by seed. Where labels overlap there is no similarity: ZS22 leaves the case out."""
+    layouts: dict[int | None, dict[tuple[int, int], LabelLayout]] = {}
     for record in evidence.records.layouts:
         if record["side"] == "tracked" and record["task"] == task and record["model"] in evidence.models:
-            course = courses.setdefault(record["seed"], _Course({}, {}))
-            if record["step"]:
-                course.later[record["layer"], record["step"]] = LabelLayout.of(record)
-            else:
-                course.first[record["layer"]] = LabelLayout.of(record)
-    # Where labels overlap there is no similarity: ZS22 leaves the case out.
-    for course in courses.values():
-        for layer in [layer for layer, layout in course.first.items() if not layout.is_linear]:
-            del course.first[layer]
-        for key in [key for key, layout in course.later.items() if key[0] not in course.first or not layout.is_linear]:
-            del course.later[key]
-    usable = {seed: course for seed, course in courses.items() if course.later}
-    if not courses:
+            layouts.setdefault(record["seed"], {})[record["layer"], record["step"] or 0] = LabelLayout.of(record)
+    if not layouts:
         raise Missing(f"layouts of {task} over training")
-    if not usable:
+    courses: dict[int | None, _Course] = {}
+    for seed, by_step in layouts.items():
+        linear = {key: layout for key, layout in by_step.items() if layout.is_linear}
+        if course := {key: (linear[key[0], 0], layout) for key, layout in linear.items() if key[1] and (key[0], 0) in linear}:
+            courses[seed] = course
+    if not courses:
         raise UndefinedEffect("labels overlap in every layer")
-    return usable
+    return courses
+
+
+def _labels(course: _Course) -> list[str]:
+    return list(next(iter(course.values()))[0].labels)
 
 
 @rule("similarity against height")
@@ -366,7 +348,7 @@ def similarity_against_height(evidence: Evidence, *, tasks: Names) -> Estimate:
 
     def cell(task: str) -> Cell:
         for seed, course in _courses(evidence, task).items():
-            layers, labels = len(course.last), course.labels
+            labels, layers = _labels(course), len({layer for layer, _ in course})
             if layers < FEWEST_LAYERS:
                 raise UndefinedEffect(f"{layers} layers without overlaps are too few")
             halves = half_samples(len(labels), HALVES, seed=0)
@@ -388,7 +370,8 @@ def similarity_against_height(evidence: Evidence, *, tasks: Names) -> Estimate:
 
 
 def _height_correlation(course: _Course, labels: Labels) -> float:
-    values = np.array([similarity(course.first[layer], layout, labels) for layer, layout in course.last.items()])
+    last = {layer: course[layer, step] for layer, step in sorted(course)}
+    values = np.array([similarity(first, layout, labels) for first, layout in last.values()])
     if np.ptp(values) <= ROUNDING:  # the same in all layers: no order
         return 0.0
     ranks = np.argsort(np.argsort(values))  # ties are as good as impossible
@@ -445,7 +428,7 @@ def _upper_minus_lower(
         return squares / sum(moved[layer][label] ** 2 for label in labels)
 
     def effect(labels: Labels) -> float:
-        lower, upper = ([number(layer, labels) for layer in part] for part in (layers[:half], layers[-half:]))
+        lower, upper = ([number(layer, labels) for layer in group] for group in (layers[:half], layers[-half:]))
         return float(np.mean(upper) - np.mean(lower))
 
     return effect
@@ -475,23 +458,24 @@ def lowest_similarity(evidence: Evidence, *, tasks: Names) -> Estimate:
             left_out[task] = str(error)
             continue
         for seed, course in courses.items():
-            if len(course.labels) <= FEWEST_LABELS:
-                left_out[task] = f"{len(course.labels)} labels are too few"
+            labels = _labels(course)
+            if len(labels) <= FEWEST_LABELS:
+                left_out[task] = f"{len(labels)} labels are too few"
                 continue
-            counts[task] = len(course.labels)
+            counts[task] = len(labels)
             seeds |= set() if seed is None else {seed}
-            for (layer, step), layout in course.later.items():
-                cells.setdefault((task, layer, step), []).append(_similarity_z(course.first[layer], layout, course.labels))
+            for (layer, step), (first, layout) in course.items():
+                cells.setdefault((task, layer, step), []).append(_similarity_z(first, layout, labels))
     if not cells:
         raise Missing("a task where the similarity to the original is defined")
-    values = {key: [z for z, _ in each] for key, each in cells.items()}
+    values = {key: [z for z, _ in by_seed] for key, by_seed in cells.items()}
 
     def components(key: tuple[str, int, int]) -> tuple[Component, ...]:
-        of_seeds, n = values[key], counts[key[0]]
-        part = Component("labels", float(np.mean([variance for _, variance in cells[key]])), n - 1, n)
-        if len(of_seeds) < 2:
-            return (part,)
-        return part, Component(SEEDS, float(np.var(of_seeds, ddof=1)) / len(of_seeds), len(of_seeds) - 1, len(of_seeds))
+        by_seed, n = values[key], counts[key[0]]
+        of_labels = Component("labels", float(np.mean([variance for _, variance in cells[key]])), n - 1, n)
+        if len(by_seed) < 2:
+            return (of_labels,)
+        return of_labels, Component(SEEDS, float(np.var(by_seed, ddof=1)) / len(by_seed), len(by_seed) - 1, len(by_seed))
 
     def ends(key: tuple[str, int, int], level: float) -> tuple[float, float]:
         low, high = component_interval(float(np.mean(values[key])), components(key), level=level)
@@ -502,11 +486,10 @@ def lowest_similarity(evidence: Evidence, *, tasks: Names) -> Estimate:
         return low, max(low, min(ends(key, 1 - (1 - level) / len(cells))[1] for key in cells))
 
     remark = f"lowest of {len(cells)} layers and steps, jackknife over labels"
-    uncovered = (ROWS,) if len(seeds) > 1 else (ONE_SEED, ROWS)
     lowest = min(values, key=lambda key: float(np.mean(values[key])))
     value = math.tanh(float(np.mean(values[lowest])))
-    about: dict[str, Any] = {"counts": counts, "seeds": tuple(sorted(seeds)), "left_out": left_out}
-    return Estimate(value, components(lowest), uncovered, remark, bounds, **about)
+    fields: dict[str, Any] = {"counts": counts, "seeds": tuple(sorted(seeds)), "left_out": left_out}
+    return Estimate(value, components(lowest), _uncovered(seeds), remark, bounds, **fields)
 
 
 def _similarity_z(first: LabelLayout, second: LabelLayout, labels: Labels) -> tuple[float, float]:

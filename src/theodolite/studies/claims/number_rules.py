@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,18 +17,17 @@ from theodolite.studies.claims.evidence import (
     Estimate,
     Evidence,
     Missing,
-    Number,
     Selector,
     aligned,
     combined,
     combined_by_seed,
     estimate_of,
-    mean_number,
+    mean_by_seed,
 )
 from theodolite.studies.claims.rules import Names, rule
 
-# How two sides become one number.
-WAYS = ("difference", "log ratio", "share")
+# The name of a metric, or a difference of two numbers of one, as `_Comparison` takes it.
+Metric: TypeAlias = str | Mapping[str, Any]
 # What the numbers can be that are not metrics of a cloud.
 SCORE_LIMITS: dict[str, Limits] = {
     **dict.fromkeys(("spearman", "pearson", "matthews", "silhouette", "norm_frequency_correlation"), (-1.0, 1.0)),
@@ -45,7 +44,7 @@ def limits_of(metric: str) -> Limits:
 def difference(
     evidence: Evidence,
     *,
-    metric: str | Mapping[str, Any],
+    metric: Metric,
     of: Selector,
     minus: Selector,
     tasks: Names = (),
@@ -55,136 +54,125 @@ def difference(
     printed: Selector | None = None,
 ) -> Estimate:
     """One side minus another, paired by seed and item; the mean over tasks, and over what `over` names."""
-    cells = []
     if evidence.printed and printed is not None:
         of, minus, over = {**of, **printed}, {**minus, **printed}, ""
-    for task in tasks or [""]:
-        fields = {"task": task} if task else {}
-        sides = [{**side, **fields} for side in (of, minus)]
-        if any(str(side.get("model", "")).startswith("@") for side in sides):
-            cells.append(_between_models(evidence, metric, sides, way, over, families or {}))
-        else:
-            cells.append(_difference(evidence, metric, sides, way, over))
-    mean = combined_by_seed(lambda *values: sum(values) / len(values), *cells)
-    remark = "" if evidence.printed else _remark(evidence, metric, (of, minus), way, over, families or {})
-    return estimate_of(mean, limits=_limits(evidence, metric, tasks, way), remark=remark)
+    comparison = _Comparison(evidence, metric, way, over, families or {})
+    by_task = [{"task": task} for task in tasks] or [{}]
+    mean = mean_by_seed(*(comparison.numbers({**of, **task}, {**minus, **task}) for task in by_task))
+    remark = "" if evidence.printed else comparison.remark(of, minus)
+    return estimate_of(mean, limits=comparison.limits(tasks), remark=remark)
 
 
-def _limits(evidence: Evidence, metric: str | Mapping[str, Any], tasks: Names, way: str) -> Limits:
-    """What a difference, or a ratio, of two numbers of a metric can be."""
-    if way != "difference":
-        return (-math.inf, math.inf) if way == "log ratio" else (-1.0, math.inf)
-    names = (
-        {evidence.score.get(task, "") for task in tasks} if metric == "score" else {metric} if isinstance(metric, str) else set()
-    )
-    width = max((high - low for low, high in map(limits_of, names)), default=math.inf)
-    return -width, width
+@dataclass(frozen=True)
+class _Comparison:
+    """How two sides become one number: by difference, "log ratio" or "share", over layers or labels if `over` names them."""
+
+    evidence: Evidence
+    metric: Metric
+    way: str = "difference"
+    over: str = ""
+    families: Mapping[str, str] = field(default_factory=dict)
+
+    def numbers(self, *sides: Selector) -> BySeed:
+        """The number of every seed."""
+        return self._between_models(sides) if _is_between_models(sides) else self._difference(sides)
+
+    def limits(self, tasks: Names) -> Limits:
+        """What a difference, or a ratio, of two numbers of the metric can be."""
+        if self.way != "difference":
+            return (-math.inf, math.inf) if self.way == "log ratio" else (-1.0, math.inf)
+        scores = {self.evidence.score.get(task, "") for task in tasks}
+        names = scores if self.metric == "score" else {self.metric} if isinstance(self.metric, str) else set()
+        width = max((high - low for low, high in map(limits_of, names)), default=math.inf)
+        return -width, width
+
+    def remark(self, *sides: Selector) -> str:
+        """In how many layers the mean's sign is found, where along a sweep it changes, or that there is one model of a kind."""
+        if _is_between_models(sides):
+            single = all(len(self.evidence.models_of(side["model"], self.families)) == 1 for side in sides)
+            return "one model on each side: this speaks of these two models only" if single else ""
+        if self.over not in ("label", "layers"):
+            return ""
+        means = [
+            (fields, float(np.mean([number.value for number in by_seed.values()]))) for fields, _, by_seed in self._terms(sides)
+        ]
+        if self.over == "layers":
+            return f"below 0 in {sum(value < 0 for _, value in means)} of {len(means)} layers"
+        sweep = sorted((float(fields["label"]), value) for fields, value in means)
+        changes = [f"{right[0]:g}" for left, right in pairwise(sweep) if left[1] * right[1] < 0]
+        return f"the sign changes at D = {', '.join(changes)}" if changes else "the sign is the same at every D"
+
+    def _difference(self, sides: Sequence[Selector]) -> BySeed:
+        terms = self._terms(sides)
+        weights = [weight for _, weight, _ in terms]
+        by_term = [by_seed for _, _, by_seed in terms]
+        return combined_by_seed(lambda *values: sum(w * v for w, v in zip(weights, values, strict=True)), *by_term)
+
+    def _terms(self, sides: Sequence[Selector]) -> list[tuple[dict[str, Any], float, BySeed]]:
+        """The layers or labels, each with its weight in the mean and with the number of both sides there."""
+        return [
+            (fields, weight, combined_by_seed(self._joined, *(self._quantity({**side, **fields}) for side in sides)))
+            for fields, weight in (self._common(sides) if self.over else [({}, 1.0)])
+        ]
+
+    def _quantity(self, selector: Selector) -> BySeed:
+        if isinstance(self.metric, str):
+            return self.evidence.numbers(self.metric, selector)
+        nested = _Comparison(self.evidence, self.metric["metric"], self.metric.get("way", "difference"))
+        return nested._difference([{**selector, **self.metric[side]} for side in ("of", "minus")])
+
+    def _joined(self, first: Any, second: Any) -> Any:
+        if self.way == "difference":
+            return first - second
+        # Of resampled values some may be negative, which says nothing of the number itself.
+        if np.ndim(second) == 0 and (second <= 0 or (self.way == "log ratio" and first <= 0)):
+            raise Missing(f"a positive baseline, which a ratio needs (the numbers are {first:.3g} and {second:.3g})")
+        return np.log(first / second) if self.way == "log ratio" else first / second - 1
+
+    def _common(self, sides: Sequence[Selector]) -> list[tuple[dict[str, Any], float]]:
+        """The labels or layers that both sides have defined numbers of, each with its weight in the mean."""
+        name = "label" if self.over == "label" else "layer"
+        assert isinstance(self.metric, str)
+        values = []
+        for side in sides:
+            single = {key: value for key, value in side.items() if not isinstance(value, (list, tuple))}
+            values.append({getattr(row, name) for row in self.evidence.find(self.metric, **single) if math.isfinite(row.value)})
+        common = sorted(value for value in values[0] & values[1] if value not in (None, "", "0"))
+        if not common and None in values[0] & values[1]:
+            return [({}, 1.0)]  # a table without layers
+        half = len(common) // 2
+        upper, lower = common[len(common) - half :], common[:half]
+        signs = {"upper layers": (upper, ()), "lower layers": (lower, ()), "upper minus lower layers": (upper, lower)}
+        plus, less = signs.get(self.over, (common, ()))
+        if not plus:
+            raise Missing(f"{self.metric} of several {name}s on both sides")
+        return [({name: at}, 1 / len(plus)) for at in plus] + [({name: at}, -1 / len(less)) for at in less]
+
+    def _between_models(self, sides: Sequence[Selector]) -> BySeed:
+        """The mean of the models of one side minus that of the other; several on each side are one more source of chance."""
+        means, of_models = [], []
+        for side in sides:
+            models = self.evidence.models_of(side["model"], self.families)
+            numbers = [
+                replace(self, evidence=self.evidence.of_model(model))._of_one_model({**side, "model": model}) for model in models
+            ]
+            means.append(mean_by_seed(*numbers))
+            if len(models) > 1:
+                values = [np.mean([number.value for number in by_seed.values()]) for by_seed in numbers]
+                of_models.append(Component("models", float(np.var(values, ddof=1)) / len(models), len(models) - 1, len(models)))
+        by_seed = {seed: combined(self._joined, *pair) for seed, pair in aligned(*means)}
+        if not by_seed:
+            raise Missing("a seed that both models have")
+        return {seed: replace(number, repeats=(*number.repeats, *of_models)) for seed, number in by_seed.items()}
+
+    def _of_one_model(self, side: Selector) -> BySeed:
+        if not self.over:
+            return self._quantity(side)
+        return mean_by_seed(*(self._quantity({**side, **fields}) for fields, _ in self._common((side, side))))
 
 
-def _remark(
-    evidence: Evidence,
-    metric: str | Mapping[str, Any],
-    sides: Sequence[Selector],
-    way: str,
-    over: str,
-    families: Mapping[str, str],
-) -> str:
-    """In how many layers the mean's sign is found, where along a sweep it changes, or that there is one model of a kind."""
-    if any(str(side.get("model", "")).startswith("@") for side in sides):
-        single = all(len(evidence.models_of(side["model"], families)) == 1 for side in sides)
-        return "one model on each side: this speaks of these two models only" if single else ""
-    if over not in ("label", "layers"):
-        return ""
-    places = [fields for fields, _ in _common(evidence, metric, sides, over)]
-    values = []
-    for fields in places:
-        parts = [_quantity(evidence, metric, {**side, **fields}) for side in sides]
-        by_seed = combined_by_seed(lambda a, b: _joined(a, b, way), *parts)
-        values.append(float(np.mean([number.value for number in by_seed.values()])))
-    if over == "layers":
-        return f"below 0 in {sum(value < 0 for value in values)} of {len(values)} layers"
-    by_place = sorted(zip((float(fields["label"]) for fields in places), values, strict=True))
-    changes = [f"{right[0]:g}" for left, right in pairwise(by_place) if left[1] * right[1] < 0]
-    return f"the sign changes at D = {', '.join(changes)}" if changes else "the sign is the same at every D"
-
-
-def _difference(evidence: Evidence, metric: str | Mapping[str, Any], sides: Sequence[Selector], way: str, over: str) -> BySeed:
-    places = _common(evidence, metric, sides, over) if over else [({}, 1.0)]
-    parts = [[_quantity(evidence, metric, {**side, **fields}) for side in sides] for fields, _ in places]
-    weights = [weight for _, weight in places]
-    by_place = [combined_by_seed(lambda a, b: _joined(a, b, way), first, second) for first, second in parts]
-    return combined_by_seed(lambda *values: sum(w * v for w, v in zip(weights, values, strict=True)), *by_place)
-
-
-def _quantity(evidence: Evidence, metric: str | Mapping[str, Any], selector: Selector) -> BySeed:
-    if isinstance(metric, str):
-        return evidence.numbers(metric, selector)
-    nested = [{**selector, **metric[side]} for side in ("of", "minus")]
-    return _difference(evidence, metric["metric"], nested, metric.get("way", "difference"), "")
-
-
-def _joined(first: Any, second: Any, way: str) -> Any:
-    if way == "difference":
-        return first - second
-    # Of resampled values some may be negative, which says nothing of the number itself.
-    if np.ndim(second) == 0 and (second <= 0 or (way == "log ratio" and first <= 0)):
-        raise Missing(f"a positive baseline, which a ratio needs (the numbers are {first:.3g} and {second:.3g})")
-    return np.log(first / second) if way == "log ratio" else first / second - 1
-
-
-def _common(
-    evidence: Evidence, metric: str | Mapping[str, Any], sides: Sequence[Selector], over: str
-) -> list[tuple[dict[str, Any], float]]:
-    """The labels or layers that both sides have defined numbers of, each with its weight in the mean."""
-    name = "label" if over == "label" else "layer"
-    assert isinstance(metric, str)
-    values = []
-    for side in sides:
-        single = {key: value for key, value in side.items() if not isinstance(value, (list, tuple))}
-        values.append({getattr(row, name) for row in evidence.find(metric, **single) if math.isfinite(row.value)})
-    common = sorted(value for value in values[0] & values[1] if value not in (None, "", "0")) if name == "label" else sorted(
-        value for value in values[0] & values[1] if value is not None
-    )  # fmt: skip
-    if not common and None in values[0] & values[1]:
-        return [({}, 1.0)]  # a table without layers
-    half = len(common) // 2
-    upper, lower = common[len(common) - half :], common[:half]
-    signs = {"upper layers": (upper, ()), "lower layers": (lower, ()), "upper minus lower layers": (upper, lower)}
-    plus, less = signs.get(over, (common, ()))
-    if not plus:
-        raise Missing(f"{metric} of several {name}s on both sides")
-    return [({name: at}, 1 / len(plus)) for at in plus] + [({name: at}, -1 / len(less)) for at in less]
-
-
-def _between_models(
-    evidence: Evidence,
-    metric: str | Mapping[str, Any],
-    sides: Sequence[Selector],
-    way: str,
-    over: str,
-    families: Mapping[str, str],
-) -> BySeed:
-    """The mean of the models of one side minus that of the other; several on each side are one more source of chance."""
-    means, parts = [], []
-    for side in sides:
-        models = evidence.models_of(side["model"], families)
-        numbers = [_of_one_model(evidence.of_model(model), metric, {**side, "model": model}, over) for model in models]
-        means.append(combined_by_seed(lambda *values: sum(values) / len(values), *numbers))
-        if len(models) > 1:
-            values = [mean_number(list(by_seed.values())).value for by_seed in numbers]
-            parts.append(Component("models", float(np.var(values, ddof=1)) / len(models), len(models) - 1, len(models)))
-    by_seed = {seed: combined(lambda a, b: _joined(a, b, way), *pair) for seed, pair in aligned(*means)}
-    if not by_seed:
-        raise Missing("a seed that both models have")
-    return {seed: replace(number, repeats=(*number.repeats, *parts)) for seed, number in by_seed.items()}
-
-
-def _of_one_model(evidence: Evidence, metric: str | Mapping[str, Any], side: Selector, over: str) -> BySeed:
-    if not over:
-        return _quantity(evidence, metric, side)
-    places = _common(evidence, metric, (side, side), over)
-    numbers = [_quantity(evidence, metric, {**side, **fields}) for fields, _ in places]
-    return combined_by_seed(lambda *values: sum(values) / len(values), *numbers)
+def _is_between_models(sides: Sequence[Selector]) -> bool:
+    return any(str(side.get("model", "")).startswith("@") for side in sides)
 
 
 @rule("largest over layers")
@@ -196,15 +184,12 @@ def largest_over_layers(evidence: Evidence, *, metric: str, of: Selector, settin
         layers = sorted({row.layer for row in rows if row.layer is not None})
         if layers:
             numbers = [evidence.numbers(metric, {**fields, "layer": layer}) for layer in layers]
-            return estimate_of({seed: _largest(each) for seed, each in aligned(*numbers)}, limits=limits_of(metric))
+            # In every resample too, the largest of its own layers.
+            largest = combined_by_seed(lambda *values: np.max(np.array(values), axis=0), *numbers)
+            return estimate_of(largest, limits=limits_of(metric))
         if rows:
             return estimate_of(evidence.numbers(metric, fields), limits=limits_of(metric))
     raise Missing(f"{metric}, {', '.join(map(str, of.values()))}")
-
-
-def _largest(numbers: Sequence[Number]) -> Number:
-    """The largest of several numbers, in every resample too."""
-    return combined(lambda *values: np.max(np.array(values), axis=0), *numbers)
 
 
 @rule("number")

@@ -60,10 +60,10 @@ def paper_table_cells(
     cells = []
     for cell, numbers in values.items():
         table = tables[cell.table]
-        whole = tables[table.part_of or table.name]
-        title, fields = f"{spec.source} {whole.name}: {whole.title}", list(whole.lines or whole.keys)
-        line, heads = _place(cell, table, whole, pre_trained)
-        for column, text in _texts(spec, table.cells or whole.cells, table.metrics, cell.task, numbers):
+        shown_in = tables[table.part_of or table.name]
+        title, fields = f"{spec.source} {shown_in.name}: {shown_in.title}", list(shown_in.lines or shown_in.keys)
+        line, heads = _line_and_heads(cell, table, shown_in, pre_trained)
+        for column, text in _texts(spec, table.cells or shown_in.cells, table.metrics, cell.task, numbers):
             text = bounds.get(cell, "") + text
             cells.append({"table": title, "fields": fields, "line": line, "head": [*heads, column], "text": text})
     return cells
@@ -81,17 +81,19 @@ def _gains(spec: StudySpec, values: Mapping[_Cell, Mapping[str, float]]) -> dict
     return gains
 
 
-def _place(cell: _Cell, table: PrintedTable, whole: PrintedTable, pre_trained: Collection[str]) -> tuple[list[str], list[str]]:
+def _line_and_heads(
+    cell: _Cell, table: PrintedTable, shown_in: PrintedTable, pre_trained: Collection[str]
+) -> tuple[list[str], list[str]]:
     """The line of a cell, and the heads above it."""
     if cell.source == MEASURED and cell.state == PRE_TRAINED and cell.model not in pre_trained:
         cell = cell._replace(state=BEFORE)
     words = cell._asdict()
     # If no column names the source, the name of the model has to say that it is not the paper's.
-    if cell.source == MEASURED and "source" not in whole.lines:
+    if cell.source == MEASURED and "source" not in shown_in.lines:
         words["model"] = f"{cell.model}, {MEASURED}"
     words["state"], *method = table.places.get(cell.state, state_title(cell.state)).split(" | ")
-    heads = [words[name] for name in whole.heads or filter(None, (whole.across,))]
-    return [words[name] for name in whole.lines or whole.keys], [*heads, *method]
+    heads = [words[name] for name in shown_in.heads or filter(None, (shown_in.across,))]
+    return [words[name] for name in shown_in.lines or shown_in.keys], [*heads, *method]
 
 
 def _texts(
@@ -101,12 +103,12 @@ def _texts(
     patterns = cells or {metric: f"{{{metric}:.4g}}" for metric in metrics}
     for column, pattern in patterns.items():
         numbers: list[float | None] = []
-        parts: list[str] = []
+        text = ""
         for literal, name, form, _ in Formatter().parse(pattern):
-            parts.append(literal)
+            text += literal
             if name is not None:
                 metric = name.replace("score", spec.score[task], 1) if name.startswith("score") and task in spec.score else name
                 numbers.append(values.get(metric))
-                parts.append("–" if numbers[-1] is None else format(numbers[-1] / spec.scale.get(metric, 1.0), form or ""))
+                text += "–" if numbers[-1] is None else format(numbers[-1] / spec.scale.get(metric, 1.0), form or "")
         if any(number is not None for number in numbers):
-            yield column, "".join(parts).replace("–%", "–")
+            yield column, text.replace("–%", "–")

@@ -80,7 +80,7 @@ def _majority_share(evidence: Evidence, row: Row) -> float:
     rows = evidence.find("majority_share", task=row.task)
     if not rows or not row.n:
         raise Missing("the share of its largest class was not measured")
-    return next((each.value for each in rows if each.split == row.split), rows[0].value)
+    return next((share.value for share in rows if share.split == row.split), rows[0].value)
 
 
 def _not_above_zero(name: str, number: Number, what: str) -> str:

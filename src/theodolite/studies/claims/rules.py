@@ -39,7 +39,7 @@ class Rule:
         """Its options: all parameters but the evidence, which comes first."""
         return dict(list(inspect.signature(self.function).parameters.items())[1:])
 
-    def fault(self, parameters: Mapping[str, Any]) -> str:
+    def misuse(self, parameters: Mapping[str, Any]) -> str:
         """What is wrong with the names of parameters; empty if nothing is."""
         options = self.options
         if unknown := next((name for name in parameters if name not in options), ""):
@@ -167,7 +167,7 @@ class ClaimedEffect:
         """The effect as a verdict keeps it; without a place it is one of printed numbers."""
         low, high = estimate.interval(self.level) if place else (None, None)
         counts = dict(estimate.counts) if len(estimate.counts) > 1 else {}
-        n = sum(estimate.counts.values()) or max((part.n for part in estimate.components), default=0)
+        n = sum(estimate.counts.values()) or max((component.n for component in estimate.components), default=0)
         how = "; ".join(filter(None, [estimate.how if place else "as printed", self._against_printed(low, high)]))
         effect = Effect(
             name=self.title(estimate), value=estimate.value, low=low, high=high, level=self.level, n=n or None, how=how,
@@ -205,7 +205,7 @@ def judge(
     unmet = unmet_origin(evidence) if premises.origin and evidence.models else ""
     missing = list(filter(None, [entered.missing]))
     judged: list[tuple[ClaimedEffect, Estimate, Place]] = []
-    for effect in () if entered.missing else (each for declared in primary for each in declared.on(entered.tasks, evidence)):
+    for effect in () if entered.missing else (single for declared in primary for single in declared.on(entered.tasks, evidence)):
         if unmet and not effect.part:
             missing.append(unmet)
             continue
@@ -225,9 +225,9 @@ def judge(
     # What a premise keeps from deciding is shown, and so is a task that did not enter.
     unjudged = [effect for effect in primary if entered.missing or (unmet and not effect.part)]
     others = (
-        each
+        single
         for effect in (*unjudged, *secondary)
-        for each in effect.on(tasks if effect.over == "tasks" else entered.tasks or tasks, evidence)
+        for single in effect.on(tasks if effect.over == "tasks" else entered.tasks or tasks, evidence)
     )
     for effect in others:
         try:
@@ -277,21 +277,22 @@ def _judge_printed(
     evidence: Evidence, primary: Sequence[ClaimedEffect], secondary: Sequence[ClaimedEffect], tasks: Names
 ) -> Judged:
     """What a table says, which has no intervals: it agrees if all that it prints of the claim is on the claimed side."""
-    effects, parts, missing, points = [], [], [], []
-    for is_primary, effect in [(True, each) for each in primary] + [(False, each) for each in secondary]:
-        for each in effect.on(tasks, evidence):
+    effects, phrases, missing, points = [], [], [], []
+    for declared in (*primary, *secondary):
+        is_primary = declared in primary
+        for effect in declared.on(tasks, evidence):
             try:
-                estimate = each.estimate(evidence)
+                estimate = effect.estimate(evidence)
             except Missing as error:
                 missing += [str(error)] if is_primary else []
                 continue
-            effects.append(each.shown(estimate, primary=is_primary))
+            effects.append(effect.shown(estimate, primary=is_primary))
             if is_primary:
-                points.append(each.points(estimate.value))
-                parts.append(f"{effects[-1].name} {estimate.value:+.3g}" + f" ({estimate.remark})" * bool(estimate.remark))
-    parts += [f"not printed: {'; '.join(dict.fromkeys(missing))}"] if missing else []
+                points.append(effect.points(estimate.value))
+                phrases.append(f"{effects[-1].name} {estimate.value:+.3g}" + f" ({estimate.remark})" * bool(estimate.remark))
+    phrases += [f"not printed: {'; '.join(dict.fromkeys(missing))}"] if missing else []
     outcome: Outcome = "disagrees" if "against" in points else "agrees" if points else "not printed"
-    return Judged(source=evidence.source, outcome=outcome, why="; ".join(parts), effects=tuple(effects))
+    return Judged(source=evidence.source, outcome=outcome, why="; ".join(phrases), effects=tuple(effects))
 
 
 def _sentence(
@@ -306,13 +307,13 @@ def _sentence(
     way = "pointing the claimed way" if lean == "for" else "pointing against the claim"
     places = [place for _, _, place in judged]
     head = next((f"{place}, {way}: " for place in ("quick run", "one run") if outcome == "inconclusive" and place in places), "")
-    parts = [_phrase(effect, estimate, shown) for (effect, estimate, _), shown in zip(judged, effects, strict=False)]
-    parts += [f"missing: {'; '.join(dict.fromkeys(missing))}"] if missing else []
+    phrases = [_phrase(effect, estimate, shown) for (effect, estimate, _), shown in zip(judged, effects, strict=False)]
+    phrases += [f"missing: {'; '.join(dict.fromkeys(missing))}"] if missing else []
     outside = {task: why for task, why in left_out.items() if judged or why not in "; ".join(missing)}
-    parts += [f"left out: {grouped_reasons(outside)}"] if outside else []
+    phrases += [f"left out: {grouped_reasons(outside)}"] if outside else []
     uncovered = dict.fromkeys(source for _, estimate, _ in judged for source in estimate.uncovered)
-    parts += [f"not covered: {', '.join(uncovered)}"] if uncovered and outcome != "not measured" else []
-    return head + "; ".join(parts)
+    phrases += [f"not covered: {', '.join(uncovered)}"] if uncovered and outcome != "not measured" else []
+    return head + "; ".join(phrases)
 
 
 def _phrase(effect: ClaimedEffect, estimate: Estimate, shown: Effect) -> str:
@@ -329,7 +330,7 @@ def _phrase(effect: ClaimedEffect, estimate: Estimate, shown: Effect) -> str:
     direction = "as claimed" if effect.points(shown.value) == "for" else "against the claim"
     if shown.more is not None:
         return f"{text}: about {shown.more:,} more {shown.more_of} would decide it {direction}, if it is as large as observed"
-    largest = max(estimate.components, key=lambda part: part.variance, default=None)
+    largest = max(estimate.components, key=lambda component: component.variance, default=None)
     if largest is not None and largest.source in FIXED_UNITS:
         return f"{text}: open, and the {largest.source} of a task cannot be added to"
     return f"{text}: ten times as much data would not decide it, which is not worth it at this size of effect"

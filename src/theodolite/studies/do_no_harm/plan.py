@@ -19,7 +19,7 @@ from theodolite.core.states import FINE_TUNED, PRE_TRAINED
 from theodolite.core.vectors import Floats
 from theodolite.metrics.registry import METRICS
 from theodolite.studies.requests import Request
-from theodolite.studies.shared_steps import RUN
+from theodolite.studies.shared_steps import RUN, first_examples
 from theodolite.studies.steps import Action, Step, Work
 from theodolite.tasks.examples import Examples
 from theodolite.tasks.retrieval import Collection, read_beir
@@ -46,25 +46,25 @@ def _held_out_gains(work: Work) -> list[Row]:
     from theodolite.models.extraction import extract_space
 
     settings, tuned, name = work.settings, work.inputs.get("tuned"), work.settings["model"]["name"]
-    place = work.sources.models[name] if tuned is None else str(tuned / RUN / "model")
+    location = work.sources.models[name] if tuned is None else str(tuned / RUN / "model")
     revision, trusted = None if tuned else work.sources.revisions.get(name), work.sources.trust_remote_code
-    encoder = Encoder.load(place, name=name, revision=revision, trust_remote_code=trusted)
+    encoder = Encoder.load(location, name=name, revision=revision, trust_remote_code=trusted)
 
     def encode(texts: Sequence[str]) -> Floats:
         return extract_space(encoder, list(texts), unit="mean", layers="last", progress=work.progress)[-1]
 
     fitted, scored = _signals(work, encode)
-    about = {
+    fields = {
         "model": name, "state": PRE_TRAINED if tuned is None else FINE_TUNED, "task": settings["task"], "split": "test",
         "layer": settings["layer"], "seed": settings["seed"], "d": fitted.rows.shape[1], "versions": current_versions(),
     }  # fmt: skip
     X = fitted.rows[sample_rows(len(fitted.rows), settings["sample"], seed=0)]
-    rows = [Row(metric=metric, value=float(METRICS[metric].function(X)), n=len(X), **about) for metric in settings["metrics"]]
+    rows = [Row(metric=metric, value=float(METRICS[metric].function(X)), n=len(X), **fields) for metric in settings["metrics"]]
     for title, options in settings["repairs"].items():
         repair, code = options.get("repair", ""), options.get("code", "")
         change = Change(repair, tuple((key, value) for key, value in options.items() if key not in ("repair", "code")), code)
         effect = effect_elsewhere(change, fitted, scored, draws=settings["bootstrap"])
-        items = {**about, "n": len(scored)}
+        items = {**fields, "n": len(scored)}
         if title == next(iter(settings["repairs"])):
             rows.append(Row(metric=scored.metric, value=effect.value - effect.gain, setting=AS_IT_IS, **items))
         rows.append(Row(metric=scored.metric, value=effect.value, setting=title, **items))
@@ -79,15 +79,11 @@ def _signals(work: Work, encode: Encode) -> tuple[Signal, Signal]:
         collection = _read_collection(work.sources.data, task)
         judged = JudgedQueries(encode(collection.documents), encode(collection.queries), collection.judgements)
         return judged, judged
-    known, asked = (
-        _examples_signal(_capped(work.sources.examples(task, split), settings["examples"]), encode)
+    fitted, scored = (
+        _examples_signal(first_examples(work.sources.examples(task, split), settings["examples"]), encode)
         for split in settings["splits"]
     )
-    return known, asked
-
-
-def _capped(examples: Examples, most: int | None) -> Examples:
-    return examples if most is None or most >= len(examples) else examples.take(range(most))
+    return fitted, scored
 
 
 def _examples_signal(examples: Examples, encode: Encode) -> Signal:
@@ -105,10 +101,9 @@ def steps(request: Request) -> list[Step]:
     settings = request.settings
     collections = settings["collections"]
     names = request.choose_tasks(settings["tasks"], kinds=["similarity", "classification"], collections=collections)
-    parts = {name: _data_identity(request, name, collections) for name in names}
-    about = {key: settings[key] for key in ("repairs", "bootstrap", "sample", "examples")} | {
-        "metrics": settings["metrics"]["space"]
-    }
+    shared = {key: settings[key] for key in ("repairs", "bootstrap", "sample", "examples")}
+    shared["metrics"] = settings["metrics"]["space"]
+    data = {name: _data_identity(request, name, collections) for name in names}
     planned: list[Step] = []
     for model in request.models:
         tunings = [request.tuning_step(model, settings["tuned_on"], seed) for seed in request.choose_seeds()]
@@ -116,7 +111,7 @@ def steps(request: Request) -> list[Step]:
         for tuned, name in ((tuned, name) for tuned in (None, *tunings) for name in names):
             own = {"model": model.identity, "layer": model.last_layer, "seed": tuned.settings["seed"] if tuned else 0}
             title = f"{model.name}, {FINE_TUNED if tuned else PRE_TRAINED}: repairs on {name}"
-            planned.append(Step(HELD_OUT, {**about, **own, **parts[name]}, {"tuned": tuned} if tuned else {}, title))
+            planned.append(Step(HELD_OUT, {**shared, **own, **data[name]}, {"tuned": tuned} if tuned else {}, title))
     return planned
 
 

@@ -173,11 +173,11 @@ def _data_rows(splits: Splits, fields: Mapping[str, Any]) -> Iterator[Row]:
     for name, examples in (("train", splits.train), ("validation", splits.validation), (splits.dev.split, splits.dev)):
         if examples is None:
             continue
-        about = {**fields, "split": name, "n": len(examples)}
-        yield Row(metric="examples", value=len(examples), **about)
+        of_split = {**fields, "split": name, "n": len(examples)}
+        yield Row(metric="examples", value=len(examples), **of_split)
         if examples.labels is not None:
             most = max(map(examples.labels.count, set(examples.labels)))
-            yield Row(metric="majority_share", value=most / len(examples), **about)
+            yield Row(metric="majority_share", value=most / len(examples), **of_split)
 
 
 def _gain_rows(run: Tuned, tuning: TuneSettings, fields: Mapping[str, Any]) -> Iterator[Row]:
@@ -189,8 +189,8 @@ def _gain_rows(run: Tuned, tuning: TuneSettings, fields: Mapping[str, Any]) -> I
         has_gain = before.value > 0 and math.isfinite(after.value)
         value = after.value / before.value - 1 if has_gain else math.nan
         reason = "" if has_gain else f"a relative gain needs a positive value before, which is {before.value:.4g}"
-        about = {**fields, "split": after.split, "n": after.n, "step": after.step}
-        yield Row(metric=f"{metric}_gain", value=value, reason=reason, **about)
+        shared = {**fields, "split": after.split, "n": after.n, "step": after.step}
+        yield Row(metric=f"{metric}_gain", value=value, reason=reason, **shared)
 
 
 CHOOSE = Action("choose", _choose, resumable=True)

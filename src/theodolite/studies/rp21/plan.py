@@ -108,14 +108,14 @@ def _measure_layer(work: Work) -> list[Row]:
         clouds[ONE_TOKEN] = _one_per_sentence(space)
     rows: list[Row] = []
     for setting, chosen in clouds.items():
-        about = {**row_fields(space, settings["layer"]), "setting": setting, "seed": settings["seed"]}
+        fields = {**row_fields(space, settings["layer"]), "setting": setting, "seed": settings["seed"]}
         try:
             moments_with_spread(Cloud(X[chosen]))
         except Undefined as error:  # [CLS] in the embeddings is one point for all texts, of which nothing must be counted
-            about |= {"value": float("nan"), "reason": str(error), "n": len(chosen), "d": space.d, "versions": current_versions()}
-            rows += [Row(metric=metric, **about) for metric in settings["metrics"]]
+            undefined: dict[str, Any] = {"value": float("nan"), "reason": str(error), "n": len(chosen), "d": space.d}
+            rows += [Row(metric=metric, versions=current_versions(), **fields, **undefined) for metric in settings["metrics"]]
             continue
-        rows += recorder.shape(X[chosen], settings["metrics"], pair[chosen], PAIRS, about)
+        rows += recorder.shape(X[chosen], settings["metrics"], pair[chosen], PAIRS, fields)
     recorder.write(work)
     return rows
 
@@ -151,13 +151,13 @@ def _cluster_structure(work: Work) -> list[Row]:
         if start == 0:
             items = half_draws(pairs.pair, lambda rows, labels=labels: {"between_share": _between_share(X[rows], labels[rows])})  # type: ignore[misc]
             items |= half_draws(pairs.pair[sample], lambda rows, widths=widths: {"silhouette": float(widths[rows].mean())})  # type: ignore[misc]
-    about = {**row_fields(space, settings["layer"]), "setting": f"k={settings['k']}", "d": X.shape[1], "seed": settings["seed"]}
+    fields = {**row_fields(space, settings["layer"]), "setting": f"k={settings['k']}", "d": X.shape[1], "seed": settings["seed"]}
     rows = []
     for metric, by_start in values.items():
         value = float(np.mean(by_start))
         reason = "" if np.isfinite(value) else "all rows fall into one cluster"
         n = len(X) if metric == "between_share" else len(sample)
-        row = Row(metric=metric, value=value, n=n, reason=reason, versions=current_versions(), **about)
+        row = Row(metric=metric, value=value, n=n, reason=reason, versions=current_versions(), **fields)
         rows.append(recorder.add(row, Draws(value, items[metric], len(pairs), PAIRS, by_start, STARTS)))
     recorder.write(work)
     return rows
@@ -180,10 +180,10 @@ def _frequency_bias(work: Work) -> list[Row]:
         return {"frequency_r2": explained, "norm_frequency_correlation": spearman(norms, zipf[rows])}
 
     items = half_draws(pair, numbers)
-    about = {**row_fields(space, settings["layer"]), "setting": f"top {settings['components']}", "n": len(X), "d": X.shape[1]}
+    fields = {**row_fields(space, settings["layer"]), "setting": f"top {settings['components']}", "n": len(X), "d": X.shape[1]}
     rows = []
     for metric, value in numbers(slice(None)).items():
-        row = Row(metric=metric, value=value, seed=settings["seed"], versions=current_versions(), **about)
+        row = Row(metric=metric, value=value, seed=settings["seed"], versions=current_versions(), **fields)
         rows.append(recorder.add(row, Draws(value, items[metric], len(pairs), PAIRS)))
     recorder.write(work)
     return rows
@@ -237,14 +237,14 @@ def _repair_scores(work: Work) -> list[Row]:
         for start in reversed(range(starts)):  # what is measured of the vectors is of the first start, which comes last
             changed, removed = apply_repair(X, options, seed=seed * 1000 + start)
             cosines[name].insert(0, pairs.cosines(changed))
-        about = {**fields, "setting": name}
-        rows += scores.correlations(cosines[name], about, recorder)
+        repaired = {**fields, "setting": name}
+        rows += scores.correlations(cosines[name], repaired, recorder)
         if removed is not None:
             sizes = {"n": len(X), "d": X.shape[1], "versions": current_versions()}
-            rows.append(Row(metric="removed_directions", value=float(removed), **about, **sizes))
+            rows.append(Row(metric="removed_directions", value=float(removed), **repaired, **sizes))
         if name != baseline:
-            rows.append(scores.change(cosines[baseline], cosines[name], {**about, "metric": "spearman_change"}, recorder))
-        rows += recorder.shape(changed, settings["metrics"], pairs.pair, PAIRS, about)
+            rows.append(scores.change(cosines[baseline], cosines[name], {**repaired, "metric": "spearman_change"}, recorder))
+        rows += recorder.shape(changed, settings["metrics"], pairs.pair, PAIRS, repaired)
     for metric, (before, after) in settings["gains"].items():
         rows.append(scores.change(cosines[before], cosines[after], {**fields, "metric": metric}, recorder))
     cls = open_space(work, "cls")  # one vector per sentence: there is nothing to pool, and nothing is repaired
@@ -260,9 +260,9 @@ def _keep_cosines(work: Work, cosines: Mapping[str, list[Doubles]], scores: Doub
     """Keep the cosine of every sentence pair after every repair and k-means start, next to its score."""
     import pyarrow
 
-    about = {name: fields[name] for name in ("model", "state", "task", "split", "layer", "seed")}
+    shared = {name: fields[name] for name in ("model", "state", "task", "split", "layer", "seed")}
     records = [
-        {**about, "setting": setting, "start": start, "scores": scores.tolist(), "cosines": values.astype(np.float32).tolist()}
+        {**shared, "setting": setting, "start": start, "scores": scores.tolist(), "cosines": values.astype(np.float32).tolist()}
         for setting, by_start in cosines.items()
         for start, values in enumerate(by_start)
     ]
@@ -274,10 +274,10 @@ def _sweep_directions(work: Work) -> list[Row]:
     space, settings, recorder = open_space(work), work.settings, Recorder()
     pairs, X, rows = SentencePairs(space), np.asarray(space[settings["layer"]]), []
     scores = PairScores(pairs, settings["bootstrap"])
-    about = {**row_fields(space, settings["layer"]), "setting": settings["setting"], "seed": settings["seed"]}
+    fields = {**row_fields(space, settings["layer"]), "setting": settings["setting"], "seed": settings["seed"]}
     for count in work.watched([count for count in settings["directions"] if count < X.shape[1]]):
         changed, _ = apply_repair(X, {"repair": "global", "n_directions": count} if count else {"repair": "zero-mean"}, seed=0)
-        at = {**about, "label": str(count)}
+        at = {**fields, "label": str(count)}
         rows += scores.correlations([pairs.cosines(changed)], at, recorder)
         rows += recorder.shape(changed, settings["metrics"], pairs.pair, PAIRS, at)
     recorder.write(work)
@@ -303,11 +303,11 @@ class PairScores:
 
     def correlations(self, cosines: Sequence[Doubles], fields: Mapping[str, Any], recorder: Recorder) -> list[Row]:
         """Spearman's correlation with its interval, and Pearson's, both means over k-means starts."""
-        about = {"n": len(self._scores), "versions": current_versions(), **fields}
+        shared = {"n": len(self._scores), "versions": current_versions(), **fields}
         value, reason, items, by_start = self._spearman(cosines)
-        row = Row(metric="spearman", value=value, reason=reason, **about)
-        numbers = [score("pearson", self._scores, each) for each in cosines]
-        pearson = Row(metric="pearson", value=float(np.mean([n for n, _ in numbers])), reason=numbers[0][1], **about)
+        row = Row(metric="spearman", value=value, reason=reason, **shared)
+        numbers = [score("pearson", self._scores, values) for values in cosines]
+        pearson = Row(metric="pearson", value=float(np.mean([n for n, _ in numbers])), reason=numbers[0][1], **shared)
         return [recorder.add(row, self._draws(value, items, by_start)), pearson]
 
     def change(self, before: Sequence[Doubles], after: Sequence[Doubles], fields: Mapping[str, Any], recorder: Recorder) -> Row:
@@ -323,10 +323,10 @@ class PairScores:
 
     def _spearman(self, cosines: Sequence[Doubles]) -> tuple[float, str, Doubles, list[float]]:
         """The mean over starts, why it is not defined, its resamples, and the value of every start."""
-        values, reasons = zip(*(score("spearman", self._scores, each) for each in cosines), strict=True)
+        values, reasons = zip(*(score("spearman", self._scores, by_start) for by_start in cosines), strict=True)
         resampled = []
-        for each in cosines:
-            correlation, influence = spearman_influence(self._scores, each)
+        for by_start in cosines:
+            correlation, influence = spearman_influence(self._scores, by_start)
             resampled.append(correlation + self._counts @ influence / len(self._scores))
         return float(np.mean(values)), next(filter(None, reasons), ""), np.mean(resampled, axis=0), list(values)
 

@@ -64,9 +64,9 @@ def _probe_labels(work: Work) -> list[Row]:
     except NoSpread as error:  # [CLS] in the embeddings is one point for all texts
         return [Row(**{**fields, "metric": "clusters", "value": float("nan"), "reason": str(error)})]
     layouts = [
-        layout_record(one, {**fields, "side": side}, np.asarray(part[layer]))
-        for side, one, part in (("train", probe.probe, train), ("test", probe.test_probe, test))
-        if one is not None
+        layout_record(direct, {**fields, "side": side}, np.asarray(space[layer]))
+        for side, direct, space in (("train", probe.probe, train), ("test", probe.test_probe, test))
+        if direct is not None
     ]
     rows: list[Row] = []
     for row in probe.rows:
@@ -81,8 +81,8 @@ def _probe_labels(work: Work) -> list[Row]:
             rows.append(replace(row, metric=f"{row.metric}_all_rows", value=value, low=None, high=None, n=len(trained)))
     if settings["classifier"] != "none":  # once a state: what a model that ignores the input would score
         share = float(np.unique(test_labels, return_counts=True)[1].max() / len(test_labels))
-        about = {**fields, "layer": None, "split": test.origin.split, "n": len(test_labels)}
-        rows.append(Row(metric="majority_share", value=share, **about))
+        of_state = {**fields, "layer": None, "split": test.origin.split, "n": len(test_labels)}
+        rows.append(Row(metric="majority_share", value=share, **of_state))
     recorder.write(work)
     _write_layouts(work, layouts)
     return rows
@@ -100,12 +100,12 @@ def _keep_correct(work: Work, row: Row, correct: NDArray[np.bool_]) -> None:
     """Keep whether each test row was predicted rightly, by initialisation."""
     import pyarrow
 
-    about = {name: getattr(row, name) for name in ("model", "state", "task", "split", "setting", "layer", "seed")}
-    records = [{**about, "initialisation": number, "correct": answers.tolist()} for number, answers in enumerate(correct)]
+    fields = {name: getattr(row, name) for name in ("model", "state", "task", "split", "setting", "layer", "seed")}
+    records = [{**fields, "initialisation": number, "correct": answers.tolist()} for number, answers in enumerate(correct)]
     work.write_records("answers", pyarrow.Table.from_pylist(records))
 
 
-def layout_record(probe: DirectProbe, about: Mapping[str, Any], X: Floats) -> dict[str, Any]:
+def layout_record(probe: DirectProbe, fields: Mapping[str, Any], X: Floats) -> dict[str, Any]:
     """The layout of labels as one record: each label's clusters and mean distance inside, and the distance of each pair."""
     inside = []
     for label in probe.classes_:
@@ -113,7 +113,7 @@ def layout_record(probe: DirectProbe, about: Mapping[str, Any], X: Floats) -> di
         inside.append(float(np.mean(probe.inside_mean_[wide])) if len(wide) else float("nan"))
     names = ("model", "state", "task", "setting", "layer", "seed", "step", "side")
     return {
-        **{name: about.get(name, "" if name == "setting" else None) for name in names},
+        **{name: fields.get(name, "" if name == "setting" else None) for name in names},
         "norm": float(np.linalg.norm(np.asarray(X, dtype=np.float64), axis=1).mean()),
         "overlaps": probe.n_overlaps_,
         "labels": [str(label) for label in probe.classes_],
@@ -166,16 +166,16 @@ def _follow_labels(work: Work) -> list[Row]:
     settings, steps = work.settings, read_steps(work.inputs["tuned"] / TRACKED)
     layers = sorted(steps[0].layers)
     layouts: list[dict[str, Any]] = []
-    about = {"model": settings["model"]["name"], "task": settings["task"], "seed": settings["seed"]}
+    shared = {"model": settings["model"]["name"], "task": settings["task"], "seed": settings["seed"]}
     rows: list[Row] = []
     for layer in work.watched(layers):
-        fields = {**about, "layer": layer, "versions": current_versions(), "d": steps[0].layers[layer].shape[1]}
+        fields = {**shared, "layer": layer, "versions": current_versions(), "d": steps[0].layers[layer].shape[1]}
         rows += _training_rows(steps, layer, fields, layouts)
         rows += _movement_rows(steps, layer, {**fields, "step": steps[-1].step, "state": FINE_TUNED})
     _write_layouts(work, layouts)
     closest = _closest_labels(steps, layers[-1])  # once, so that the paths of all layers are of the same labels
     ends = dict.fromkeys((layers[min(1, len(layers) - 1)], layers[-1]))
-    if paths := [point for layer in ends for point in _paths(steps, layer, closest, {**about, "layer": layer})]:
+    if paths := [point for layer in ends for point in _paths(steps, layer, closest, {**shared, "layer": layer})]:
         work.write_records("paths", table_of(paths))
     return rows
 
@@ -191,20 +191,20 @@ def _training_rows(
     first: DirectProbe | None = None
     for tracked in steps:
         X = tracked.layers[layer]
-        about = {**fields, "step": tracked.step, "state": FINE_TUNING if tracked.step else PRE_TRAINED}
+        at_step = {**fields, "step": tracked.step, "state": FINE_TUNING if tracked.step else PRE_TRAINED}
         try:
-            probe = probe_layer(X, labels, clusters=labels, about=about)
+            probe = probe_layer(X, labels, clusters=labels, about=at_step)
         except NoSpread as error:
-            yield Row(**{**about, "metric": "mean_minimum_distance", "value": float("nan"), "reason": str(error)})
+            yield Row(**{**at_step, "metric": "mean_minimum_distance", "value": float("nan"), "reason": str(error)})
             continue
         first = probe.probe if first is None else first
         overlaps = probe.probe.n_overlaps_
-        layouts.append(layout_record(probe.probe, {**about, "side": "tracked"}, X))
+        layouts.append(layout_record(probe.probe, {**at_step, "side": "tracked"}, X))
         metrics = END_METRICS if tracked.step in (steps[0].step, steps[-1].step) else TRACKED_METRICS
         yield from (row for row in probe.rows if row.metric == "overlaps" or (row.metric in metrics and not overlaps))
         if overlaps:
             reason = f"{overlaps} pairs of labels overlap"
-            yield Row(**{**about, "metric": "mean_minimum_distance", "value": float("nan"), "reason": reason})
+            yield Row(**{**at_step, "metric": "mean_minimum_distance", "value": float("nan"), "reason": reason})
         similarities = {
             "similarity_to_original": spatial_similarity(first, probe.probe),
             "cka_to_original": cka_similarity(original, X, bootstrap=0),
@@ -212,7 +212,7 @@ def _training_rows(
         for metric, similarity in similarities.items():
             numbers = {name: getattr(similarity, name) for name in ("value", "low", "high", "n")}
             reason = similarity.reason if np.isnan(similarity.value) else ""  # not why there is no interval
-            yield Row(**{**about, "metric": metric, **numbers, "reason": reason})
+            yield Row(**{**at_step, "metric": metric, **numbers, "reason": reason})
 
 
 def _movement_rows(steps: Sequence[StepVectors], layer: int, fields: Mapping[str, Any]) -> Iterator[Row]:
@@ -289,10 +289,10 @@ class _Labels:
     def task_steps(self, task: str) -> list[Step]:
         """The probes of both states of a task, and the movement in between."""
         model, tuned = self.model, self._tuned(task)
-        about = {"model": model.identity, "task": task, "seed": self.seed}
+        shared = {"model": model.identity, "task": task, "seed": self.seed}
         points = self.request.settings["points"]
-        picture = {**about, "split": "train", "examples": None, "layer": model.last_layer, "points": points, "k": 0}
-        steps = [tuned, Step(FOLLOW_LABELS, about, {"tuned": tuned}, f"{model.name}, {task}: labels while it is fine-tuned")]
+        picture = {**shared, "split": "train", "examples": None, "layer": model.last_layer, "points": points, "k": 0}
+        steps = [tuned, Step(FOLLOW_LABELS, shared, {"tuned": tuned}, f"{model.name}, {task}: labels while it is fine-tuned")]
         for state, run in ((PRE_TRAINED, None), (FINE_TUNED, tuned)):
             vectors = {"vectors": self._vectors(task, "train", run)}
             steps += [self._probe(task, run, layer) for layer in self._layers]
