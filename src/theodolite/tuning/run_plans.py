@@ -17,16 +17,16 @@ from theodolite.tuning.tune_options import Method
 
 # What another method may change in the settings of a run.
 OF_METHOD = ("method", "strength", "published", "layer")
-_SCHEDULE: dict[str, Any] = {"warmup": 0.1, "schedule": "linear"}
+_SHARED: dict[str, Any] = {"warmup": 0.1, "schedule": "linear", "by_length": False}
 # The papers' hyper-parameters by name: rp21, il23, zs22, isobn. Studies use them, and their records were made with `by_length`
 # as it is here; a run without a named preset has it on, because it is faster.
 PRESETS: dict[str, Mapping[str, Any]] = {
     # Rajaee & Pilehvar (2021). Not stated there, so ours: schedule and warm-up, as in sentence-transformers' own example.
-    "rp21": {**_SCHEDULE, "epochs": 3, "batch_size": 32, "learning_rate": 7e-5, "pooling": "mean", "by_length": False},
+    "rp21": {**_SHARED, "epochs": 3, "batch_size": 32, "learning_rate": 7e-5, "pooling": "mean"},
     # The isotropy-layer paper (IL23): [CLS], AdamW, early stopping by the task metric on a 70/30 split. Not stated there, so
     # ours: learning rate, batch size, warm-up, decay, the largest number of epochs and the patience.
     "il23": {
-        **_SCHEDULE,
+        **_SHARED,
         "epochs": 10,
         "batch_size": 16,
         "learning_rate": 2e-5,
@@ -39,8 +39,8 @@ PRESETS: dict[str, Mapping[str, Any]] = {
     },
     # Zhou, Lin & Ren (2021), IsoBN on the pooled [CLS]; without early stopping.
     "isobn": {
+        **_SHARED,
         "warmup": 0.06,
-        "schedule": "linear",
         "epochs": 10,
         "batch_size": 16,
         "learning_rate": 5e-5,
@@ -48,18 +48,9 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "pooling": "cls",
         "siamese": False,
         "pooler": True,
-        "by_length": False,
     },
     # Zhou & Srikumar (2022): Adam, which is AdamW without decay. Ten epochs; three for BERT-base.
-    "zs22": {
-        **_SCHEDULE,
-        "epochs": 10,
-        "batch_size": 32,
-        "learning_rate": 3e-4,
-        "weight_decay": 0.0,
-        "pooling": "cls",
-        "by_length": False,
-    },
+    "zs22": {**_SHARED, "epochs": 10, "batch_size": 32, "learning_rate": 3e-4, "weight_decay": 0.0, "pooling": "cls"},
 }
 
 

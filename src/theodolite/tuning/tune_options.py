@@ -59,10 +59,7 @@ class TuneOptions(TypedDict, total=False):
     learning_rate: Annotated[float | None, TypedOption("Peak learning rate.", "X", names=("--learning-rate", "--lr"))]
     by_length: Annotated[
         bool | None,
-        TypedOption(
-            "Batches of texts of similar length: less padding, faster training. On, unless --preset is given.",
-            in_python="Batches of texts of similar length: less padding, faster training. On, unless `preset` is given.",
-        ),
+        TypedOption("Fill each batch with texts of similar length, which trains faster; on, unless a preset is named."),
     ]
     pooling: Annotated[Pooling | None, TypedOption("mean, cls or last (the last token, for decoders).", "NAME")]
     method: Annotated[
