@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from functools import cache, partial
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -45,14 +45,6 @@ COMPILING = "compiling, once on this machine (about a minute)"
 _MAX_PAIRWISE_DIMENSION = 24
 
 
-class MergedClusters(NamedTuple):
-    """The clusters of labelled rows."""
-
-    numbers: Ints
-    fewest: int
-    unfinished: Ints
-
-
 def label_bounds(X: Floats, codes: Ints, touching: float, tolerance: float, n_jobs: int | None, progress: Stage | None) -> Floats:
     """(labels, labels, 2) bounds of the distance of each pair of whole labels; a lower bound of 0 means that they overlap."""
     smallest = int(np.sort(np.bincount(codes))[:2].sum())
@@ -75,8 +67,8 @@ def find_clusters(
     touching: float,
     progress: Stage | None,
     deadline: float = np.inf,
-) -> MergedClusters:
-    """The clusters of labelled rows.
+) -> tuple[Ints, int, Ints]:
+    """The cluster of each row, at least how many clusters there are, and the labels whose clusters might still merge.
 
     Overlap only grows, so labels whose whole hulls are disjoint from all others are one cluster each, and only the groups of
     labels that overlap one another need merging.
@@ -112,7 +104,7 @@ def find_clusters(
             unfinished += group.tolist()
         fewest += at_least
         rows_done += len(rows)
-    return MergedClusters(clusters, fewest, np.array(unfinished, dtype=np.int64))
+    return clusters, fewest, np.array(unfinished, dtype=np.int64)
 
 
 def linked_labels(overlaps: Flags) -> list[Ints]:

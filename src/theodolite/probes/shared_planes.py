@@ -88,7 +88,7 @@ class PlaneMerger:
                 unsolved.append((planes, close))
         if not unsolved:
             return False
-        own = self.forest.points[(self._owner == slots[0]) | (self._owner == slots[1])]
+        own = self._points_of(list(slots))
         # The largest rivals first: if there is an overlap, it is nearly always with one of them.
         unsolved.sort(key=lambda entry: -int(self._size[entry[1]].max()))
         return not all(self._separate(own, slots, planes, close) for planes, close in unsolved)
@@ -122,10 +122,7 @@ class PlaneMerger:
                 waiting += [np.delete(rivals, largest), rivals[largest : largest + 1]]
                 continue
             self._require_time()
-            is_rival = np.zeros(len(self._owner), dtype=np.bool_)
-            is_rival[rivals] = True
-            points = self.forest.points[is_rival[self._owner]]
-            normal = separating_plane(own, points, self.touching, planes.nearest(low, high, rivals))
+            normal = separating_plane(own, self._points_of(rivals), self.touching, planes.nearest(low, high, rivals))
             if normal is not None:
                 planes.add(normal, self._owner)
             elif len(rivals) == 1:
@@ -133,6 +130,12 @@ class PlaneMerger:
             else:
                 waiting += self._halves(rivals)
         return True
+
+    def _points_of(self, slots: Ints | list[int]) -> Floats:
+        """The points of some clusters together, in order."""
+        is_chosen = np.zeros(len(self._owner), dtype=np.bool_)
+        is_chosen[slots] = True
+        return self.forest.points[is_chosen[self._owner]]
 
     def _require_time(self) -> None:
         """Called before every solve, of which one pair of clusters may need many: the pair then stays as it is."""
@@ -144,8 +147,7 @@ class PlaneMerger:
         apart = self.forest.points[rivals] - self.forest.points[rivals].mean(axis=0)
         along = apart @ apart[int(np.einsum("ij,ij->i", apart, apart).argmax())]
         order = np.argsort(along, kind="stable")
-        half = len(order) // 2
-        return [rivals[order[:half]], rivals[order[half:]]]
+        return np.split(rivals[order], [len(order) // 2])
 
 
 def _extents_apart_in_arrays(low: Floats, high: Floats, lows: Floats, highs: Floats, rows: Ints, touching: float) -> Flags:
@@ -179,7 +181,7 @@ class _Planes:
         self.place[self.rows] = np.arange(len(self.rows))
         self.normals = np.empty((0, points.shape[1]))
         self.low, self.high = np.empty((len(self.rows), 4)), np.empty((len(self.rows), 4))  # with room for more planes
-        self.label_low, self.label_high = np.empty((2, 0)), np.empty((2, 0))
+        self.label_ends = np.empty((0, 2, 2))  # (planes, sides, low and high) of all points of a label
         self.last_use: Ints = np.empty(0, dtype=np.int64)
         self.clock = 0
 
@@ -199,13 +201,12 @@ class _Planes:
                 self.low, self.high = (np.concatenate([table, table], axis=1) for table in (self.low, self.high))
             self.normals = np.concatenate([self.normals, unit[None]])
             self.low[:, count], self.high[:, count] = low, high
-            self.label_low = np.concatenate([self.label_low, ends[:, :1]], axis=1)
-            self.label_high = np.concatenate([self.label_high, ends[:, 1:]], axis=1)
+            self.label_ends = np.concatenate([self.label_ends, ends[None]])
             self.last_use = np.append(self.last_use, self.clock)
             return
         at = int(self.last_use.argmin())
         self.normals[at], self.low[:, at], self.high[:, at] = unit, low, high
-        self.label_low[:, at], self.label_high[:, at], self.last_use[at] = ends[:, 0], ends[:, 1], self.clock
+        self.label_ends[at], self.last_use[at] = ends, self.clock
 
     def join(self, kept: int, gone: int) -> None:
         """Extend a cluster by another one that it was merged with."""
@@ -223,8 +224,8 @@ class _Planes:
         """Whether a plane separates an extent from all points of a label."""
         if not len(self.normals):  # the means of the labels are equal, and so is every start of a solve
             return False
-        side = self.labels.index(label)
-        apart = np.maximum(low - self.label_high[side], self.label_low[side] - high)
+        ends = self.label_ends[:, self.labels.index(label)]
+        apart = np.maximum(low - ends[:, 1], ends[:, 0] - high)
         widest = int(apart.argmax())
         if apart[widest] <= self.touching:
             return False

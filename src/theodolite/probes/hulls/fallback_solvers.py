@@ -282,11 +282,10 @@ class _SquaredHinge:
 
     def _update_products(self, short: Flags) -> None:
         """The products of the rows with slack: from what changed, or from the start if too much did."""
-        added, removed = short & ~self.has_slack, self.has_slack & ~short
-        if added.sum() + removed.sum() < 0.5 * short.sum():
-            for rows, sign in ((self.rows[added], 1.0), (self.rows[removed], -1.0)):
-                if len(rows):
-                    self.products += sign * (rows.T @ rows)
+        changed = np.flatnonzero(short != self.has_slack)
+        if len(changed) < 0.5 * np.count_nonzero(short):
+            rows = self.rows[changed]
+            self.products += rows.T @ (np.where(short[changed], 1.0, -1.0)[:, None] * rows)
         else:
             rows = self.rows[short]
             self.products = rows.T @ rows
