@@ -36,7 +36,7 @@ format: setup  ## rewrite the files the way `check` wants them
 test: check  ## check, then every test
 	$(PYTEST) $(SIDE_BY_SIDE) --durations 25
 
-test-quick: setup  ## every test that takes no more than a few seconds
+test-quick: setup  ## every test that takes no more than two seconds: some minutes in all
 	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow"
 
 records: setup  ## run one committed slice of a study again from nothing: several minutes

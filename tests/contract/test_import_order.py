@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).parents[2] / "src"
 PACKAGE = SOURCE / "theodolite"
 
@@ -233,6 +235,7 @@ sys.meta_path.insert(0, Forbid())
 """
 
 
+@pytest.mark.slow
 def test_everything_but_the_torch_layers_runs_without_torch() -> None:
     code = WITHOUT_TORCH + (
         "import theodolite\n"

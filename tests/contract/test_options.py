@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -118,19 +119,23 @@ SPELLED = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 THEODOLITE = re.compile(r"theodolite ((?:[a-z]+ )?[a-z]+)\b([^\n`]*)")
 
 
-def strings(path: Path) -> Iterator[tuple[str, int]]:
+@cache
+def strings(path: Path) -> list[tuple[str, int]]:
     """Every string of a Python file, docstrings too, and the calls of `option` as the command line spells them."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
+    found: list[tuple[str, int]] = []
     parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
-            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values), node.lineno
+            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+            found.append((text, node.lineno))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
-            yield node.value, node.lineno
+            found.append((node.value, node.lineno))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "option" and node.args:
             name = node.args[0]
             if isinstance(name, ast.Constant):
-                yield f"--{str(name.value).replace('_', '-')}", node.lineno
+                found.append((f"--{str(name.value).replace('_', '-')}", node.lineno))
+    return found
 
 
 SOURCES = [path for path in sorted((ROOT / "src").rglob("*.py")) if "cli" not in path.parts]

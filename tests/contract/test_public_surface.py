@@ -50,6 +50,7 @@ def test_dir_shows_the_names_and_the_packages_and_nothing_else() -> None:
     assert before == after == str(expected)
 
 
+@pytest.mark.slow
 def test_packages_resolve_without_a_further_import() -> None:
     code = f"import theodolite\nprint([getattr(theodolite, name).__name__ for name in {PACKAGES!r}])"
     assert run(code).strip() == str([f"theodolite.{name}" for name in PACKAGES])

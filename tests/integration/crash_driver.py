@@ -432,8 +432,11 @@ def both_at_once(writer: Writer, folder: Path, versions: tuple[int, int]) -> tup
 
 
 def main() -> None:
-    """Arguments: name of the writer, mode, folder to work in, and 5 2 for every 5th point from the 2nd; or 5 times `both`."""
-    name, mode, home, every, *first = sys.argv[1], sys.argv[2], Path(sys.argv[3]).resolve(), *map(int, sys.argv[4:])
+    """Arguments: name of the writer, modes, folder to work in, and 5 2 for every 5th point from the 2nd; or 5 times `both`.
+
+    Several modes are separated by commas; each starts one point further than the one before.
+    """
+    name, modes, home, every, *first = sys.argv[1], sys.argv[2].split(","), Path(sys.argv[3]).resolve(), *map(int, sys.argv[4:])
     (home / "shared").mkdir(parents=True)
     writer = WRITERS[name](home / "shared")
     # Imported once, before the forks; nothing of it is used here, so that no thread is running when the process forks.
@@ -451,19 +454,21 @@ def main() -> None:
     code, answer = fork(writer.prepare)
     assert code == 0 and "error" not in answer, answer.get("traceback")
     faults: list[str] = []
-    cases, sentences = 0, []
-    if mode == "both":
-        for cases in range(1, every + 1):
-            said, wrong = both_at_once(writer, home / str(cases), (2, 2) if name == "tune" else (2, 3))
+    cases, sentences = dict.fromkeys(modes, 0), []
+    if modes == ["both"]:
+        for number in range(every):
+            said, wrong = both_at_once(writer, home / str(number), (2, 2) if name == "tune" else (2, 3))
             faults += wrong
             sentences += said
+            cases["both"] += 1
     else:
-        at, reached = first[0], True
-        while reached:
-            reached, wrong = crash(writer, home / str(at), mode, at)
-            faults += wrong
-            cases += reached
-            at += every
+        for later, mode in enumerate(modes):
+            at, reached = first[0] + later, True
+            while reached:
+                reached, wrong = crash(writer, home / f"{mode}-{at}", mode, at)
+                faults += wrong
+                cases[mode] += reached
+                at += every
     print(json.dumps({"cases": cases, "faults": faults, "said": sorted({s for s in sentences if s})}))
 
 

@@ -16,7 +16,7 @@ import pytest
 DRIVER = Path(__file__).with_name("crash_driver.py")
 WRITERS = ["rows", "jsonl", "result", "report", "repair", "space", "whole-space", "cache", "study"]
 MODES = ["kill", "power", "full", "interrupt"]
-# Each mode takes every fourth point, but starts at another one; a study and a fine-tuning have hundreds.
+# Each mode takes every fourth point, but starts one further than the mode before; a study and a fine-tuning have hundreds.
 STRIDE = {"study": 11, "tune": 47}
 # Points of the shortest writers: fewer would mean that the harness does not see what it is there for.
 FEWEST = {"rows": 7, "jsonl": 7, "report": 7, "cache": 7, "study": 60}
@@ -38,18 +38,19 @@ def drive(writer: str, mode: str, place: str, *numbers: int) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.slow
 def test_a_repair_outlives_a_kill_at_any_point(place: str) -> None:
     answer = drive("repair", "kill", place, 1, 1)
-    assert answer["faults"] == [] and answer["cases"] >= 13
+    assert answer["faults"] == [] and answer["cases"]["kill"] >= 13
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("writer", WRITERS)
-def test_the_old_or_the_new_content_is_there_whole(writer: str, mode: str, place: str) -> None:
+def test_the_old_or_the_new_content_is_there_whole(writer: str, place: str) -> None:
     stride = STRIDE.get(writer, 4)
-    answer = drive(writer, mode, place, stride, 1 + MODES.index(mode))
-    assert answer["faults"] == [] and answer["cases"] >= FEWEST.get(writer, 13) // stride
+    answer = drive(writer, ",".join(MODES), place, stride, 1)
+    assert answer["faults"] == [] and set(answer["cases"]) == set(MODES)
+    assert all(cases >= FEWEST.get(writer, 13) // stride for cases in answer["cases"].values())
 
 
 @pytest.mark.slow
@@ -57,7 +58,7 @@ def test_the_old_or_the_new_content_is_there_whole(writer: str, mode: str, place
 def test_a_tuning_run_ends_with_the_same_weights_wherever_it_was_ended(mode: str, place: str) -> None:
     pytest.importorskip("accelerate", reason="the extra models is not installed")
     answer = drive("tune", mode, place, STRIDE["tune"], 1 + 23 * MODES.index(mode))
-    assert answer["faults"] == [] and answer["cases"] >= 2
+    assert answer["faults"] == [] and answer["cases"][mode] >= 2
 
 
 @pytest.mark.slow

@@ -106,11 +106,13 @@ def readers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Entry]:
     return folder_readers(build_originals(tmp_path_factory.mktemp("originals")))
 
 
+@pytest.mark.slow
 def test_a_damaged_folder_gives_one_sentence(readers: dict[str, Entry], tmp_path: Path) -> None:
     faults = run_cases(tmp_path, range(CASES), readers=readers).faults
     assert not faults, f"{len(faults)} of {CASES} cases:\n" + "\n".join(faults[:20])
 
 
+@pytest.mark.slow
 def test_whole_folders_are_read_and_empty_files_are_not(readers: dict[str, Entry], tmp_path: Path) -> None:
     for number, (reader, (name, write, read)) in enumerate(readers.items()):
         path = tmp_path / str(number) / name

@@ -25,6 +25,7 @@ def test_there_are_examples() -> None:
     assert "probes 1" in [example.id for example in EXAMPLES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("commands", "printed"), EXAMPLES)
 def test_a_block_works_as_written(commands: str, printed: str, tmp_path: Path) -> None:
     folder = tmp_path / "work"

@@ -58,6 +58,7 @@ def test_the_action_passes_values_to_the_shell_by_environment_only() -> None:
         assert set(named) <= set(ACTION["inputs"])
 
 
+@pytest.mark.slow
 def test_the_action_passes_fails_and_writes_its_summary(project: Path) -> None:
     gate = step("Run the gate")
     assert gate["shell"] == "bash"
@@ -107,6 +108,7 @@ def test_both_hooks_run_the_same_command_on_the_same_files() -> None:
     assert {name: published[name] for name in same} == {name: local[name] for name in same}
 
 
+@pytest.mark.slow
 def test_the_hook_passes_and_fails(project: Path) -> None:
     (hook,) = HOOKS["repos"][0]["hooks"]
     assert HOOKS["repos"][0]["repo"] == "local" and hook["language"] == "system" and hook["pass_filenames"] is False

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -20,6 +21,7 @@ def commands() -> list[str]:
     return [line for block in blocks for line in block.splitlines() if line.startswith("theodolite ")]
 
 
+@pytest.mark.slow
 def test_the_commands_work_as_written(tmp_path: Path) -> None:
     """The reader's own files are stood in for by random ones of these names."""
     assert [command.split()[1] for command in commands()] == ["survey", "compare", "calibrate", "repair"]

@@ -26,8 +26,17 @@ def study_pages() -> ModuleType:
     return module
 
 
+@pytest.fixture(scope="module")
+def runs(study_pages: ModuleType) -> dict[str, list[Result]]:
+    """The committed runs of every study, judged once for all tests: this takes most of the time of a page."""
+    return {name: study_pages.runs(name) for name in study_names()}
+
+
 @pytest.mark.slow
-def test_pages_are_made_from_the_records(study_pages: ModuleType) -> None:
+def test_pages_are_made_from_the_records(
+    study_pages: ModuleType, runs: dict[str, list[Result]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study_pages, "runs", runs.__getitem__)
     pages = dict(study_pages.pages())
     assert [path.name for path in pages] == [f"study-{name}.md" for name in study_names()]
     for path, text in pages.items():
@@ -38,8 +47,8 @@ def test_pages_are_made_from_the_records(study_pages: ModuleType) -> None:
 
 
 @pytest.mark.slow
-def test_figures_have_the_numbers_of_the_records(study_pages: ModuleType) -> None:
-    drawn = [each for name in study_names() for each in study_pages.figures(name, study_pages.runs(name))]
+def test_figures_have_the_numbers_of_the_records(study_pages: ModuleType, runs: dict[str, list[Result]]) -> None:
+    drawn = [each for name in study_names() for each in study_pages.figures(name, runs[name])]
     assert len(drawn) >= 4
     for path, _, mark in drawn:
         text = path.read_text(encoding="utf-8")

@@ -108,6 +108,7 @@ def test_nothing_breaks_on_one_row() -> None:
     assert {row.metric for row in rows if np.isfinite(row.value)} >= {"mean_norm", "zero_rows", "ev_1"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "sample"), [(400, 400), (2000, 500)])
 def test_intervals_cover_the_truth_about_as_often_as_they_should(n: int, sample: int) -> None:
     covered = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,11 +55,15 @@ extract_space(Encoder.load(sys.argv[1]), texts, unit="tokens", to=sys.argv[2], b
 """
 
 
-def kill_halfway(model: Path, target: Path) -> None:
-    run = [sys.executable, "-c", KILLED, str(model), str(target)]
+@pytest.fixture(scope="module")
+def killed(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What an extraction to `space` that was killed halfway left in its folder."""
+    folder = tmp_path_factory.mktemp("killed")
+    run = [sys.executable, "-c", KILLED, str(tiny("bert")), str(folder / "space")]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(run, env=env, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == -signal.SIGKILL, done.stderr
+    return folder
 
 
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,10 +86,12 @@ def test_stored_and_in_memory_are_the_same(unit: Any, tiny: Tiny, tmp_path: Path
     assert held.origin.state == "pre-trained" and held.origin.step == 0
 
 
-def test_a_killed_extraction_continues_where_it_stopped(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_a_killed_extraction_continues_where_it_stopped(
+    tiny: Tiny, killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     small_parts(monkeypatch)
-    target = tmp_path / "space"
-    kill_halfway(tiny("bert"), target)
+    target = Path(shutil.copytree(killed, tmp_path, dirs_exist_ok=True)) / "space"
     assert not target.exists()
     forward, batch_sizes = Encoder.hidden_states, []
 
@@ -100,10 +107,10 @@ def test_a_killed_extraction_continues_where_it_stopped(tiny: Tiny, tmp_path: Pa
     assert all(space[layer] == pytest.approx(want[layer], abs=1e-6) for layer in want.layers)
 
 
-def test_another_encoder_does_not_continue_it(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_another_encoder_does_not_continue_it(tiny: Tiny, killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_parts(monkeypatch)
-    target = tmp_path / "space"
-    kill_halfway(tiny("bert"), target)
+    target = Path(shutil.copytree(killed, tmp_path, dirs_exist_ok=True)) / "space"
     encoder = Encoder.load(tiny("distilbert"), name="tiny-bert")  # the same name, layers and width
     space = extract_space(encoder, TEXTS, unit="tokens", to=target, batch_size=4)
     want = extract_space(encoder, TEXTS, unit="tokens", batch_size=4)

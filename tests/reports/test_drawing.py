@@ -44,6 +44,7 @@ def browser() -> None:
         pytest.skip("there is no Chromium to draw with")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("browser")
 def test_every_display_is_written_whole_in_every_format(tmp_path: Path) -> None:
     written = write_figures([Plain(), Plain(name="two"), Plain()], tmp_path / "figures")

@@ -12,7 +12,6 @@ from theodolite.studies.spec import load_spec
 
 PINNED = "86b5e0934494bd15c9632b12f734a8a67f723594"
 OTHER = "0123456789abcdef0123456789abcdef01234567"
-OPTIONS = {"settings": {"tuning.epochs": 1, "tuning.track": None}, "tasks": ["cola"], "seeds": [0, 1]}
 
 
 @pytest.fixture
@@ -42,11 +41,13 @@ def test_the_studys_revision_unless_another_is_named():
         identify_models("bert-base-uncased@")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hub")
 def test_rows_carry_the_revision_that_was_loaded(releases, tmp_path):
-    options = {**OPTIONS, "seeds": [0], "settings": {**OPTIONS["settings"], "methods": ["plain"]}, "data": releases}
+    settings = {"tuning.epochs": 1, "tuning.track": None, "methods": ["plain"], "choose.learning_rate": [1e-4]}
+    options = {"data": releases, "tasks": ["cola"], "seeds": [0], "settings": settings, "to": tmp_path / "run"}
     for revision in (PINNED, OTHER):
-        result = study("il23").run(f"bert-base-uncased@{revision}", to=tmp_path / "run", progress=False, **options)
+        result = study("il23").run(f"bert-base-uncased@{revision}", progress=False, **options)
         assert {row.revision for row in result} == {revision}, "rows of an earlier run with another revision are left out"
 
 

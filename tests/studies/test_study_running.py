@@ -1,6 +1,7 @@
 """Studies on a tiny encoder and toy files: they run, continue where they were, judge, check, and take one's own tasks."""
 
 import io
+import shutil
 import sys
 from pathlib import Path
 
@@ -32,6 +33,10 @@ SMALL = {
 }  # fmt: skip
 
 
+# The shortest fine-tuning that has seeds.
+PLAIN = {"tasks": ["cola"], "changes": {"methods": ["plain"]}}
+
+
 def run(name, model, data, to, *, changes=None, plan=None, **options):
     return study(name).run(model, data=data, to=to, settings={**SMALL[plan or name], **(changes or {})}, **options)
 
@@ -42,6 +47,27 @@ def rp21(study_bert, releases, tmp_path_factory):
     folder = tmp_path_factory.mktemp("studies") / "rp21"
     run("rp21", study_bert, releases, folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def seeds_in_turn(study_bert, releases, tmp_path_factory):
+    """The folder of a run with seed 0 that went on with seed 1, and both results."""
+    folder = tmp_path_factory.mktemp("studies") / "il23"
+    return folder, *(run("il23", study_bert, releases, folder, seeds=[seed], **PLAIN) for seed in (0, 1))
+
+
+@pytest.fixture(scope="module")
+def declared(study_bert, pairs, tmp_path_factory):
+    """The folder and the result of a run on a task that the study's file declares."""
+    folder = tmp_path_factory.mktemp("studies")
+    text = study("rp21").show().replace('name = "rp21"', 'name = "mine"', 1).replace('task = "stsb"', 'task = "scored"')
+    (folder / "mine.toml").write_text(text + OWN_TASK % {"folder": pairs}, encoding="utf-8")
+    return folder / "run", run(folder / "mine.toml", study_bert, None, folder / "run", plan="rp21", layers=[2])
+
+
+def copy_of(folder, to):
+    """A folder with the same finished steps, for a test that adds others."""
+    return Path(shutil.copytree(folder, to))
 
 
 def step_times(folder):
@@ -179,7 +205,7 @@ def test_a_check_never_calls_another_model_a_reproduction(rp21):
 
 @pytest.mark.slow
 def test_quick_sizes_are_noted(study_bert, releases, tmp_path):
-    changes = {"tuning.train_rows": 240}
+    changes = {"tuning.train_rows": 240, "methods": ["plain"]}
     result = run("il23", study_bert, releases, tmp_path, tasks=["cola"], seeds=[0], quick=True, changes=changes)
     assert any("small sizes" in condition for condition in result.conditions)
     assert result.title.startswith("Quick run, not final: ") and "Quick run" in repr(result).splitlines()[0]
@@ -218,34 +244,28 @@ def test_forms_of_the_layer_are_states_of_their_own_and_enter_no_claim(study_ber
 
 
 @pytest.mark.slow
-def test_slices_of_a_run_merge(study_bert, releases, tmp_path):
+def test_slices_of_a_run_merge(seeds_in_turn, study_bert, releases, tmp_path):
     """Two runs with one seed each give the rows, records and verdicts of one run with both."""
-    options = {"tasks": ["cola"], "changes": {"methods": ["plain"]}}
-    first = run("il23", study_bert, releases, tmp_path / "s", seeds=[0], **options)
-    both = run("il23", study_bert, releases, tmp_path / "s", seeds=[1], **options)
+    folder, first, both = copy_of(seeds_in_turn[0], tmp_path / "s"), *seeds_in_turn[1:]
     assert {row.seed for row in first} == {0} and {row.seed for row in both} == {0, 1}
-    whole = run("il23", study_bert, releases, tmp_path / "s", seeds=[0, 1], **options)
+    whole = run("il23", study_bert, releases, folder, seeds=[0, 1], **PLAIN)
     assert whole.provenance["steps"]["done"] == 0
     assert set(whole.rows) == set(both.rows) and whole.records["draws"].num_rows == both.records["draws"].num_rows > 0
-    other = run(
-        "il23",
-        study_bert,
-        releases,
-        tmp_path / "s",
-        seeds=[1],
-        **{**options, "changes": {"methods": ["plain"], "tuning.epochs": 2}},
-    )
+    changes = {"methods": ["plain"], "tuning.epochs": 2}
+    other = run("il23", study_bert, releases, folder, tasks=["cola"], seeds=[1], changes=changes)
     # Other settings: not a slice of the same run.
     assert {row.seed for row in other if not row.metric.startswith(("chosen", "validation", "best"))} == {1}
+    study("il23").export(tmp_path / "records", to=seeds_in_turn[0])
+    with pytest.raises(ValueError, match="records of other settings"):
+        study("il23").export(tmp_path / "records", to=folder)
 
 
 @pytest.mark.slow
-def test_exported_slices_of_two_machines_merge(study_bert, releases, tmp_path):
+def test_exported_slices_of_two_machines_merge(seeds_in_turn, study_bert, releases, tmp_path):
     """Two runs in folders of their own, exported into one, give what one run with both seeds gives."""
-    options = {"tasks": ["cola"], "changes": {"methods": ["plain"]}}
-    whole = run("il23", study_bert, releases, tmp_path / "whole", seeds=[0, 1], **options)
+    whole = run("il23", study_bert, releases, seeds_in_turn[0], seeds=[0, 1], **PLAIN)
     for seed in (0, 1):
-        run("il23", study_bert, releases, tmp_path / str(seed), seeds=[seed], **options)
+        run("il23", study_bert, releases, tmp_path / str(seed), seeds=[seed], **PLAIN)
         study("il23").export(tmp_path / "records", to=tmp_path / str(seed))
     merged = study("il23").check(tmp_path / "records")
     timed = {"train_seconds"}
@@ -257,11 +277,6 @@ def test_exported_slices_of_two_machines_merge(study_bert, releases, tmp_path):
     assert merged.result.provenance["step_hashes"] == whole.provenance["step_hashes"]
     again = study("il23").export(tmp_path / "records", to=tmp_path / "0")
     assert len(Result.load(again)) == len(merged.result)
-
-    other = {**options, "changes": {"methods": ["plain"], "tuning.epochs": 2}}
-    run("il23", study_bert, releases, tmp_path / "other", seeds=[0], **other)
-    with pytest.raises(ValueError, match="records of other settings"):
-        study("il23").export(tmp_path / "records", to=tmp_path / "other")
 
 
 @pytest.mark.slow
@@ -285,12 +300,13 @@ def test_zs22_follows_the_labels_of_one_task(study_bert, releases, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_step_that_fails_leaves_the_others_and_is_reported(study_bert, releases, tmp_path):
-    result = run("rp21", study_bert, releases, tmp_path / "s", changes={"repairs.global.n_directions": 99})
+def test_a_step_that_fails_leaves_the_others_and_is_reported(rp21, study_bert, releases, tmp_path):
+    folder = copy_of(rp21, tmp_path / "s")
+    result = run("rp21", study_bert, releases, folder, changes={"repairs.global.n_directions": 99})
     assert len(result.provenance["failed"]) == result.provenance["steps"]["failed"] > 0
     assert all("repairs of layer" in each["step"] and "n_directions=99" in each["error"] for each in result.provenance["failed"])
     assert any("failed" in note for note in result.notes) and any("n_directions=99" in note for note in result.notes)
-    assert any(row.metric == "silhouette" for row in read_rows(tmp_path / "s" / "rows.parquet"))
+    assert any(row.metric == "silhouette" for row in read_rows(folder / "rows.parquet"))
 
 
 @pytest.mark.slow
@@ -317,7 +333,7 @@ def test_a_copy_of_a_study_under_another_name_runs_with_its_tables_and_claims(rp
     assert outcomes == [(verdict.claim, verdict.measured.outcome) for verdict in original.verdicts]
     undecided = next(verdict.measured.why for verdict in result.verdicts if verdict.claim == "PD22-2")
     assert "study run rp21" not in undecided
-    saved = run(path, study_bert, releases, tmp_path / "run", plan="rp21", layers=[2])
+    saved = run(path, study_bert, releases, copy_of(rp21, tmp_path / "run"), plan="rp21", layers=[2])
     assert mine.check(tmp_path / "run").verdicts == saved.verdicts
 
 
@@ -332,11 +348,8 @@ score_range = [0, 10]
 
 
 @pytest.mark.slow
-def test_a_study_runs_on_a_task_that_its_file_declares(study_bert, pairs, tmp_path):
-    text = study("rp21").show().replace('name = "rp21"', 'name = "mine"', 1).replace('task = "stsb"', 'task = "scored"')
-    path = tmp_path / "mine.toml"
-    path.write_text(text + OWN_TASK % {"folder": pairs}, encoding="utf-8")
-    result = run(path, study_bert, None, tmp_path / "run", plan="rp21", layers=[2])
+def test_a_study_runs_on_a_task_that_its_file_declares(declared):
+    _, result = declared
     assert result.provenance["failed"] == []
     assert {row.task for row in result} == {"scored"} and {row.split for row in result if row.metric == "spearman"} == {"test"}
     assert result.where(metric="spearman", setting="global", layer=2, state=FINE_TUNED).rows
@@ -374,13 +387,14 @@ def test_own_files_are_planned_and_need_a_kind(study_bert, topics):
 
 
 @pytest.mark.slow
-def test_a_task_object_takes_the_place_of_the_studys_task(study_bert, pairs, releases, tmp_path):
+def test_a_task_object_takes_the_place_of_the_studys_task(declared, study_bert, pairs, releases, tmp_path):
     files = {split: pairs / f"{split}.csv" for split in ("train", "test")}
     columns = {"text": "left", "text_b": "right"}
     task = own_task(files, "similarity", name="scored", columns=columns, score_range=(0, 10))
-    result = run("rp21", study_bert, releases, tmp_path / "run", tasks=[task], layers=[2])
+    folder, from_file = declared
+    result = run("rp21", study_bert, releases, copy_of(folder, tmp_path / "run"), tasks=[task], layers=[2])
     assert result.provenance["failed"] == [] and result.provenance["own_tasks"] == {"scored": "spearman"}
-    assert {row.task for row in result} == {"scored"}
+    assert {row.task for row in result} == {"scored"} and len(result) == len(from_file)
     with pytest.raises(ValueError, match="one task at a time"):
         study("rp21").plan(study_bert, data=releases, tasks=["stsb", task])
 

@@ -282,6 +282,7 @@ def test_a_penalty_of_no_weight_changes_nothing(quick: Quick, moods: Any, tmp_pa
         assert all(torch.equal(weights[0][name], other[name]) for name in weights[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["isobn", "istar"])
 def test_an_interrupted_run_ends_with_the_same_weights(quick: Quick, moods: Any, tmp_path: Path, method: str) -> None:
     options = {"method": method, "save_steps": 4, "epochs": 2}

@@ -27,6 +27,7 @@ from theodolite.tuning.trainers import load_encoder  # noqa: E402
 Quick = Callable[..., Any]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
 def test_similarity_is_learnt(quick: Quick, alike: Any, family: str, request: pytest.FixtureRequest) -> None:
     tuned = fine_tune(quick(alike, model=request.getfixturevalue(family), epochs=10))

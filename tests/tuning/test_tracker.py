@@ -51,6 +51,7 @@ def test_it_measures_what_the_encoder_gives(family: str, moods: Any, request: py
         assert value(rows, "iso_score", layer) == pytest.approx(iso_score(np.array(X)), abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["moods", "alike", "tags", "relations"])
 def test_weights_are_bit_identical_with_it_and_without(
     kind: str, quick: Quick, tmp_path: Path, request: pytest.FixtureRequest

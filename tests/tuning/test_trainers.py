@@ -200,6 +200,7 @@ def test_a_killed_run_ends_with_the_same_weights(kind: str, quick: Quick, tmp_pa
     check_continued_run(task, quick, tmp_path, lambda settings: kill_at(settings, 11, tmp_path), save_steps=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["full", "lora"])
 @pytest.mark.parametrize("kind", ["moods", "alike", "tags"])
 def test_an_interrupted_run_ends_with_the_same_weights(
@@ -221,6 +222,7 @@ def test_an_interrupted_run_ends_with_the_same_weights(
 
 
 @pytest.mark.parametrize("kind", ["moods", "alike"])
+@pytest.mark.slow
 def test_a_run_by_length_that_is_interrupted_inside_an_epoch_ends_with_the_same_weights(
     kind: str, quick: Quick, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -288,6 +290,7 @@ def test_patience_is_remembered(quick: Quick, moods: Any, tmp_path: Path) -> Non
     assert are_equal(weights(resumed.model_folder), weights(unbroken.model_folder))
 
 
+@pytest.mark.slow
 def test_a_run_killed_after_its_last_step_trains_no_further(
     quick: Quick, moods: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

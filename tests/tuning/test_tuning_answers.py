@@ -98,6 +98,7 @@ def test_a_similarity_is_compared_with_the_untuned_encoder(
     assert len(result.answer.next) == (verdict == "learned")
 
 
+@pytest.mark.slow
 def test_seeds_are_judged_by_the_median_one(tiny_bert: str, files: dict[str, Any], tmp_path: Path) -> None:
     result = th.tune(
         tiny_bert, **files, **QUICK, epochs=6, learning_rate=2e-3, pooling="mean", seeds=[0, 1], to=tmp_path / "runs"

@@ -60,6 +60,7 @@ def test_the_result_is_a_ranked_list_and_prints_as_one(tmp_path: Path) -> None:
     assert repr(again) == text
 
 
+@pytest.mark.slow
 def test_a_sound_space_is_left_alone_by_many_items_and_few_do_not_show_it() -> None:
     y = np.arange(120) % 3
     X = random.standard_normal((120, 6)) * 0.3 + np.eye(6)[y]
