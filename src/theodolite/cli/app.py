@@ -24,7 +24,7 @@ from theodolite.cli import (
     tune,
     verify,
 )
-from theodolite.cli.options import SectionedCommand
+from theodolite.cli.options import CommandGroup, SectionedCommand
 
 HELP = """Survey embedding spaces: measure how a space is shaped, see what fine-tuning did to it, and repair it.
 
@@ -46,6 +46,7 @@ Examples:
 """
 
 app = typer.Typer(
+    cls=CommandGroup,
     help=HELP,
     no_args_is_help=True,
     rich_markup_mode=None,  # plain help: reads well in a pipe, and costs no import of rich
