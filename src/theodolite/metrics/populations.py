@@ -167,7 +167,8 @@ def _best_cut(order: Indices, index: Indices, least: int) -> tuple[int, float]:
 
 def _spread(units: Floats, groups: list[Indices]) -> float:
     """The spread of the narrower group about its mean, as a share of that of all rows."""
-    return min(math.sqrt(_variance(units[group]) / _variance(units)) for group in groups)
+    total = _variance(units)
+    return min(math.sqrt(_variance(units[group]) / total) for group in groups) if total > 0 else 0.0
 
 
 def _variance(rows: Floats) -> float:
