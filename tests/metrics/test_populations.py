@@ -57,6 +57,7 @@ def test_copies_and_few_rows_are_not_a_population() -> None:
     few = np.concatenate([X, encoder(1, FEWEST - 5)])
     assert second_population(few) == 0
     assert second_population(encoder(0, 90)) == 0
+    assert second_population(np.ones((200, 16), np.float32)) == 0
 
 
 def test_rotations_scales_and_lengths_change_nothing() -> None:

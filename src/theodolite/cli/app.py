@@ -24,7 +24,7 @@ from theodolite.cli import (
     tune,
     verify,
 )
-from theodolite.cli.options import SectionedCommand
+from theodolite.cli.options import CommandGroup, SectionedCommand
 from theodolite.cli.output import guarded
 
 HELP = """Survey embedding spaces: measure how a space is shaped, see what fine-tuning did to it, and repair it.
@@ -47,6 +47,7 @@ Examples:
 """
 
 app = typer.Typer(
+    cls=CommandGroup,
     help=HELP,
     no_args_is_help=True,
     rich_markup_mode=None,  # plain help: reads well in a pipe, and costs no import of rich

@@ -14,7 +14,7 @@ from types import NoneType
 from typing import Annotated, Any, TypeAlias, get_args
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 # A command as a function, which gets what was typed from its context.
 Command: TypeAlias = Callable[..., None]
@@ -184,7 +184,23 @@ def section_of(name: str) -> str:
     return next((section for section, names in SECTIONS.items() if name in names), OWN_SECTION)
 
 
-class SectionedCommand(TyperCommand):
+class _TakesPlainValues:
+    """A command that takes defaults and texts as they are: Typer imports pydantic to convert them, which delays every start."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The parameters of the command."""
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if "process_value" not in vars(parameter):
+                parameter.process_value = partial(_process_value, parameter, parameter.process_value)
+        return parameters
+
+
+class CommandGroup(_TakesPlainValues, TyperGroup):
+    """All commands."""
+
+
+class SectionedCommand(_TakesPlainValues, TyperCommand):
     """A command whose help lists its options by what they are about."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -199,6 +215,14 @@ class SectionedCommand(TyperCommand):
             if records:
                 with formatter.section(section):
                     formatter.write_dl(records)
+
+
+def _process_value(parameter: Any, convert: Callable[..., Any], context: Any, value: Any) -> Any:
+    is_default = getattr(context.get_parameter_source(parameter.name), "name", "") == "DEFAULT" and not parameter.required
+    is_text = getattr(getattr(parameter, "type_descriptor", None), "annotation", None) in (str, list[str]) and value is not None
+    if not (is_default or is_text):
+        return convert(context, value)
+    return value if parameter.callback is None else parameter.callback(context, parameter, value)
 
 
 def reading_options(*names: str, without: Sequence[str] = ()) -> Callable[[Command], Command]:

@@ -7,7 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -36,6 +36,8 @@ def one_blas_thread() -> AbstractContextManager[object]:
 
     The loaded libraries are searched once, not at every call as by `threadpool_limits`: that takes ten milliseconds.
     """
+    if available_cores() == 1:
+        return nullcontext()
     limited: AbstractContextManager[object] = _controller(*map(sys.modules.__contains__, BLAS_MODULES)).limit(
         limits=1, user_api="blas"
     )

@@ -287,8 +287,8 @@ def _cosines(units: UnitRows, first: Indices, second: Indices) -> Doubles:
     step = max(1, 2**19 // units.shifted.shape[1])
 
     def work(start: int) -> Doubles:
-        gap = units.shifted[first[start : start + step]]
-        gap -= units.shifted[second[start : start + step]]
+        gap = units.shifted.take(first[start : start + step], axis=0)
+        gap -= units.shifted.take(second[start : start + step], axis=0)
         return np.asarray(1 - np.einsum("ij,ij->i", gap, gap).astype(np.float64) / 2, dtype=np.float64)
 
     cosines: Doubles = np.concatenate(in_threads(work, range(0, len(first), step)))

@@ -26,6 +26,7 @@ CROSSING = 0.25  # neighbours across the cut, as a share of what chance gives
 WIDE = 0.5  # spread of a group, as a share of that of all rows: copies of a few texts are narrower
 UNALIGNED = 0.03  # alignment of the covariances of two unrelated encoders; one encoder on two topics shows more
 GRAPH_DIRECTIONS, PRINCIPAL_DIRECTIONS = 6, 15
+GRAPH_TOLERANCE, LANCZOS_STEPS = 1e-3, 300  # relative errors of the eigenvalues, and the most steps to get there
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,25 +111,43 @@ def _unit_sample(cloud: Cloud) -> tuple[Floats, Indices, Indices]:
 
 def _directions(units: Floats, index: Indices, *, seed: int) -> Iterator[Doubles]:
     """Numbers along which the rows are cut: sides of 2-means, eigenvectors of the neighbour graph, principal directions."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.linalg import ArpackNoConvergence, eigsh
-
-    m = len(units)
     centroids = k_means(units, 2, seed=seed).centroids
     if len(centroids) == 2:
         yield nearest_centroids(units, centroids).astype(np.float64)
-    graph = csr_array((np.ones(index.size), index.ravel(), np.arange(0, index.size + 1, index.shape[1])), shape=(m, m))
-    graph = graph + graph.T
-    scale = 1 / np.sqrt(graph.sum(axis=1))
-    normalised = graph.multiply(scale[:, None]).multiply(scale[None, :]).tocsr()
-    start = np.random.default_rng(seed).standard_normal(m)
-    try:
-        vectors = eigsh(normalised, k=GRAPH_DIRECTIONS + 1, which="LA", v0=start, tol=1e-3)[1]
-    except ArpackNoConvergence as error:  # those that it has found serve
-        vectors = error.eigenvectors
-    yield from (vectors * scale[:, None]).T
+    yield from _graph_directions(index, seed=seed)
     scatter = units.T @ units
     yield from (units @ np.linalg.eigh(scatter)[1][:, ::-1][:, :PRINCIPAL_DIRECTIONS]).T.astype(np.float64)
+
+
+def _graph_directions(index: Indices, *, seed: int) -> Doubles:
+    """The slowest directions of a random walk on the neighbour graph, one per row, by Lanczos' iteration.
+
+    In NumPy, because importing scipy.sparse.linalg takes as long as everything else that a survey of 1,000 rows does.
+    """
+    m, k = index.shape
+    ends = index.ravel()
+    scale = 1 / np.sqrt(k + np.bincount(ends, minlength=m))
+    vector = np.random.default_rng(seed).standard_normal(m)
+    steps = min(m, LANCZOS_STEPS)
+    basis, tridiagonal = np.empty((steps, m)), np.zeros((steps + 1, steps + 1))
+    length = float(np.linalg.norm(vector))
+    for step in range(1, steps + 1):
+        basis[step - 1] = vector / length
+        scaled = scale * basis[step - 1]
+        vector = scale * (scaled[index].sum(axis=1) + np.bincount(ends, np.repeat(scaled, k), minlength=m))
+        tridiagonal[step - 1, step - 1] = basis[step - 1] @ vector
+        for _ in range(2):  # once leaves rounding errors, which grow
+            vector -= basis[:step].T @ (basis[:step] @ vector)
+        length = float(np.linalg.norm(vector))
+        is_exhausted = length <= np.finfo(np.float64).eps * m
+        if step % 10 == 0 or step == steps or is_exhausted:
+            values, weights = np.linalg.eigh(tridiagonal[:step, :step])
+            values, weights = values[-GRAPH_DIRECTIONS - 1 :], weights[:, -GRAPH_DIRECTIONS - 1 :]
+            residuals = length * np.abs(weights[-1])
+            if is_exhausted or (step > GRAPH_DIRECTIONS and (residuals <= GRAPH_TOLERANCE * np.abs(values)).all()):
+                break
+        tridiagonal[step - 1, step] = tridiagonal[step, step - 1] = length
+    return np.asarray(weights.T @ basis[:step] * scale)
 
 
 def _best_cut(order: Indices, index: Indices, least: int) -> tuple[int, float]:
@@ -148,7 +167,8 @@ def _best_cut(order: Indices, index: Indices, least: int) -> tuple[int, float]:
 
 def _spread(units: Floats, groups: list[Indices]) -> float:
     """The spread of the narrower group about its mean, as a share of that of all rows."""
-    return min(math.sqrt(_variance(units[group]) / _variance(units)) for group in groups)
+    total = _variance(units)
+    return min(math.sqrt(_variance(units[group]) / total) for group in groups) if total > 0 else 0.0
 
 
 def _variance(rows: Floats) -> float:
