@@ -55,9 +55,9 @@ class RowPlan:
     def digest(self, *arrays: NDArray[Any]) -> str:
         """SHA-256 of tokens and rows, and of further arrays that belong to them."""
         digest = hashlib.sha256()
-        for part in (self.tokens.ids, self.tokens.starts, self.tokens.types, self.text, self.runs, *arrays):
-            if part is not None:
-                digest.update(np.ascontiguousarray(part).data)
+        for array in (self.tokens.ids, self.tokens.starts, self.tokens.types, self.text, self.runs, *arrays):
+            if array is not None:
+                digest.update(np.ascontiguousarray(array).data)
                 digest.update(b"|")
         return digest.hexdigest()
 
@@ -85,14 +85,14 @@ def plan_rows(encoder: Encoder, inputs: TextInputs, unit: Unit, *more: Unit, spe
     dropped = dropped_texts = 0
     if on_words:
         assert inputs.places is not None
-        runs, whole = _runs_of_places(tokens, inputs)
-        example, runs = np.flatnonzero(whole), runs[whole]
+        runs, complete = _runs_of_places(tokens, inputs)
+        example, runs = np.flatnonzero(complete), runs[complete]
         text = inputs.places[example, 0]
-        dropped, dropped_texts = int((~whole).sum()), len(np.unique(inputs.places[~whole, 0]))
+        dropped, dropped_texts = int((~complete).sum()), len(np.unique(inputs.places[~complete, 0]))
     elif unit == "tokens":
         text, runs = _runs_of_tokens(tokens, specials)
     else:
-        pooled = [_runs_of_texts(encoder, tokens, each) for each in (unit, *more)]
+        pooled = [_runs_of_texts(encoder, tokens, pooling) for pooling in (unit, *more)]
         text, runs = np.arange(len(inputs.texts)), np.concatenate(pooled, axis=1)
     if not len(text):
         limit = f" within {option('max_length', str(encoder.max_length))}" if dropped else ""
@@ -100,7 +100,7 @@ def plan_rows(encoder: Encoder, inputs: TextInputs, unit: Unit, *more: Unit, spe
     # Stable, so that the rows of one text stay in the order of their examples.
     by_text = np.argsort(text, kind="stable")
     bounds = np.searchsorted(text[by_text], np.arange(len(inputs.texts) + 1))
-    maxima = tuple(slot for slot, each in enumerate((unit, *more)) if each == "max")
+    maxima = tuple(slot for slot, pooling in enumerate((unit, *more)) if pooling == "max")
     return RowPlan(tokens, text, runs.astype(np.int32), maxima, example, dropped, dropped_texts, by_text, bounds)
 
 
@@ -129,14 +129,12 @@ def _runs_of_tokens(tokens: Tokens, specials: bool) -> tuple[Ints, Ints]:
 
 def _runs_of_texts(encoder: Encoder, tokens: Tokens, unit: Unit) -> Ints:
     lengths = tokens.lengths
-    if unit == "text":  # made by the model itself, of which these tokens are only what it reads
-        return np.stack([np.zeros_like(lengths), lengths], axis=1)[:, None]
     first = _cls_positions(encoder, tokens) if unit == "cls" else lengths - 1
-    if not lengths.all():
+    # The vector of unit "text" is made by the model itself, of which these tokens are only what it reads.
+    if unit != "text" and not lengths.all():
         raise ValueError(f"text {int(np.argmin(lengths))} has no token, so it has no vector; leave it out")
-    if unit in ("mean", "max"):
-        return np.stack([np.zeros_like(lengths), lengths], axis=1)[:, None]
-    return np.stack([first, first + 1], axis=1)[:, None]
+    start, stop = (first, first + 1) if unit in ("cls", "last") else (np.zeros_like(lengths), lengths)
+    return np.stack([start, stop], axis=1)[:, None]
 
 
 def _prompted(encoder: Encoder, inputs: TextInputs) -> TextInputs:
@@ -173,9 +171,9 @@ def _runs_of_places(tokens: Tokens, inputs: TextInputs) -> tuple[Ints, NDArray[n
     order = np.argsort(inputs.places[:, 0], kind="stable")
     bounds = np.searchsorted(inputs.places[order, 0], np.arange(len(inputs.texts) + 1))
     for text in range(len(inputs.texts)):
-        places = order[bounds[text] : bounds[text + 1]]
-        if len(places):
-            runs[places] = _word_runs(tokens, text, np.array(inputs.spans[text], np.intp))[inputs.places[places, 1:]]
+        rows = order[bounds[text] : bounds[text + 1]]
+        if len(rows):
+            runs[rows] = _word_runs(tokens, text, np.array(inputs.spans[text], np.intp))[inputs.places[rows, 1:]]
     return runs, np.all(runs[..., 1] > runs[..., 0], axis=1)
 
 
@@ -192,7 +190,7 @@ def _word_runs(tokens: Tokens, text: int, spans: Ints) -> Ints:
     last = np.searchsorted(begins, spans[:, 1], side="left")
     cut = int(tokens.cut[text])
     # A word whose last tokens were cut off would be the mean of the others, which is another vector: it is dropped instead.
-    whole = (last > first) & ((cut < 0) | (spans[:, 1] <= cut))
+    complete = (last > first) & ((cut < 0) | (spans[:, 1] <= cut))
     runs = np.stack([first, last], axis=1) + inner[0]
-    runs[~whole] = 0
+    runs[~complete] = 0
     return np.asarray(runs, dtype=np.intp)

@@ -65,7 +65,7 @@ class TokenReading:
         # A sentence model has one vector for a text, made of its last layer.
         numbers = choose_layers(layers, range(encoder.n_layers)[-1 if unit == "text" else 0 :])
         plan = plan_rows(encoder, inputs, unit, *more, specials=specials)
-        counts = count_tokens(encoder, [(inputs, plan.tokens)])
+        counts = count_tokens(encoder, inputs, plan.tokens)
         counts.check(allow_unknown=allow_unknown)
         warn_dropped([plan], encoder.max_length)
         return cls(encoder, inputs, plan, unit, numbers, _batches(encoder, plan, batch_size), counts, more)
@@ -168,10 +168,13 @@ def _batches(encoder: Encoder, plan: RowPlan, size: BatchSize) -> list[Ints]:
 def _encode(reading: TokenReading, texts: Ints) -> Blocks:
     encoder = reading.encoder
     try:
-        return _whole_texts(reading, texts) if reading.unit == "text" else _encode_at_once(reading, texts)
+        if reading.unit != "text":
+            return _encode_at_once(reading, texts)
+        assert encoder.pipeline is not None
+        return {reading.layers[0]: encoder.pipeline.encode([reading.inputs.texts[text] for text in texts])}
     except IndexError as error:  # a sentence model pads by itself
-        fault = "the tokenizer makes tokens that the encoder has no embedding for"
-        raise ValueError(f"{fault} ({error}); give the encoder the tokenizer that it was trained with") from error
+        problem = "the tokenizer makes tokens that the encoder has no embedding for"
+        raise ValueError(f"{problem} ({error}); give the encoder the tokenizer that it was trained with") from error
     except (RuntimeError, MemoryError) as error:
         if not _is_out_of_memory(error):
             raise
@@ -184,13 +187,6 @@ def _encode(reading: TokenReading, texts: Ints) -> Blocks:
     # Outside the handler, which would keep the tensors of the failed batch alive.
     first, second = (_encode(reading, half) for half in np.array_split(texts, 2))
     return {layer: np.concatenate([first[layer], second[layer]]) for layer in reading.layers}
-
-
-def _whole_texts(reading: TokenReading, texts: Ints) -> Blocks:
-    """The vectors that a sentence model makes of texts by itself."""
-    assert reading.encoder.pipeline is not None
-    vectors = reading.encoder.pipeline.encode([reading.inputs.texts[text] for text in texts])
-    return {reading.layers[0]: np.asarray(vectors, dtype=np.float32)}
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
@@ -227,10 +223,9 @@ def _encode_at_once(reading: TokenReading, texts: Ints) -> Blocks:
                 vectors = flat.index_select(0, tokens).reshape(len(rows), plan.slots, -1)
             else:
                 modes = ["max" if slot in plan.maxima else "mean" for slot in range(plan.slots)]
-                pooled = {
-                    mode: embedding_bag(tokens, flat, starts, mode=mode).reshape(len(rows), plan.slots, -1) for mode in modes
-                }
-                vectors = torch.stack([pooled[mode][:, slot] for slot, mode in enumerate(modes)], dim=1)
+                pooled = {mode: embedding_bag(tokens, flat, starts, mode=mode) for mode in modes}
+                slots = [pooled[mode].reshape(len(rows), plan.slots, -1)[:, slot] for slot, mode in enumerate(modes)]
+                vectors = torch.stack(slots, dim=1)
             blocks[layer] = vectors.reshape(len(rows), -1).cpu().numpy()
     return blocks
 

@@ -23,7 +23,6 @@ from theodolite.models.pipeline import (
     is_sentence_model,
     is_static_model,
     load_pipeline,
-    refuse_length,
     sentence_pipeline,
     static_parts,
     static_pipeline,
@@ -49,13 +48,10 @@ class Recipe:
     max_length: int | None
     name: str
 
-    def load_once(self) -> Encoder:
-        """The encoder; the second call in a process returns that of the first."""
-        return _loaded(self)
-
 
 @lru_cache(maxsize=1)
-def _loaded(recipe: Recipe) -> Encoder:
+def load_once(recipe: Recipe) -> Encoder:
+    """The encoder of a recipe; the second call in a process returns that of the first."""
     return Encoder.load(**asdict(recipe))
 
 
@@ -168,8 +164,8 @@ class Encoder:
             device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
         location = location or find_encoder(model, revision=revision)
         # A tokenizer in memory would have to be sent along.
-        place = str(Path(model).absolute()) if Path(model).is_dir() else os.fspath(model)
-        recipe = Recipe(place, revision, device, dtype, trust_remote_code, max_length, name) if tokenizer is None else None
+        named = str(Path(model).absolute()) if Path(model).is_dir() else os.fspath(model)
+        recipe = Recipe(named, revision, device, dtype, trust_remote_code, max_length, name) if tokenizer is None else None
         if location.modules[:1] == (STATIC,):
             with quiet_loading():
                 static = load_pipeline(location, None, trust_remote_code=trust_remote_code).to(device)
@@ -208,7 +204,8 @@ class Encoder:
         cls, table: Any, pipeline: Pipeline, name: str, max_length: int | None, location: Location | None = None
     ) -> Encoder:
         """An encoder of static vectors, which are its only layer; `table` has `embedding` and `tokenizer`."""
-        refuse_length(max_length)
+        if max_length is not None:
+            raise EncoderError(f"static vectors have no length limit; leave {option('max_length', str(max_length))} out")
         module, tokenizer = static_parts(table)
         encoder = cls(module, tokenizer, name=name, location=location, pipeline=pipeline)
         encoder.is_static = True
@@ -271,7 +268,7 @@ class Encoder:
         """The class names of a sentence model's modules, in order; empty for any other model."""
         if self.location is not None and self.location.modules:
             return self.location.modules
-        return () if self._pipeline is None else tuple(type(part).__name__ for part in self._pipeline.module or ())
+        return () if self._pipeline is None else tuple(type(module).__name__ for module in self._pipeline.module or ())
 
     @property
     def saveable(self) -> Any:
@@ -408,7 +405,7 @@ def text_part(module: Any) -> Any:
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     if text is config:
         return module
-    return next((part for part in module.modules() if getattr(part, "config", None) is text), module)
+    return next((inner for inner in module.modules() if getattr(inner, "config", None) is text), module)
 
 
 def _load(location: Location, tokenizer: Any, trust_remote_code: bool) -> tuple[Any, Any]:
@@ -471,10 +468,10 @@ def _within_positions(module: Any, length: int | None) -> int | None:
 
 def positions_of(module: Any) -> int | None:
     """The number of tokens that a model has positions for; None if it does not say."""
-    for name, part in module.named_modules():
-        if name.endswith("position_embeddings") and hasattr(part, "num_embeddings"):
+    for name, inner in module.named_modules():
+        if name.endswith("position_embeddings") and hasattr(inner, "num_embeddings"):
             # RoBERTa and its relatives count positions from the padding's on.
-            reserved = 0 if part.padding_idx is None else part.padding_idx + 1
-            return int(part.num_embeddings) - reserved
+            reserved = 0 if inner.padding_idx is None else inner.padding_idx + 1
+            return int(inner.num_embeddings) - reserved
     limit = getattr(module.config, "max_position_embeddings", None)
     return int(limit) if isinstance(limit, int) and limit > 0 else None

@@ -19,7 +19,7 @@ from theodolite.core.parallel import Progress
 from theodolite.core.rows import current_versions
 from theodolite.core.spelling import option
 from theodolite.models.batches import BatchSize, Blocks, TokenReading
-from theodolite.models.encoder import INSTALL, Encoder, Recipe
+from theodolite.models.encoder import INSTALL, Encoder, Recipe, load_once
 from theodolite.models.location import EncoderError
 from theodolite.models.tokens import Ints
 from theodolite.spaces.cache import VectorCache
@@ -171,9 +171,9 @@ def _in_memory(
     if stored is not None:
         return stored
     vectors = {layer: np.empty((reading.plan.n, reading.d), store_dtype) for layer in reading.layers}
-    # Batch by batch if the work is done here: a part would be in memory twice.
-    parts = (part[1:] for part in _encoded(reading, (), progress)) if _recipe(reading) else reading.blocks(progress)
-    for rows, blocks in parts:
+    # Batch by batch if the work is done here: a group of batches would be in memory twice.
+    by_group = ((rows, blocks) for _, rows, blocks in _encoded(reading, (), progress))
+    for rows, blocks in by_group if _recipe(reading) else reading.blocks(progress):
         for layer, block in blocks.items():
             vectors[layer][rows] = _as_stored(block, store_dtype, layer)
     if cache is not None:
@@ -219,8 +219,8 @@ def _to_folder(
     from theodolite.spaces.store import SpaceWriter
 
     shape: dict[str, Any] = {"layers": reading.layers, "n": reading.plan.n, "d": reading.d, "dtype": dtype}
-    about: dict[str, Any] = {"rows": columns, "origin": origin, "fingerprint": _fingerprint(reading)}
-    with SpaceWriter(to, **shape, **about, overwrite=overwrite) as writer:
+    known: dict[str, Any] = {"rows": columns, "origin": origin, "fingerprint": _fingerprint(reading)}
+    with SpaceWriter(to, **shape, **known, overwrite=overwrite) as writer:
         for number, rows, blocks in _encoded(reading, writer.done, progress):
             stored = {layer: _as_stored(block, dtype, layer) for layer, block in blocks.items()}
             writer.write(number, rows, stored)
@@ -228,18 +228,18 @@ def _to_folder(
 
 
 def _encoded(reading: TokenReading, done: Container[int], progress: Progress | None) -> Iterator[tuple[int, Ints, Blocks]]:
-    """Number, rows and vectors of every part but those that are done, on the workers there are, each with its own model."""
-    parts = dict(enumerate(_parts(reading)))
-    sizes = {number: sum(map(len, part)) for number, part in parts.items()}
-    todo = [number for number in parts if number not in done]  # the others are from an earlier call that was killed
+    """Number, rows and vectors of every group but those that are done, on the workers there are, each with its own model."""
+    groups = dict(enumerate(_groups(reading)))
+    sizes = {number: sum(map(len, group)) for number, group in groups.items()}
+    todo = [number for number in groups if number not in done]  # the others are from an earlier call that was killed
     count = sum(size for number, size in sizes.items() if number not in todo)
     recipe = _recipe(reading)
     results: Iterator[tuple[int, Ints, Blocks]]
     if recipe is None:
-        results = ((number, *reading.encode_all(parts[number])) for number in todo)
+        results = ((number, *reading.encode_all(groups[number])) for number in todo)
     else:
-        tasks = [(number, *reading.without_encoder(parts[number])) for number in todo]
-        results = in_parallel(partial(_encode_part, recipe), tasks, prefer="processes")
+        tasks = [(number, *reading.without_encoder(groups[number])) for number in todo]
+        results = in_parallel(partial(_encode_group, recipe), tasks, prefer="processes")
     for number, rows, blocks in results:
         yield number, rows, blocks
         count += sizes[number]
@@ -248,44 +248,37 @@ def _encoded(reading: TokenReading, done: Container[int], progress: Progress | N
 
 
 def _recipe(reading: TokenReading) -> Recipe | None:
-    """How workers load the encoder; None if there are none, or if it is in memory: its weights would travel with every part."""
+    """How workers load the encoder; None if there are none, or if it is in memory: its weights would travel with every group."""
     return None if configured_workers("processes") == 1 else reading.encoder.recipe
 
 
-def _encode_part(recipe: Recipe, task: tuple[int, TokenReading, Ints]) -> tuple[int, Ints, Blocks]:
+def _encode_group(recipe: Recipe, task: tuple[int, TokenReading, Ints]) -> tuple[int, Ints, Blocks]:
     number, reading, row_numbers = task
-    rows, blocks = replace(reading, encoder=recipe.load_once()).encode_all(reading.batches)
+    rows, blocks = replace(reading, encoder=load_once(recipe)).encode_all(reading.batches)
     return number, row_numbers[rows], blocks
 
 
-def _parts(reading: TokenReading) -> Iterator[list[Ints]]:
+def _groups(reading: TokenReading) -> Iterator[list[Ints]]:
     """Batches in groups of some megabytes of vectors, the same groups in every run."""
     row_bytes = reading.d * len(reading.layers) * 4
-    part: list[Ints] = []
+    group: list[Ints] = []
     size = 0
     for batch in reading.batches:
-        part.append(batch)
+        group.append(batch)
         size += len(reading.plan.rows_of(batch)[0]) * row_bytes
         if size >= PART_BYTES:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 def _fingerprint(reading: TokenReading) -> str:
     """Equal for equal weights, tokens, rows, batches and precision: what a continued extraction must share with the first."""
-    encoder, plan = reading.encoder, reading.plan
-    digest = plan.digest(*reading.batches)
-    about = [
-        encoder.fingerprint(whole_texts=reading.unit == "text"),
-        digest,
-        "+".join((reading.unit, *reading.more)),
-        reading.layers,
-        encoder.dtype,
-        reading.unit == "max",
-    ]
-    return hashlib.sha256(json.dumps(about).encode()).hexdigest()
+    weights, digest = reading.encoder.fingerprint(whole_texts=reading.unit == "text"), reading.plan.digest(*reading.batches)
+    units = "+".join((reading.unit, *reading.more))
+    fields = [weights, digest, units, reading.layers, reading.encoder.dtype, reading.unit == "max"]
+    return hashlib.sha256(json.dumps(fields).encode()).hexdigest()
 
 
 def _columns(reading: TokenReading, frequencies: bool) -> Columns:
@@ -305,10 +298,10 @@ def _columns(reading: TokenReading, frequencies: bool) -> Columns:
     if plan.example is not None:
         assert inputs.words is not None
         assert inputs.places is not None
-        places = inputs.places[plan.example]
+        positions = inputs.places[plan.example]
         columns["example"] = plan.example.tolist()
         for slot, name in enumerate(("head", "word") if plan.slots == 2 else ("word",), start=1):
-            columns[name] = [inputs.words[text][word] for text, word in places[:, (0, slot)]]
+            columns[name] = [inputs.words[text][word] for text, word in positions[:, (0, slot)]]
     # An example is a word if rows are words, otherwise a text.
     example = number if plan.example is None else plan.example
     if inputs.labels is not None:

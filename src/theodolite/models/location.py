@@ -195,21 +195,16 @@ def _transformer_part(location: Location) -> Location:
     location = replace(location, modules=kinds, foreign=foreign_class(modules, location.place if location.is_folder else None))
     if kinds[0] == STATIC:
         return location
-    part = next((entry for entry in modules if str(entry.get("type", "")).endswith("Transformer")), None)
-    if part is None:
+    transformer = next((entry for entry in modules if str(entry.get("type", "")).endswith("Transformer")), None)
+    if transformer is None:
         names = ", ".join(kinds)
         raise EncoderError(f"{location.name!r} has no transformer among its modules ({names}), so it has no layers to read")
-    subfolder = str(part.get("path", ""))
+    subfolder = str(transformer.get("path", ""))
     settings = _read_json(location, f"{subfolder}/sentence_bert_config.json".lstrip("/")) or {}
     length = settings.get("max_seq_length") if isinstance(settings, dict) else "settings"
     if not (length is None or (type(length) is int and length > 0)):
         raise EncoderError(f"sentence_bert_config.json of {location.name!r} has no whole max_seq_length; correct it there")
-    return replace(
-        location,
-        subfolder=subfolder,
-        max_length=length,
-        lower_case=bool(settings.get("do_lower_case")),
-    )
+    return replace(location, subfolder=subfolder, max_length=length, lower_case=bool(settings.get("do_lower_case")))
 
 
 def foreign_class(modules: Sequence[Mapping[str, Any]], folder: str | os.PathLike[str] | None) -> str:
@@ -305,23 +300,23 @@ def download_of(model: str | os.PathLike[str], *, revision: str | None = None) -
     location = find_encoder(model, revision=revision)
     if location.is_folder:
         return Download((), name=location.name)
-    about: dict[str, Any] = {"name": location.name, "revision": location.revision or ""}
+    entry: dict[str, Any] = {"name": location.name, "revision": location.revision or ""}
     is_here = any(_is_cached(location, "/".join(filter(None, (location.subfolder, name)))) for name in WEIGHTS)
     if location.offline:
-        return Download(() if is_here else None, **about)
+        return Download(() if is_here else None, **entry)
     from huggingface_hub import HfApi
 
     try:
-        entries = HfApi().model_info(location.place, revision=location.revision, files_metadata=True).siblings or []
+        siblings = HfApi().model_info(location.place, revision=location.revision, files_metadata=True).siblings or []
     except Exception as error:  # errors of several libraries
         raise location.loading_error(error) from error
-    files = files_read((entry.rfilename, entry.size or 0) for entry in entries)
-    return Download(tuple((name, size) for name, size in files if not _is_cached(location, name)), **about)
+    files = files_read((sibling.rfilename, sibling.size or 0) for sibling in siblings)
+    return Download(tuple((name, size) for name, size in files if not _is_cached(location, name)), **entry)
 
 
 def files_read(files: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
     """The files of a Hub entry that loading an encoder reads: no weights of other libraries, and none that are there twice."""
-    ours = [(name, size) for name, size in files if not any(part in name for part in OTHERS)]
+    ours = [(name, size) for name, size in files if not any(mark in name for mark in OTHERS)]
     has_safetensors = any(name.endswith(".safetensors") for name, _ in ours)
     return [(name, size) for name, size in ours if not (has_safetensors and name.endswith((".bin", ".pt", ".pth")))]
 

@@ -98,7 +98,7 @@ def sentence_pipeline(model: Any, max_length: int | None = None, role: str = "",
 def own_pooling(pipeline: Pipeline | None) -> Unit | None:
     """The unit whose vectors in the last layer are the pipeline's own, up to length; None if it does more than pool."""
     model = None if pipeline is None else pipeline.module
-    first, *others = [type(part).__name__ for part in model or ()] or [""]
+    first, *others = [type(module).__name__ for module in model or ()] or [""]
     is_plain = first.endswith("Transformer") and tuple(others) in POOLING_ONLY and not getattr(model, "truncate_dim", None)
     if pipeline is None or model is None or pipeline.prompt or not is_plain:
         return None
@@ -174,10 +174,10 @@ def static_parts(model: Any) -> tuple[Any, Any]:
     copied = Tokenizer.from_str(content)
     copied.no_padding()
     copied.no_truncation()
-    about = json.loads(content)["model"]
-    unknown = about.get("unk_token")
-    if unknown is None and about.get("unk_id") is not None:
-        unknown = about["vocab"][about["unk_id"]][0]
+    settings = json.loads(content)["model"]
+    unknown = settings.get("unk_token")
+    if unknown is None and settings.get("unk_id") is not None:
+        unknown = settings["vocab"][settings["unk_id"]][0]
     fast: Any = PreTrainedTokenizerFast
     return StaticVectors(_static_table(model)).eval(), fast(tokenizer_object=copied, unk_token=unknown)
 
@@ -208,38 +208,31 @@ def static_pipeline(model: Any) -> Pipeline:
     return Pipeline(encode, (f"{type(model).__name__} (mean of static vectors)",))
 
 
-def refuse_length(max_length: int | None) -> None:
-    """Raise if a length limit is requested of static vectors."""
-    if max_length is not None:
-        raise EncoderError(f"static vectors have no length limit; leave {option('max_length', str(max_length))} out")
-
-
 @contextmanager
 def evaluating(module: Any) -> Iterator[None]:
     """Put a module into evaluation mode, and every part of it back into its own mode afterwards."""
-    # Part by part: some may be in evaluation mode already, because they are frozen, and must stay so.
-    training = [part for part in module.modules() if part.training]
-    for part in training:
-        part.training = False
+    # One by one: some may be in evaluation mode already, because they are frozen, and must stay so.
+    training = [inner for inner in module.modules() if inner.training]
+    for inner in training:
+        inner.training = False
     try:
         yield
     finally:
-        for part in training:
-            part.training = True
+        for inner in training:
+            inner.training = True
 
 
 @contextmanager
 def _limited(model: Any, max_length: int | None) -> Iterator[None]:
     """Cut texts to a length while the model encodes, and put its own limit back."""
     own = model.max_seq_length
-    if max_length is None or max_length == own:
-        yield
-        return
-    model.max_seq_length = max_length
+    if max_length is not None:
+        model.max_seq_length = max_length
     try:
         yield
     finally:
-        model.max_seq_length = own
+        if max_length is not None:
+            model.max_seq_length = own
 
 
 def _part(module: Any) -> str:

@@ -28,14 +28,14 @@ class EncodingSetting:
 
     def words(self) -> str:
         """The setting in words."""
-        return ", ".join(self._parts().values())
+        return ", ".join(self._named().values())
 
     def changes(self, other: EncodingSetting) -> str:
         """In words, how this setting differs from the other one."""
-        own, others = self._parts(), other._parts()
+        own, others = self._named(), other._named()
         return " and ".join(f"{own[name]} instead of {others[name]}" for name in own if own[name] != others[name])
 
-    def _parts(self) -> dict[str, str]:
+    def _named(self) -> dict[str, str]:
         return {
             "unit": POOLINGS.get(self.unit, "the model's default"),
             "prompt": f"prompt {self.prompt!r}" if self.prompt else "no prompt",
@@ -77,12 +77,14 @@ class Reencoder:
     def vectors(self, setting: EncodingSetting, rows: Indices | None = None) -> Floats:
         """The vectors of some of the texts under a setting."""
         encoder = self.encoder.limited(setting.max_length)
-        if setting.unit != "text":
-            return self._encoded(encoder, self._prompted(setting.prompt, rows), setting.unit)
-        own = encoder.for_role("", setting.prompt)
-        # Static vectors in memory, such as model2vec's, have no prompts of their own.
-        is_prompted = own.pipeline is not None and own.pipeline.prompt == setting.prompt
-        return self._encoded(own, self._prompted("" if is_prompted else setting.prompt, rows), "text")
+        prompt = setting.prompt
+        if setting.unit == "text":
+            encoder = encoder.for_role("", prompt)
+            # Static vectors in memory, such as model2vec's, have no prompts of their own.
+            if encoder.pipeline is not None and encoder.pipeline.prompt == prompt:
+                prompt = ""
+        space = self._space(encoder, self._prompted(prompt, rows), setting.unit)
+        return np.asarray(space[space.layers[-1]])
 
     def poolings(self, prompt: str, max_length: int | None, rows: Indices) -> dict[str, Floats]:
         """The vectors of some of the texts by every pooling, from one pass, and by the model's own encode if it has one."""
@@ -104,10 +106,6 @@ class Reencoder:
     def _prompted(self, prompt: str, rows: Indices | None = None) -> list[str]:
         texts = self.texts if rows is None else [self.texts[row] for row in rows]
         return [prompt + text for text in texts]
-
-    def _encoded(self, encoder: Encoder, texts: list[str], unit: str) -> Floats:
-        space = self._space(encoder, texts, unit)
-        return np.asarray(space[space.layers[-1]])
 
     def _space(self, encoder: Encoder, texts: list[str], unit: Any, **more: Any) -> Any:
         layer = "last" if unit == "text" else self._layer

@@ -83,8 +83,8 @@ def _first_pass(
         added = Moments.of(block)
         moments[layer] = moments[layer] | added if layer in moments else added
         # Batches come in the order of their lengths, so sampled rows arrive in any order.
-        _, inside, place = np.intersect1d(rows, sampled, assume_unique=True, return_indices=True)
-        samples[layer][place] = block[inside]
+        _, inside, positions = np.intersect1d(rows, sampled, assume_unique=True, return_indices=True)
+        samples[layer][positions] = block[inside]
 
     _feed(reading, add, progress)
     return {layer: _StreamedCloud(moments[layer], sampled, samples[layer], sample=sample, seed=seed) for layer in reading.layers}

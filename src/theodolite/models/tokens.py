@@ -144,15 +144,15 @@ def tokenize(encoder: Encoder, inputs: TextInputs, *, offsets: bool = False) -> 
             f"the tokenizer of {encoder.name} does not report which characters its tokens are, and vectors of words need that; "
             f"use {option('unit', 'tokens')}, or an encoder with a fast tokenizer"
         )
-    parts = [_chunk(encoder, inputs, start, offsets) for start in range(0, len(inputs.texts), CHUNK)]
-    columns: dict[str, Any] = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    chunks = [_chunk(encoder, inputs, start, offsets) for start in range(0, len(inputs.texts), CHUNK)]
+    columns: dict[str, Any] = {key: np.concatenate([chunk[key] for chunk in chunks]) for key in chunks[0]}
     starts = np.concatenate([[0], np.cumsum(columns.pop("lengths"))])
     if "types" in columns and not columns["types"].any():  # encoders assume zeros by themselves
         del columns["types"]
     ids, size = columns["ids"], encoder.n_tokens
     if size is not None and len(ids) and ids.max() >= size:
-        fault = f"gives the token number {ids.max()}, and the encoder has {size} tokens"
-        raise EncoderError(f"the tokenizer of {encoder.name} {fault}; use the tokenizer that it was trained with")
+        mismatch = f"gives the token number {ids.max()}, and the encoder has {size} tokens"
+        raise EncoderError(f"the tokenizer of {encoder.name} {mismatch}; use the tokenizer that it was trained with")
     return Tokens(starts=starts, **columns)
 
 
@@ -190,8 +190,8 @@ def _is_shortened(encoder: Encoder, inputs: TextInputs, encoded: Any, start: int
     if encoded.encodings is not None:
         return bool(encoded.encodings[index].overflowing)
     second = None if inputs.second is None else inputs.second[start + index]
-    whole = encoder.tokenizer(inputs.texts[start + index], second, truncation=False, verbose=False)["input_ids"]
-    return len(whole) > len(encoded["input_ids"][index])
+    uncut = encoder.tokenizer(inputs.texts[start + index], second, truncation=False, verbose=False)["input_ids"]
+    return len(uncut) > len(encoded["input_ids"][index])
 
 
 def _flat(lists: Iterable[Iterable[int]], dtype: Any) -> NDArray[Any]:
@@ -200,8 +200,8 @@ def _flat(lists: Iterable[Iterable[int]], dtype: Any) -> NDArray[Any]:
 
 def _first_cut_character(encoding: Any) -> int:
     # `overflowing` has the tokens that truncation cut off, in parts that have special tokens of their own.
-    for part in encoding.overflowing:
-        for (start, _), special in zip(part.offsets, part.special_tokens_mask, strict=True):
+    for rest in encoding.overflowing:
+        for (start, _), special in zip(rest.offsets, rest.special_tokens_mask, strict=True):
             if not special:
                 return int(start)
     return -1
@@ -237,49 +237,55 @@ class TokenCounts:
         """Unknown tokens as a share of all."""
         return self.unknown / max(1, self.tokens)
 
-    @property
-    def confused_share(self) -> float:
-        """Confused texts as a share of the distinct ones."""
-        return self.confused / max(1, self.distinct)
-
     def to_dict(self) -> dict[str, int]:
         """Plain values, for the origin of a space."""
         return asdict(self)
 
+    def warning_sentences(self) -> list[str]:
+        """A sentence for each count that is worth a look, unknown tokens first."""
+        sentences = []
+        if self.unknown_share >= WORTH_A_WARNING:
+            sentences.append(
+                f"{self.unknown:,} of {self.tokens:,} tokens ({self.unknown_share:.1%}) are unknown to the tokenizer, so it may "
+                "not be the one that the encoder was trained with"
+            )
+        if self.cut:
+            limit = option("max_length", str(self.max_length))
+            sentences.append(f"{self.cut:,} of {self.texts:,} texts are longer than {limit} and were cut")
+        confused_share = self.confused / max(1, self.distinct)
+        if confused_share >= WORTH_A_WARNING:
+            sentences.append(
+                f"{self.confused:,} of {self.distinct:,} distinct texts ({confused_share:.1%}) become the same tokens as "
+                "another, so the encoder cannot tell them apart"
+            )
+        return sentences
+
     def check(self, *, allow_unknown: bool) -> None:
         """Warn about what is worth a look, and raise if a fifth of the tokens is unknown."""
-        sentences = warnings_of(self.to_dict())
+        sentences = self.warning_sentences()
         if self.unknown_share >= TOO_MANY_UNKNOWN and not allow_unknown:
             raise EncoderError(f"{sentences[0]}; mend the tokenizer, or accept it with {option('allow_unknown')}")
         for sentence in sentences:
             warnings.warn(sentence, TokenizerWarning, stacklevel=4)
 
 
-def count_tokens(encoder: Encoder, parts: Sequence[tuple[TextInputs, Tokens]]) -> TokenCounts:
+def count_tokens(encoder: Encoder, inputs: TextInputs, tokens: Tokens) -> TokenCounts:
     """Count what a tokenizer made of texts."""
     try:
         unknown_id = encoder.tokenizer.unk_token_id
     except RecursionError:  # transformers looks for the unknown token's number under the unknown token
-        fault = f"the unknown token of {encoder.name}'s tokenizer is not in its vocabulary"
-        raise ValueError(f"{fault}; correct unk_token in tokenizer_config.json, or copy the model again") from None
-    tokens = unknown = cut = 0
-    distinct: set[int] = set()
-    sequences: set[int] = set()
-    for inputs, made in parts:
-        own = made.ids[~made.special]
-        tokens += len(own)
-        unknown += 0 if unknown_id is None else int((own == unknown_id).sum())
-        cut += 0 if made.shortened is None else int(made.shortened.sum())
-        seconds = inputs.second if inputs.second is not None else [""] * len(inputs.texts)
-        for index, pair in enumerate(zip(inputs.texts, seconds, strict=True)):
-            # 64-bit hashes instead of the texts: of a million texts, two are mistaken for each other with probability 3e-8.
-            distinct.add(hash(pair))
-            sequences.add(hash(made.ids[made.of(index)].tobytes()))
+        problem = f"the unknown token of {encoder.name}'s tokenizer is not in its vocabulary"
+        raise ValueError(f"{problem}; correct unk_token in tokenizer_config.json, or copy the model again") from None
+    own = tokens.ids[~tokens.special]
+    seconds = inputs.second if inputs.second is not None else [""] * len(inputs.texts)
+    # 64-bit hashes instead of the texts: of a million texts, two are mistaken for each other with probability 3e-8.
+    distinct = {hash(pair) for pair in zip(inputs.texts, seconds, strict=True)}
+    sequences = {hash(tokens.ids[tokens.of(index)].tobytes()) for index in range(len(inputs.texts))}
     return TokenCounts(
-        texts=sum(len(inputs.texts) for inputs, _ in parts),
-        tokens=tokens,
-        unknown=unknown,
-        cut=cut,
+        texts=len(inputs.texts),
+        tokens=len(own),
+        unknown=0 if unknown_id is None else int((own == unknown_id).sum()),
+        cut=0 if tokens.shortened is None else int(tokens.shortened.sum()),
         distinct=len(distinct),
         confused=max(0, len(distinct) - len(sequences)),
         max_length=encoder.max_length or 0,
@@ -293,23 +299,3 @@ def counts_line(counts: Mapping[str, Any]) -> str:
     known = TokenCounts(**counts)
     confused = f"; {known.confused:,} of {known.distinct:,} different texts tokenize like another" if known.confused else ""
     return f"{known.tokens:,} tokens, {known.unknown_share:.1%} unknown; {known.cut:,} of {known.texts:,} texts cut{confused}"
-
-
-def warnings_of(counts: Mapping[str, Any]) -> list[str]:
-    """A sentence for each count that is worth a look, unknown tokens first."""
-    known = TokenCounts(**counts)
-    sentences = []
-    if known.unknown_share >= WORTH_A_WARNING:
-        sentences.append(
-            f"{known.unknown:,} of {known.tokens:,} tokens ({known.unknown_share:.1%}) are unknown to the tokenizer, so it may "
-            "not be the one that the encoder was trained with"
-        )
-    if known.cut:
-        limit = option("max_length", str(known.max_length))
-        sentences.append(f"{known.cut:,} of {known.texts:,} texts are longer than {limit} and were cut")
-    if known.confused_share >= WORTH_A_WARNING:
-        sentences.append(
-            f"{known.confused:,} of {known.distinct:,} distinct texts ({known.confused_share:.1%}) become the same tokens as "
-            "another, so the encoder cannot tell them apart"
-        )
-    return sentences

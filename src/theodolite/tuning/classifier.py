@@ -52,10 +52,12 @@ class HeadTrainer(SafeTrainer, Trainer):
 def drop_cut_words(splits: Splits, encoder: Encoder) -> Splits:
     """The splits of a task on words without the words that have no vector, with one warning that counts them over all splits."""
     # Dropped here, once, so that losses, scores, labels and the tracker all have the same words.
-    parts = {name: part for name in ("train", "dev", "validation") if (part := getattr(splits, name)) is not None}
-    plans = {name: plan_rows(encoder, text_inputs(part, part.task.unit), part.task.unit) for name, part in parts.items()}
+    plans = {
+        name: plan_rows(encoder, text_inputs(examples, examples.task.unit), examples.task.unit)
+        for name, examples in splits.by_name().items()
+    }
     warn_dropped(list(plans.values()), encoder.max_length)
-    return replace(splits, **{name: parts[name].take(plan.example) for name, plan in plans.items() if plan.dropped})
+    return replace(splits, **{name: getattr(splits, name).take(plan.example) for name, plan in plans.items() if plan.dropped})
 
 
 class ClassifierJob:
@@ -78,14 +80,14 @@ class ClassifierJob:
             self.model.add_pooler()
         self.model.layer, self.model.penalty = method_modules(settings, self.encoder.d)
         pooling = "words" if task.on_words else settings.pooled
-        about = {
+        origin = {
             "task": task.name,
             "kind": task.kind,
             "labels": list(splits.labels),
             "pooling": pooling,
             "pooler": settings.pooler,
         }
-        self.classifier = TunedClassifier(self.model, self.encoder, about)
+        self.classifier = TunedClassifier(self.model, self.encoder, origin)
         self.trainer: Any = self._trainer(folder)
 
     def _trainer(self, folder: Path) -> HeadTrainer:
@@ -98,7 +100,7 @@ class ClassifierJob:
             train_dataset=train,
             eval_dataset=None if validation is None else self.classifier.dataset(validation),
             data_collator=dict,  # a TextDataset gives whole batches
-            compute_metrics=lambda output: {name: score(name, *self._answers(output))[0]},
+            compute_metrics=lambda output: {name: score(name, *truth_and_answers(output.label_ids, output.predictions))[0]},
         )
         trainer.by_length = self.settings.by_length
         if self.settings.method == "istar":
@@ -107,10 +109,7 @@ class ClassifierJob:
 
     def answers(self, examples: Examples) -> tuple[NDArray[Any], NDArray[Any]]:
         """What is true and what the head answers now."""
-        return self._answers(self.trainer.predict(self.classifier.dataset(examples)))
-
-    @staticmethod
-    def _answers(output: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        output = self.trainer.predict(self.classifier.dataset(examples))
         return truth_and_answers(output.label_ids, output.predictions)
 
     def vectors(self, examples: Examples) -> NDArray[Any] | None:

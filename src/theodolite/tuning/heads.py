@@ -63,13 +63,13 @@ class TextDataset:
         texts = self.texts[np.asarray(indices)]
         ids, mask, types = padded(self.plan.tokens, texts, pad=self.pad)
         rows, owner = self.plan.rows_of(texts)
-        place = np.arange(len(rows)) - np.searchsorted(owner, owner)  # of each vector among those of its text
-        vectors, positions = int(place.max()) + 1, np.arange(ids.shape[1])
+        order = np.arange(len(rows)) - np.searchsorted(owner, owner)  # of each vector among those of its text
+        vectors, positions = int(order.max()) + 1, np.arange(ids.shape[1])
         start, stop = np.moveaxis(self.plan.runs[rows], -1, 0)[..., None]
         spots = np.zeros((len(texts), self.plan.slots, vectors, ids.shape[1]), np.float32)
-        spots[owner, :, place] = ((start <= positions) & (positions < stop)) / (stop - start)
+        spots[owner, :, order] = ((start <= positions) & (positions < stop)) / (stop - start)
         labels = np.full((len(texts), vectors), IGNORED, self.targets.dtype)
-        labels[owner, place] = self.targets[rows]
+        labels[owner, order] = self.targets[rows]
         arrays = {"input_ids": ids, "attention_mask": mask, "spots": spots, "labels": labels}
         if types is not None:
             arrays["token_type_ids"] = types
@@ -84,8 +84,8 @@ class TextDataset:
         """The positions of the texts in the order of their batches, the shortest first, and the batches."""
         # Texts of similar length in one batch need the least padding.
         order = np.argsort(self.lengths, kind="stable")
-        parts = (order[start : start + BATCH_TEXTS] for start in range(0, len(order), BATCH_TEXTS))
-        return order, (self.__getitems__(part) for part in parts)
+        starts = range(0, len(order), BATCH_TEXTS)
+        return order, (self.__getitems__(order[start : start + BATCH_TEXTS]) for start in starts)
 
 
 class LinearHead(nn.Module):
@@ -213,5 +213,5 @@ def encoder_of(model: Any) -> nn.Module:
         encoder = inner[0].auto_model
     else:
         encoder = inner.encoder if isinstance(inner, LinearHead) else getattr(inner, "base_model", inner)
-    part: nn.Module = text_part(encoder)
-    return part
+    reader: nn.Module = text_part(encoder)
+    return reader

@@ -191,23 +191,23 @@ class _Training:
         """The layer by the joint loss, then the head by the task's alone, again and again until neither improves the score."""
         while True:
             before = self.best
-            for part in ("layer", "head"):
-                self.run(part)
+            self.run("layer")
+            self.run("head")
             assert self.best is not None
             if before is not None and self.best.score <= before.score:
                 break
 
-    def run(self, part: str) -> None:
-        """Train a part until its validation score has not risen for `patience` epochs; the best weights of all are kept."""
+    def run(self, trained: str) -> None:
+        """Train layer, head or both until the validation score stops rising for `patience` epochs; the best weights are kept."""
         settings = self.settings
-        self.layer.requires_grad_("layer" in part)
-        self.model.head.requires_grad_("head" in part)
+        self.layer.requires_grad_("layer" in trained)
+        self.model.head.requires_grad_("head" in trained)
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         optimizer = torch.optim.AdamW(parameters, lr=settings.learning_rate, weight_decay=0.0)
-        joint = None if part == "head" else JointLoss(Balance(**settings.of_balance), corrected=settings.corrected)
+        joint = None if trained == "head" else JointLoss(Balance(**settings.of_balance), corrected=settings.corrected)
         waited, best = 0, None
         for number in range(1, settings.epochs + 1):
-            epoch = self._validated(part, *self._one_epoch(optimizer, joint))
+            epoch = self._validated(trained, *self._one_epoch(optimizer, joint))
             self.epochs.append(epoch)
             if best is None or epoch.rank > best.rank:
                 # The same score with a higher IsoScore is better, but it is not a reason to wait longer.
@@ -246,10 +246,10 @@ class _Training:
         return sums[0] / len(batches), sums[1] / len(batches)
 
     @torch.no_grad()
-    def _validated(self, part: str, loss: float, task_loss: float) -> Epoch:
+    def _validated(self, trained: str, loss: float, task_loss: float) -> Epoch:
         X = self.layer(self.validation.vectors)
         score = self.score(self.validation.labels, self.model.answer(X.unsqueeze(1))["logits"])
-        return Epoch(len(self.epochs) + 1, part, loss, task_loss, score, float(iso_score(X)))
+        return Epoch(len(self.epochs) + 1, trained, loss, task_loss, score, float(iso_score(X)))
 
 
 def _task_loss(model: LinearHead, features: Features, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

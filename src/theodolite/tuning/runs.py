@@ -49,6 +49,11 @@ class Splits:
     dev: Examples
     labels: tuple[str, ...]
 
+    def by_name(self) -> dict[str, Examples]:
+        """The splits that there are."""
+        splits = {"train": self.train, "validation": self.validation, "dev": self.dev}
+        return {name: examples for name, examples in splits.items() if examples is not None}
+
 
 def load_splits(settings: TuneSettings, data: str | os.PathLike[str] | None) -> Splits:
     """Read, check, cap and divide the examples of a run."""

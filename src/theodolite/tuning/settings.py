@@ -377,9 +377,9 @@ def steps_to_track(track: When | str | Sequence[int] | None) -> When | None:
         return None
     if track == "epoch":
         return "epoch"
-    parts = track.split(",") if isinstance(track, str) else [track] if isinstance(track, int) else track
+    numbers = track.split(",") if isinstance(track, str) else [track] if isinstance(track, int) else track
     try:
-        steps = tuple(int(part) for part in parts if str(part).strip())
+        steps = tuple(int(number) for number in numbers if str(number).strip())
     except ValueError:
         steps = ()
     is_every = isinstance(track, int) or (isinstance(track, str) and "," not in track)

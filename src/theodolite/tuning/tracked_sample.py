@@ -57,7 +57,7 @@ class Sample:
 
     def vectors(self, encoder: nn.Module, layers: str | int | Sequence[int] = "all") -> dict[int, Floats]:
         """The vectors of each layer, in one forward pass over the sample."""
-        parts: dict[int, list[Floats]] = {}
+        blocks: dict[int, list[Floats]] = {}
         device = next(encoder.parameters()).device
         for batch in self.batches:
             inputs = {name: tensor.to(device) for name, tensor in batch.items() if name != "labels"}
@@ -65,8 +65,8 @@ class Sample:
             is_real = spots[:, 0].sum(-1) > 0  # texts have different numbers of words, and so of vectors
             hidden = layer_states(encoder, **inputs)
             for layer in choose_layers(layers, range(len(hidden))):
-                parts.setdefault(layer, []).append(pooled_vectors(hidden[layer], spots)[is_real].float().cpu().numpy())
-        return {layer: np.concatenate(blocks) for layer, blocks in parts.items()}
+                blocks.setdefault(layer, []).append(pooled_vectors(hidden[layer], spots)[is_real].float().cpu().numpy())
+        return {layer: np.concatenate(arrays) for layer, arrays in blocks.items()}
 
 
 def _sampled(texts: Examples | Sequence[str], unit: Unit, size: int, seed: int) -> tuple[Examples | list[str], Unit]:

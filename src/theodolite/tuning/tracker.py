@@ -84,12 +84,12 @@ class Alarm:
         sentences = []
         for row in now:
             start, previous = (rows.get((row.layer, row.metric)) for rows in (first, last))
-            fault = self._fault(row, start)
-            if fault and row.step and not (previous and self._fault(previous, start)):
-                sentences.append(f"layer {row.layer} has collapsed at step {row.step}: {fault}")
+            breach = self._breach(row, start)
+            if breach and row.step and not (previous and self._breach(previous, start)):
+                sentences.append(f"layer {row.layer} has collapsed at step {row.step}: {breach}")
         return sentences
 
-    def _fault(self, row: Row, start: Row | None) -> str:
+    def _breach(self, row: Row, start: Row | None) -> str:
         """What is wrong with a value, given the layer's first one; nothing if it is within the bound."""
         first = math.nan if start is None else start.value  # no comparison with nan holds
         if row.metric == "mean_cosine" and self.mean_cosine is not None:
@@ -236,15 +236,15 @@ class GeometryTracker:
         write_rows(self.rows, self.path)
 
     def _layer_rows(self, X: Floats, labels: Sequence[str], layer: int, step: int) -> list[Row]:
-        about = {"state": FINE_TUNING if step else PRE_TRAINED, **self.about, "layer": layer, "step": step}
+        fields = {"state": FINE_TUNING if step else PRE_TRAINED, **self.about, "layer": layer, "step": step}
         if np.isfinite(X).all():
-            rows = metric_rows(Cloud(X, seed=self.seed), self.metrics, about=about)
+            rows = metric_rows(Cloud(X, seed=self.seed), self.metrics, about=fields)
             if labels:
                 shape = {"n": X.shape[0], "d": X.shape[1], "seed": self.seed, "versions": rows[0].versions if rows else ""}
-                rows += centroid_rows(X, labels, about={**about, **shape})
+                rows += centroid_rows(X, labels, about={**fields, **shape})
         else:
-            rows = [Row(metric=name, value=math.nan, reason=DIVERGED, **about) for name in self.metrics]
-        return [*rows, *hull_rows(X, labels, seed=self.seed, about=about, most=self.most_rows)] if self.hulls else rows
+            rows = [Row(metric=name, value=math.nan, reason=DIVERGED, **fields) for name in self.metrics]
+        return [*rows, *hull_rows(X, labels, seed=self.seed, about=fields, most=self.most_rows)] if self.hulls else rows
 
 
 def read_complete_lines(path: Path) -> list[Row]:

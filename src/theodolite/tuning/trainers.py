@@ -77,11 +77,11 @@ class SafeTrainer:
         folder = Path(output_dir or str(self.args.output_dir))
         folder.mkdir(parents=True, exist_ok=True)
         weights: dict[str, torch.Tensor] = {}
-        places: set[int] = set()
+        addresses: set[int] = set()
         for name, tensor in self.model.state_dict().items():
             # Safetensors writes no two tensors of one memory, as tied embeddings are.
-            weights[name] = tensor.clone() if tensor.data_ptr() in places else tensor.contiguous()
-            places.add(tensor.data_ptr())
+            weights[name] = tensor.clone() if tensor.data_ptr() in addresses else tensor.contiguous()
+            addresses.add(tensor.data_ptr())
         save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:  # noqa: ARG002
@@ -95,7 +95,7 @@ def check_tokens(settings: TuneSettings, encoder: Encoder, splits: Splits) -> To
     unit: Unit = "mean"  # tokens are the same for every unit but words, whose texts are the same
     inputs = text_inputs(splits.train, unit, together=not settings.is_siamese)
     tokens = tokenize(encoder, inputs)
-    count_tokens(encoder, [(inputs, tokens)]).check(allow_unknown=settings.allow_unknown)
+    count_tokens(encoder, inputs, tokens).check(allow_unknown=settings.allow_unknown)
     return tokens
 
 
@@ -148,7 +148,7 @@ def _freeze_layers(encoder: nn.Module, count: int) -> None:
         raise ValueError(f"{option('strategy', f'frozen:{count}')} must be from 0 to {len(layers)}, the encoder's layers")
     for child_name, child in encoder.named_children():
         # Relative position biases are embeddings too, but belong to the layers: they train as long as a layer does.
-        if child_name != name.partition(".")[0] and any(isinstance(part, nn.Embedding) for part in child.modules()):
+        if child_name != name.partition(".")[0] and any(isinstance(module, nn.Embedding) for module in child.modules()):
             child.requires_grad_(False)
     for layer in layers[:count]:
         layer.requires_grad_(False)
@@ -238,10 +238,9 @@ class LengthSampler(Sampler[int]):
         # Sorted within pools, not over all texts: otherwise the same texts would meet in every epoch.
         pools = [order[start : start + size] for start in range(0, len(order), size)]
         order = np.concatenate([pool[np.argsort(self.lengths[pool], kind="stable")] for pool in pools])
-        whole = len(order) // self.batch_size
-        batches = order[: whole * self.batch_size].reshape(whole, self.batch_size)
-        yield from random.permutation(batches).ravel().tolist()
-        yield from order[whole * self.batch_size :].tolist()
+        full = len(order) // self.batch_size * self.batch_size
+        yield from random.permutation(order[:full].reshape(-1, self.batch_size)).ravel().tolist()
+        yield from order[full:].tolist()
 
 
 def train_or_resume(trainer: Any, folder: Path) -> None:
@@ -320,17 +319,15 @@ def sealed_facts(checkpoint: Path) -> dict[str, Any] | None:
 
 def last_checkpoint(folder: Path) -> Path | None:
     """The newest complete checkpoint of a run, or None; those that are not complete, or lack their best epoch's, are removed."""
-    newest = None
-    whole: set[str] = set()
+    complete: list[Path] = []
     for checkpoint in _checkpoints(folder):
         facts = sealed_facts(checkpoint)
         # Without the weights of the best epoch so far, the run could not end with them.
-        if facts is None or facts.get("best", checkpoint.name) not in {*whole, checkpoint.name}:
+        if facts is None or folder / facts.get("best", checkpoint.name) not in (*complete, checkpoint):
             _remove(checkpoint)
         else:
-            whole.add(checkpoint.name)
-            newest = checkpoint
-    return newest
+            complete.append(checkpoint)
+    return complete[-1] if complete else None
 
 
 def _checkpoints(folder: Path) -> list[Path]:

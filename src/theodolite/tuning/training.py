@@ -237,7 +237,7 @@ def make_tracker(settings: TuneSettings, job: Job, run: Run, vectors: str | os.P
     """The tracker of a run: with the pooling that trains, on examples of the scored split."""
     assert settings.track is not None
     dev = job.splits.dev
-    about = {"model": model_name(settings.model), "revision": settings.revision or "", "task": dev.task.name, "split": dev.split}
+    origin = {"model": model_name(settings.model), "revision": settings.revision or "", "task": dev.task.name, "split": dev.split}
     return GeometryTracker(
         dev,
         job.encoder.tokenizer,
@@ -251,14 +251,14 @@ def make_tracker(settings: TuneSettings, job: Job, run: Run, vectors: str | os.P
         path=run.geometry,
         vectors=vectors,
         most_rows=settings.track_rows,
-        about=about,
+        about=origin,
     )
 
 
 def _notes(splits: Splits, used: Splits) -> list[str]:
     """A sentence about words that were left out, if there are any."""
-    whole, rest = (sum(len(part) for part in (s.train, s.validation, s.dev) if part is not None) for s in (splits, used))
-    return [f"{whole - rest} of {whole} words of the task were cut off or have no token, and were left out."] * (rest < whole)
+    total, rest = (sum(map(len, some.by_name().values())) for some in (splits, used))
+    return [f"{total - rest} of {total} words of the task were cut off or have no token, and were left out."] * (rest < total)
 
 
 def _affordable_texts(settings: TuneSettings, splits: Splits) -> int:
@@ -290,7 +290,6 @@ def train_run_layer(
     """Train a layer for a plain run and write the run: model with layer, rows before and after, model card."""
     if world_size() > 1:
         raise ValueError("an Isotropy Layer trains in one process: do the plain run with many, then start from it with one")
-    assert splits.validation is not None
     assert settings.layer is not None
     classifier = TunedClassifier.from_pretrained(
         plain.model, device=settings.device, max_length=settings.max_length, trust_remote_code=settings.trust_remote_code
@@ -302,8 +301,7 @@ def train_run_layer(
         return run.tuned()
     # With the plain run, so that layers with other settings share them; with this one if that folder cannot be written.
     home = plain.folder if os.access(plain.folder, os.W_OK) else run.folder
-    examples = {"train": splits.train, "validation": splits.validation, "dev": splits.dev}
-    datasets = {name: classifier.dataset(part) for name, part in examples.items()}
+    datasets = {name: classifier.dataset(examples) for name, examples in splits.by_name().items()}
     features = cached_features(
         home / FEATURES,
         features_key(classifier.encoder.fingerprint(), datasets),
@@ -338,7 +336,7 @@ def train_run_layer(
         classifier.save_pretrained(folder)
         if layer.settings["activation"] == "identity":
             # Pooling and the linear layer as sentence-transformers' own modules, so that it loads the folder's vectors.
-            weight, bias = (part.cpu().numpy() for part in layer.affine())
+            weight, bias = (tensor.cpu().numpy() for tensor in layer.affine())
             limits = {"max_seq_length": classifier.encoder.max_length, "do_lower_case": False}
             write_json(folder / "sentence_bert_config.json", limits)
             add_dense(folder, weight.T, bias, path=FittingPath(unit=settings.pooled))
@@ -386,8 +384,8 @@ def cached_features(path: Path, key: str, make: Callable[[], dict[str, Features]
     except (OSError, SafetensorError):  # absent or damaged
         pass
     features = make()
-    tensors = {f"{name}.vectors": part.vectors.contiguous() for name, part in features.items()}
-    tensors |= {f"{name}.labels": part.labels.contiguous() for name, part in features.items()}
+    tensors = {f"{name}.vectors": split.vectors.contiguous() for name, split in features.items()}
+    tensors |= {f"{name}.labels": split.labels.contiguous() for name, split in features.items()}
     with atomic_file(path) as partial:
         save_file(tensors, partial, metadata={"key": key})
     return features

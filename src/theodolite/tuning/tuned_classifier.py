@@ -44,10 +44,10 @@ def read_layer(folder: Path) -> nn.Module | None:
     if not (folder / "layer.json").is_file():
         return None
     with reading(folder / "layer.json", "a layer"):
-        about = read_json(folder / "layer.json")
-        if about["kind"] not in _LAYERS:
-            raise ValueError(f"its kind is {about['kind']!r}; the kinds there are: {', '.join(_LAYERS)}")
-        layer = _LAYERS[about["kind"]](**about["settings"])
+        stored = read_json(folder / "layer.json")
+        if stored["kind"] not in _LAYERS:
+            raise ValueError(f"its kind is {stored['kind']!r}; the kinds there are: {', '.join(_LAYERS)}")
+        layer = _LAYERS[stored["kind"]](**stored["settings"])
         layer.load_state_dict(load_file(folder / "layer.safetensors"))
         return layer.eval()
 
@@ -111,33 +111,33 @@ class TunedClassifier:
         """
         from safetensors.torch import load_file
 
-        place = local_folder(folder, revision=revision)
+        location = local_folder(folder, revision=revision)
         for name in (HEAD, HEAD_WEIGHTS):
-            if not (place / name).is_file():
-                raise FileNotFoundError(f"{place} has no {name}, so it is not a classifier saved by a run; name RUN/model")
-        with reading(place / HEAD, "the head of a run"):
-            about = dict(read_json(place / HEAD))
-            weights = load_file(place / HEAD_WEIGHTS)
+            if not (location / name).is_file():
+                raise FileNotFoundError(f"{location} has no {name}, so it is not a classifier saved by a run; name RUN/model")
+        with reading(location / HEAD, "the head of a run"):
+            origin = dict(read_json(location / HEAD))
+            weights = load_file(location / HEAD_WEIGHTS)
             outputs, width = weights["weight"].shape
-            if missing := {"kind", "pooling", "labels"} - about.keys():
+            if missing := {"kind", "pooling", "labels"} - origin.keys():
                 raise ValueError(f"it lacks {min(missing)!r}")
-            if not isinstance(about.get("max_length"), (int, type(None))):
-                raise ValueError(f"max_length is {about['max_length']!r}")
-            if about.get("pooler") and not (place / POOLER_WEIGHTS).is_file():
+            if not isinstance(origin.get("max_length"), (int, type(None))):
+                raise ValueError(f"max_length is {origin['max_length']!r}")
+            if origin.get("pooler") and not (location / POOLER_WEIGHTS).is_file():
                 raise ValueError(f"it names a pooler, and there is no {POOLER_WEIGHTS}")
-            if len(about["labels"]) not in (0, outputs):
-                raise ValueError(f"it has {len(about['labels'])} labels for {outputs} outputs")
-        length = max_length if max_length is not None else about.get("max_length")
-        encoder = Encoder.load(place, device=device, max_length=length, trust_remote_code=trust_remote_code)
-        with reading(place / HEAD_WEIGHTS, "the head of this encoder"):
-            model = LinearHead(encoder.module, outputs, slots=width // encoder.d, regression=about["kind"] == "similarity")
+            if len(origin["labels"]) not in (0, outputs):
+                raise ValueError(f"it has {len(origin['labels'])} labels for {outputs} outputs")
+        length = max_length if max_length is not None else origin.get("max_length")
+        encoder = Encoder.load(location, device=device, max_length=length, trust_remote_code=trust_remote_code)
+        with reading(location / HEAD_WEIGHTS, "the head of this encoder"):
+            model = LinearHead(encoder.module, outputs, slots=width // encoder.d, regression=origin["kind"] == "similarity")
             model.head.load_state_dict(weights)
-            if about.get("pooler"):
+            if origin.get("pooler"):
                 model.add_pooler()
                 assert model.pooler is not None
-                model.pooler.load_state_dict(load_file(place / POOLER_WEIGHTS))
-        classifier = cls(model.to(encoder.device).eval(), encoder, about)
-        classifier.insert(read_layer(place))
+                model.pooler.load_state_dict(load_file(location / POOLER_WEIGHTS))
+        classifier = cls(model.to(encoder.device).eval(), encoder, origin)
+        classifier.insert(read_layer(location))
         return classifier
 
     def insert(self, layer: nn.Module | None) -> None:
@@ -234,14 +234,14 @@ class TunedClassifier:
         folder
             The folder to write into.
         """
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
+        location = Path(folder)
+        location.mkdir(parents=True, exist_ok=True)
         with quiet_loading():
-            self.encoder.saveable.save_pretrained(place)
-            self.encoder.tokenizer.save_pretrained(place)
-        write_weights(self.model.head, place / HEAD_WEIGHTS)
-        write_json(place / HEAD, {**self.about, "max_length": self.encoder.max_length})
+            self.encoder.saveable.save_pretrained(location)
+            self.encoder.tokenizer.save_pretrained(location)
+        write_weights(self.model.head, location / HEAD_WEIGHTS)
+        write_json(location / HEAD, {**self.about, "max_length": self.encoder.max_length})
         if self.model.pooler is not None:
-            write_weights(self.model.pooler, place / POOLER_WEIGHTS)
+            write_weights(self.model.pooler, location / POOLER_WEIGHTS)
         if self.model.layer is not None:
-            write_layer(place, self.model.layer)
+            write_layer(location, self.model.layer)
