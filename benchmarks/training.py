@@ -171,7 +171,7 @@ def classifier_peer(splits: Any, options: dict[str, Any]) -> tuple[Any, Any]:
     )
 
     def answers() -> Any:
-        output = trainer.predict(dataset(splits.dev))
+        output: Any = trainer.predict(dataset(splits.dev))
         return output.label_ids, output.predictions.argmax(-1)
 
     return trainer, answers
@@ -191,4 +191,4 @@ def padding_of(trainer: Any) -> float:
 def score_of(settings: Any, answers: tuple[np.ndarray, np.ndarray]) -> float:
     from theodolite.tasks.scores import score
 
-    return score(settings.declared.score, *answers)[0]
+    return float(score(settings.declared.score, *answers)[0])

@@ -100,7 +100,7 @@ class ClassifierJob:
             train_dataset=train,
             eval_dataset=None if validation is None else self.classifier.dataset(validation),
             data_collator=dict,  # a TextDataset gives whole batches
-            compute_metrics=lambda output: {name: score(name, *truth_and_answers(output.label_ids, output.predictions))[0]},
+            compute_metrics=lambda output: {name: score(name, *self._answers(output))[0]},
         )
         trainer.by_length = self.settings.by_length
         if self.settings.method == "istar":
@@ -109,7 +109,10 @@ class ClassifierJob:
 
     def answers(self, examples: Examples) -> tuple[NDArray[Any], NDArray[Any]]:
         """What is true and what the head answers now."""
-        output = self.trainer.predict(self.classifier.dataset(examples))
+        return self._answers(self.trainer.predict(self.classifier.dataset(examples)))
+
+    @staticmethod
+    def _answers(output: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         return truth_and_answers(output.label_ids, output.predictions)
 
     def vectors(self, examples: Examples) -> NDArray[Any] | None:

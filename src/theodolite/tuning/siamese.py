@@ -36,7 +36,7 @@ class SiameseTrainer(SafeTrainer, SentenceTransformerTrainer):
 
     lengths: Ints | None = None
 
-    def get_batch_sampler(self, dataset: Any, batch_size: int, drop_last: bool, **options: Any) -> Any:
+    def get_batch_sampler(self, dataset: Any, batch_size: int, drop_last: bool, **options: Any) -> Any:  # type: ignore[override]
         """The batches of an epoch; the library itself has none by length."""
         if self.lengths is None:
             return super().get_batch_sampler(dataset, batch_size, drop_last, **options)
