@@ -50,8 +50,8 @@ LEFT = {
     "rp21": "two more seeds of mobilebert, about one and a half hours of one core each; and all-MiniLM-L6-v2 with two seeds "
     "and minilm-mlm with five, again, about four hours in all: their intervals of log I hold the eigenvectors, and are too "
     "narrow.",
-    "il23": "three more seeds of MRPC, about a quarter of an hour of one core each; RTE and CoLA, whose learning rates must be "
-    "chosen too, about five hours; and minilm-mlm, about as long again.",
+    "il23": "RTE and CoLA, whose learning rates must be chosen too, about five hours of one core; and minilm-mlm, about as long "
+    "again.",
     "zs22": "tiny-mlm with three seeds and the full grid of the classifier probe, an estimated 15 hours of one core, and "
     "minilm-mlm, whose classifier probes alone take longer than that.",
     "do-no-harm": "",

@@ -185,7 +185,7 @@ def padding_of(trainer: Any) -> float:
         for name, mask in batch.items()
         if name.endswith("attention_mask")
     ]
-    return 1 - sum(int(mask.sum()) for mask in masks) / sum(mask.size for mask in masks)
+    return float(1 - sum(int(mask.sum()) for mask in masks) / sum(mask.size for mask in masks))
 
 
 def score_of(settings: Any, answers: tuple[np.ndarray, np.ndarray]) -> float:
