@@ -50,6 +50,12 @@ def test_one_encoder_is_one_population(seed: int) -> None:
     assert second_population(np.random.default_rng(seed).standard_normal((500, D))) == 0
 
 
+@pytest.mark.parametrize("d", [2, 3, 4, 6, 15, 16, 20])
+def test_normal_rows_of_few_dimensions_are_one_population(d: int) -> None:
+    for seed in range(5):
+        assert second_population(np.random.default_rng(seed).standard_normal((400, d)) + 0.5) == 0
+
+
 def test_copies_and_few_rows_are_not_a_population() -> None:
     X = encoder(0, 1000)
     near = X[:1] + 0.02 * np.random.default_rng(0).standard_normal((60, D))

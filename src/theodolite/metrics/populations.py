@@ -21,6 +21,9 @@ from theodolite.metrics.nearest_rows import K, nearest_neighbours, neighbours_of
 from theodolite.metrics.registry import NEITHER, metric
 
 LOOKED_AT, FEWEST_LOOKED_AT = 3_000, 100  # rows that the groups are looked for among
+# In few dimensions any cut leaves few neighbours across it and halves of different shape: normal rows gave 40 of 60 in 2 to 4
+# dimensions, 1 of 20 in 6 and none in 8 or more.
+FEWEST_DIMENSIONS = 16
 FEWEST, LEAST_SHARE = 20, 0.01  # rows of the smaller group, and their share
 CROSSING = 0.25  # neighbours across the cut, as a share of what chance gives
 WIDE = 0.5  # spread of a group, as a share of that of all rows: copies of a few texts are narrower
@@ -50,7 +53,7 @@ def second_population(X: Vectors | Cloud) -> float:
 
     Two groups of rows are two populations if neighbours across them are at most a quarter of what chance gives, both are wide,
     and their covariances are not aligned. The smaller one has at least 20 rows and 1% of them. Of more than 3,000 rows, a sample
-    is looked at; fewer than 100 count as one population.
+    is looked at; fewer than 100, or rows of fewer than 16 dimensions, count as one population.
 
     Parameters
     ----------
@@ -78,7 +81,7 @@ def is_cut(cut: Populations) -> bool:
 
 def cut_scores(cloud: Cloud) -> Iterator[Populations]:
     """The best cut along every direction that is tried, with its numbers; those that cross too often have no further numbers."""
-    if cloud.units.m < FEWEST_LOOKED_AT:
+    if cloud.units.m < FEWEST_LOOKED_AT or cloud.d < FEWEST_DIMENSIONS:
         return
     units, rows, index = _unit_sample(cloud)
     m = len(units)
