@@ -169,8 +169,9 @@ class ClaimedEffect:
         counts = dict(estimate.counts) if len(estimate.counts) > 1 else {}
         n = sum(estimate.counts.values()) or max((component.n for component in estimate.components), default=0)
         how = "; ".join(filter(None, [estimate.how if place else "as printed", self._against_printed(low, high)]))
+        value = 0.0 if abs(estimate.value) <= ROUNDING else estimate.value
         effect = Effect(
-            name=self.title(estimate), value=estimate.value, low=low, high=high, level=self.level, n=n or None, how=how,
+            name=self.title(estimate), value=value, low=low, high=high, level=self.level, n=n or None, how=how,
             counts=counts, primary=primary, place=place or "",
         )  # fmt: skip
         if not primary:
