@@ -169,10 +169,9 @@ def _opened(
     else:
         opened = open_signal(source, named, options, bars)
         encoder, data = opened.encoder, _of_signal(opened, named, match, seed)
-        names = ("task", "split", "data", "own", "kind", "column", "score_range", "unit", "max_length")
+        names = ("texts", "task", "split", "data", "own", "kind", "column", "score_range", "unit", "max_length")
         of_encoder = input_kind(source, options) == "encoder"
-        files = replace(named, query_prompt=None, document_prompt=None)
-        data = replace(data, advise=files.advise_command(source, replace(options, texts=None), names, is_encoder=of_encoder))
+        data = replace(data, advise=named.advise_command(source, options, names, is_encoder=of_encoder))
     if isinstance(source, (str, os.PathLike)):
         own = {"own": "dev=pairs.csv", "kind": "similarity", "match": "4"}
         path, others = os.fspath(source), {"pairs": "others.npy", "scores": "scores.txt"}
