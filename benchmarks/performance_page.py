@@ -107,7 +107,9 @@ def compared(results: Results) -> list[Bar]:
 
 def chart_words(results: Results) -> str:
     """The chart for readers who do not see it."""
-    return "Times as fast as another program. " + "; ".join(f"{bar.label}: {number(bar.value)}" for bar in compared(results)) + "."
+    return (
+        "Times as fast as another program. " + "; ".join(f"{bar.label}: {number(bar.value)}" for bar in compared(results)) + "."
+    )
 
 
 def machine_line(records: Mapping[str, Any]) -> str:

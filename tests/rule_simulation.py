@@ -57,7 +57,10 @@ def simulate(
     layouts: list[dict[str, Any]] = []
     learns = bool(claim.premises.learned)
     world = _World(rng, seeds, heavy=heavy, gain=GAIN if learns else 0.0)
-    for effect in (each for declared in claim.primary for each in declared.on(claim.tasks)):
+    nothing = Evidence(
+        source="simulated", rows=(), records=Records()
+    )  # primary effects go over tasks, never over what was measured
+    for effect in (each for declared in claim.primary for each in declared.on(claim.tasks, nothing)):
         if effect.rule in ("difference", "largest over layers"):
             world.add_numbers(effect, scenario)
         else:
