@@ -150,6 +150,16 @@ def test_compare_scores_labels_and_pairs() -> None:
     assert result.value("spearman", state="before") == pytest.approx(1) and "worse by" in result.answer.sentence  # type: ignore[union-attr]
 
 
+def test_what_calibrate_suggests_next_reads_the_collection_with_the_same_prompts(tiny: Any, tmp_path: Path) -> None:
+    folder = beir(tmp_path / "beir", TEXTS[::2])
+    wrong = "".join(f"q{i}\tc{(2 * i + 7) % len(TEXTS)}\t1\n" for i in range(len(TEXTS[::2])))  # no threshold separates these
+    (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{wrong}")
+    result = th.calibrate(tiny("bert"), retrieval=folder, query_prompt="query: ")
+    assert result.answer is not None
+    (step,) = result.answer.next
+    assert "repair advise" in step.words and "--query-prompt 'query: '" in step.words
+
+
 def test_two_encoders_read_a_collection_each_in_its_own_way(prompted_model: Path, tiny: Any, tmp_path: Path) -> None:
     folder = beir(tmp_path / "beir", TEXTS[::2])
     result = th.compare(prompted_model, tiny("bert"), retrieval=folder, metrics=["iso_score"])
