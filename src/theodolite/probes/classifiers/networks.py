@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 from sklearn.utils import check_random_state
@@ -75,6 +74,8 @@ class Network:
 
     def log_probabilities(self, X: Floats) -> NDArray[np.float64]:
         """(n, classes) natural logarithms of the probabilities."""
+        from scipy.special import log_softmax
+
         return np.asarray(log_softmax(self.logits(X).astype(np.float64), axis=1))
 
     def predict(self, X: Floats) -> Indices:
