@@ -132,7 +132,8 @@ def run_steps(steps: Sequence[Step], store: Store, sources: Sources, *, watcher:
         waiting = {step.key for step in missing}
         ready = [step for step in missing if not any(need.key in waiting for need in step.needs.values())]
         if workers == 1:
-            results: Results = iter([(ready[0], _do_here(ready[0], store, sources, watcher, len(missing)))])
+            # None is ready if all that was missing needs a step that failed.
+            results: Results = iter([(step, _do_here(step, store, sources, watcher, len(missing))) for step in ready[:1]])
         else:  # all steps that are ready are done before the next ones are chosen
             results = _do_on_workers(ready, store, sources)
         for step, result in results:
