@@ -47,7 +47,7 @@ ENCODERS = {
 }
 # What of the paper's protocol has not been run yet, and the time on one core that it would take, estimated from what was run.
 LEFT = {
-    "rp21": "two more seeds of mobilebert, about one and a half hours of one core each; and all-MiniLM-L6-v2 with two seeds "
+    "rp21": "one more seed of mobilebert, about an hour of one core; and all-MiniLM-L6-v2 with two seeds "
     "and minilm-mlm with five, again, about four hours in all: their intervals of log I hold the eigenvectors, and are too "
     "narrow.",
     "il23": "RTE and CoLA, whose learning rates must be chosen too, about five hours of one core; and minilm-mlm, about as long "
