@@ -219,9 +219,11 @@ class SectionedCommand(_TakesPlainValues, TyperCommand):
 
 def _process_value(parameter: Any, convert: Callable[..., Any], context: Any, value: Any) -> Any:
     is_default = getattr(context.get_parameter_source(parameter.name), "name", "") == "DEFAULT" and not parameter.required
-    is_text = getattr(getattr(parameter, "type_descriptor", None), "annotation", None) in (str, list[str]) and value is not None
-    if not (is_default or is_text):
+    kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
+    if not (is_default or (kind in (str, list[str]) and value is not None)):
         return convert(context, value)
+    if kind == list[str] and value is not None:
+        value = list(value)  # parsed as a tuple
     return value if parameter.callback is None else parameter.callback(context, parameter, value)
 
 
