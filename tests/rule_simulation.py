@@ -246,6 +246,8 @@ def _states(effect: ClaimedEffect, base: Any, task: str, seed: int, scenario: Sc
     records = []
     sign = -1 if effect.side == "below" else 1
     for is_of, side in ((True, effect.parameters["of"]), (False, effect.parameters["minus"])):
+        if side.get("state") == PRE_TRAINED and seed > 0:  # all seeds share the encoder that they begin with
+            continue
         about = {**side, "layer": 2, "seed": seed, "step": None, "task": task}
         tuned = is_of and scenario == "true"
         scale = 2.0 if is_of and scenario == "scaling" else 1.0

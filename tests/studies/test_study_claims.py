@@ -10,7 +10,12 @@ import pytest
 
 from theodolite.core.rows import Row
 from theodolite.studies.claims.evidence import Evidence, Missing, ModelOrigin, Records
-from theodolite.studies.claims.label_rules import label_distances, lowest_similarity, similarity_against_height
+from theodolite.studies.claims.label_rules import (
+    label_distances,
+    lowest_similarity,
+    similarity_against_height,
+    train_test_similarity,
+)
 from theodolite.studies.claims.number_rules import difference, largest_over_layers
 from theodolite.studies.claims.premises import Premises, unlearned
 from theodolite.studies.claims.rules import ClaimedEffect, judge
@@ -304,6 +309,22 @@ def test_distances_over_those_inside_do_not_see_scale_and_leave_labels_out_one_b
     assert "rows inside the labels" in estimate.uncovered
     with pytest.raises(Missing, match="layouts of labels"):
         label_distances(moved, of={"state": "isolayer"}, minus=PRE, tasks=["t"])
+
+
+def test_seeds_that_share_the_untuned_layout_count_as_if_each_had_a_copy_of_it() -> None:
+    rng = np.random.default_rng(5)
+    points = rng.standard_normal((9, 4))
+    tuned = [layout(points + 0.3 * rng.standard_normal((9, 4)), "fine-tuned", seed=seed) for seed in (0, 1, 2)]
+    for rule, parts in ((label_distances, ["train"]), (train_test_similarity, ["train", "test"])):
+        after = [{**record, "side": part} for record in tuned for part in parts]
+        shared, copied = (
+            rule(
+                on_layouts(*after, *(layout(points, "pre-trained", seed=seed, side=part) for seed in seeds for part in parts)),
+                of=TUNED, minus=PRE, tasks=["t"],
+            )
+            for seeds in ([0], [0, 1, 2])
+        )  # fmt: skip
+        assert shared == copied and shared.seeds == (0, 1, 2)
 
 
 def test_a_layer_where_labels_overlap_is_left_out_of_the_lowest_similarity() -> None:

@@ -106,6 +106,12 @@ def test_zs22_probes_every_layer_of_both_states_and_classifies_in_the_last(relea
     assert [step.settings["layers"] for step in last if step.action.kind == "vectors"] == [[2]] * 4
 
 
+def test_seeds_of_zs22_share_the_probe_of_the_encoder_before_it_is_fine_tuned(releases):
+    steps = plan("zs22", releases, tasks=["trec-50"], seeds=[1, 2], changes={"layers": "last"})
+    probes = [step.settings["seed"] for step in steps if step.action.kind == "probe"]
+    assert probes == [0, 1, 2]  # the first of the untuned encoder, then one per seed
+
+
 def test_a_pair_of_tasks_is_compared_with_the_encoder_as_it_came(releases):
     cross = {"cross": [{"probe": "trec-50", "tune": "trec-50"}, {"probe": "pos", "tune": "trec-50"}]}
     steps = plan("zs22", releases, tasks=["trec-50"], changes=cross)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -77,6 +77,7 @@ class Number:
 
 # The numbers of each seed; under None one that all seeds share, such as that of the encoder before it is fine-tuned.
 BySeed: TypeAlias = Mapping[int | None, Number]
+Measured = TypeVar("Measured")
 
 
 @dataclass(frozen=True)
@@ -140,8 +141,8 @@ def combined(function: Callable[..., Any], *numbers: Number) -> Number:
     return Number(value, items, counts, units, tuple(repeats))
 
 
-def aligned(*sides: BySeed) -> Iterator[tuple[int | None, tuple[Number, ...]]]:
-    """The numbers of all sides seed by seed, over the seeds that all of them have; one without a seed goes with every seed."""
+def aligned(*sides: Mapping[int | None, Measured]) -> Iterator[tuple[int | None, tuple[Measured, ...]]]:
+    """What all sides have seed by seed, over the seeds that all of them have; one without a seed goes with every seed."""
     seeds = [{seed for seed in side if seed is not None} for side in sides if None not in side]
     for seed in sorted(set.intersection(*seeds)) if seeds else (None,):
         yield seed, tuple(side[None if None in side else seed] for side in sides)

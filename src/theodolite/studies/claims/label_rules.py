@@ -26,8 +26,8 @@ from theodolite.core.intervals import (
     share_interval,
 )
 from theodolite.core.moments import Doubles
-from theodolite.core.states import FINE_TUNED
-from theodolite.studies.claims.evidence import ONE_SEED, ROUNDING, SEEDS, Estimate, Evidence, Missing, Selector
+from theodolite.core.states import FINE_TUNED, PRE_TRAINED
+from theodolite.studies.claims.evidence import ONE_SEED, ROUNDING, SEEDS, Estimate, Evidence, Missing, Selector, aligned
 from theodolite.studies.claims.number_rules import difference
 from theodolite.studies.claims.rules import Names, rule
 
@@ -99,16 +99,17 @@ def _layouts(evidence: Evidence, side: str, selector: Selector) -> Layouts:
     if not records:
         raise Missing(f"layouts of labels, {', '.join(str(value) for value in selector.values() if value)}")
     last = max(record["layer"] for record in records)
-    return {record["seed"]: LabelLayout.of(record) for record in records if record["layer"] == last}
+    of_last = [record for record in records if record["layer"] == last]
+    is_shared = len(of_last) == 1 and of_last[0]["state"] == PRE_TRAINED
+    return {None if is_shared else record["seed"]: LabelLayout.of(record) for record in of_last}
 
 
 def _paired(evidence: Evidence, task: str, *sides: Selector) -> list[tuple[int | None, LabelLayout, LabelLayout]]:
     """The layouts of two states on a task's training rows, for every seed that both have."""
-    first, second = (_layouts(evidence, "train", {**side, "task": task}) for side in sides)
-    seeds = sorted(first.keys() & second.keys(), key=str)
-    if not seeds:
+    pairs = list(aligned(*(_layouts(evidence, "train", {**side, "task": task}) for side in sides)))
+    if not pairs:
         raise Missing("a seed that both states have")
-    return [(seed, first[seed], second[seed]) for seed in seeds]
+    return [(seed, first, second) for seed, (first, second) in pairs]
 
 
 # The effect of every seed in a task, with its variance over the labels.
@@ -244,11 +245,10 @@ def train_test_similarity(evidence: Evidence, *, of: Selector, minus: Selector |
 
     def cell(task: str) -> Cell:
         sides = [_layouts(evidence, split, {**state, "task": task}) for state in states for split in ("train", "test")]
-        seeds = sorted(set.intersection(*map(set, sides)), key=str)
-        if not seeds:
+        by_seed = list(aligned(*sides))
+        if not by_seed:
             raise Missing(f"a seed of {task} in both states")
-        for seed in seeds:
-            layouts = [side[seed] for side in sides]
+        for seed, layouts in by_seed:
             if not all(layout.is_linear for layout in layouts):
                 raise UndefinedEffect("its labels are not linearly separable in all of train and test, before and after")
             labels = [label for label in layouts[0].labels if all(label in layout.labels for layout in layouts)]

@@ -321,7 +321,8 @@ class _Labels:
         needs = {"train": self._vectors(task, "train", tuned), "test": self._vectors(task, test, tuned)}
         probe: Mapping[str, Any] = self.request.settings["probe"]
         settings = {
-            "seed": self.seed,
+            # An encoder has no seed before it is fine-tuned: all seeds share one probe of it.
+            "seed": self.seed if tuned else 0,
             "setting": setting,
             "layer": layer,
             **{name: probe[name] for name in ("rows", "classifier_rows")},
