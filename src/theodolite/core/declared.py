@@ -148,8 +148,8 @@ def _record(kind: type) -> Check:
 def _typed_dict(kind: Any) -> Check:
     checks = {key: _check(hint) for key, hint in get_type_hints(kind).items()}
     # Python itself does not see NotRequired in a module that postpones the evaluation of annotations.
-    whole = get_type_hints(kind, include_extras=True)
-    required = [key for key in checks if key in kind.__required_keys__ and get_origin(whole[key]) is not NotRequired]
+    hints = get_type_hints(kind, include_extras=True)
+    required = [key for key in checks if key in kind.__required_keys__ and get_origin(hints[key]) is not NotRequired]
 
     def check(value: Any, name: str) -> dict[str, Any]:
         if not isinstance(value, Mapping):

@@ -132,8 +132,8 @@ def _numbers(values: Any) -> NDArray[Any]:
 def _refuse_nulls(column: str, values: Any, start: int, problem: str, *, width: int = 1) -> None:
     """Raise an error that names the first row with a gap; `values` has `width` entries per row, from row `start` on."""
     if values.null_count:
-        place = int(np.flatnonzero(_numbers(values.is_null()))[0])
-        raise ValueError(f"row {start + place // width} of column {column!r} {problem}")
+        gap = int(np.flatnonzero(_numbers(values.is_null()))[0])
+        raise ValueError(f"row {start + gap // width} of column {column!r} {problem}")
 
 
 def _arrow_table(frame: Any, names: Sequence[str] | None = None) -> Any:
@@ -166,11 +166,11 @@ def _from_arrow(table: Any, columns: Sequence[str] | None) -> NDArray[Any]:
     import pyarrow as pa
 
     names = list(table.schema.names)
-    whole = {}
+    joined = {}
     for i in _arrow_places(table, columns):
         chunks = getattr(table.column(i), "chunks", [table.column(i)])
-        whole[names[i]] = pa.concat_arrays(chunks) if chunks else pa.array([], table.schema.field(i).type)
-    return arrow_block(whole)
+        joined[names[i]] = pa.concat_arrays(chunks) if chunks else pa.array([], table.schema.field(i).type)
+    return arrow_block(joined)
 
 
 def _arrow_places(table: Any, columns: Sequence[str] | None) -> list[int]:
@@ -240,9 +240,9 @@ def choose_columns(names: Sequence[str], columns: Sequence[str]) -> list[int]:
         places += matches
     if not places:
         raise ValueError("no column is chosen; name at least one")
-    place, count = Counter(places).most_common(1)[0]
+    repeated, count = Counter(places).most_common(1)[0]
     if count > 1:
-        raise ValueError(f"column {names[place]!r} is chosen twice; name every column once")
+        raise ValueError(f"column {names[repeated]!r} is chosen twice; name every column once")
     return places
 
 
@@ -307,11 +307,11 @@ def _suspicion(
         return ""
     others = [name for name, kind in zip(names, kinds, strict=True) if kind == "other"]
     named = [i for i in numbers if is_named and _ROW_NAME.fullmatch(names[i].strip().lower())]
-    whole = [i for i in numbers if kinds[i] == "ints"]
+    integers = [i for i in numbers if kinds[i] == "ints"]
     if named:
         suspects, problem = named, "looks like a row number or label, not a dimension"
-    elif 0 < len(whole) < len(numbers):
-        suspects, problem = whole, f"holds whole numbers, {len(numbers) - len(whole)} other columns hold floats"
+    elif 0 < len(integers) < len(numbers):
+        suspects, problem = integers, f"holds whole numbers, {len(numbers) - len(integers)} other columns hold floats"
     elif len(numbers) == 1 and others:
         suspects, problem = list(numbers), f"alone holds numbers, next to {name_list(others, most=4)}"
     else:

@@ -179,10 +179,10 @@ def component_interval(estimate: float, components: Sequence[Component], *, leve
     """Student's interval of an estimate with several sources of chance; degrees of freedom by Satterthwaite (1946)."""
     if not components or not math.isfinite(estimate):
         return NO_INTERVAL
-    total = sum(part.variance for part in components)
+    total = sum(component.variance for component in components)
     if total <= 0:
         return estimate, estimate
-    within = sum(part.variance**2 / part.degrees for part in components if math.isfinite(part.degrees))
+    within = sum(component.variance**2 / component.degrees for component in components if math.isfinite(component.degrees))
     return standard_error_interval(estimate, math.sqrt(total), total**2 / within if within else math.inf, level=level)
 
 
@@ -198,8 +198,8 @@ def units_needed(
     """How many more units of the largest source of chance would bring an interval to one side, at the size observed."""
     if not components or distance <= 0:
         return None
-    largest = max(components, key=lambda part: part.variance)
-    rest = [part for part in components if part is not largest]
+    largest = max(components, key=lambda component: component.variance)
+    rest = [component for component in components if component is not largest]
 
     def decides(n: int) -> bool:
         # Degrees of freedom grow with the units, one for one.

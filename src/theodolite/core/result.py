@@ -388,7 +388,7 @@ class Result(Sequence[Row]):
     @property
     def inputs(self) -> list[Mapping[str, Any]]:
         """What the provenance says of each input: its name, and often its unit, n and d."""
-        return [each if isinstance(each, Mapping) else {"name": str(each)} for each in self.provenance.get("inputs") or ()]
+        return [facts if isinstance(facts, Mapping) else {"name": str(facts)} for facts in self.provenance.get("inputs") or ()]
 
     def where(self, **values: Any) -> Result:
         """The same result with only the rows whose fields have these values.

@@ -103,11 +103,11 @@ class Reading:
 
     def refuse(self, what: str, *, but: Sequence[str] = ()) -> None:
         """Raise if an option was given that does not apply to this kind of input."""
-        for each in fields(self):
-            if each.name not in but and getattr(self, each.name) != each.default:
-                value = getattr(self, each.name)
+        for declared in fields(self):
+            if declared.name not in but and getattr(self, declared.name) != declared.default:
+                value = getattr(self, declared.name)
                 text = "" if value is True else str(value) if isinstance(value, (str, int, float)) else "X"
-                raise ValueError(f"{option(each.name, text)} does not apply to {what}; leave it out")
+                raise ValueError(f"{option(declared.name, text)} does not apply to {what}; leave it out")
 
     def of_file(self) -> dict[str, Any]:
         """The options that `theodolite.read` takes."""
@@ -122,7 +122,7 @@ class Reading:
     def typed(self, names: Sequence[str]) -> dict[str, str | list[str]]:
         """Some of the options as they are typed on the command line; those that have their default are left out."""
         values = {name: getattr(self, name) for name in names}
-        defaults = {each.name: each.default for each in fields(self)}
+        defaults = {declared.name: declared.default for declared in fields(self)}
         return dict(typed_option(name, value) for name, value in values.items() if value != defaults[name])
 
     def only(self, names: Sequence[str]) -> Reading:
@@ -211,7 +211,7 @@ DESCRIPTIONS: dict[Kind, str] = {
 FILE_OPTIONS = ("key", "columns", "delimiter", "header", "decimal")
 APPLICABLE: dict[Kind, tuple[str, ...]] = {
     "space": ("layers",),
-    "encoder": tuple(each.name for each in fields(Reading) if each.name not in ("key", "columns", "decimal")),
+    "encoder": tuple(declared.name for declared in fields(Reading) if declared.name not in ("key", "columns", "decimal")),
     "file": FILE_OPTIONS,
     "memory": ("columns",),
 }
@@ -222,7 +222,7 @@ def typed_option(name: str, value: Any) -> tuple[str, str | list[str]]:
     if isinstance(value, bool):
         return (name if value else f"no_{name}"), ""
     if isinstance(value, Mapping):
-        parts = [(key, each if isinstance(each, list | tuple) else [each]) for key, each in value.items()]
+        parts = [(key, entry if isinstance(entry, list | tuple) else [entry]) for key, entry in value.items()]
         return name, [f"{key}={json.dumps(one) if isinstance(one, bool) else one}" for key, ones in parts for one in ones]
     if isinstance(value, str | os.PathLike):
         return name, os.fspath(value)
@@ -237,11 +237,11 @@ def reads_input(*without: str) -> Callable[[Callable[Arguments, Returned]], Call
 
     def decorate(verb: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
         own = inspect.signature(verb)
-        parameters = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        parameters = [known for known in own.parameters.values() if known.kind is not known.VAR_KEYWORD]
         parameters += [
-            inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type)
-            for each in fields(Reading)
-            if each.name not in (*without, *own.parameters)
+            inspect.Parameter(declared.name, inspect.Parameter.KEYWORD_ONLY, default=declared.default, annotation=declared.type)
+            for declared in fields(Reading)
+            if declared.name not in (*without, *own.parameters)
         ]
         names = {parameter.name for parameter in parameters}
 
@@ -339,7 +339,7 @@ class EncoderInput:
         if not isinstance(self.model, (str, os.PathLike)) or not isinstance(reading.texts or "", (str, os.PathLike)):
             return TypedInput("")
         others = ("key", "columns", "decimal", "tokenizer", "unit", "layers")
-        names = [each.name for each in fields(reading) if each.name not in others]
+        names = [declared.name for declared in fields(reading) if declared.name not in others]
         layers = "last" if reading.layers == "all" else typed_option("layers", reading.layers)[1]
         options = {**reading.typed(names), "unit": self.texts.unit, "layers": layers, "to": "my-space"}
         model = input_name(self.model)
@@ -508,10 +508,10 @@ def input_kind(source: Any, reading: Reading) -> Kind:
     from theodolite.spaces import Space, is_space
 
     if not isinstance(source, (str, os.PathLike)):
-        homes = {each.__module__.partition(".")[0] for each in type(source).__mro__}
+        homes = {ancestor.__module__.partition(".")[0] for ancestor in type(source).__mro__}
         if homes & {"transformers", "sentence_transformers", "model2vec", "wordllama"} or type(source).__name__ == "Encoder":
             return "encoder"
-        if isinstance(source, (list, tuple)) and source and all(isinstance(each, (str, os.PathLike)) for each in source):
+        if isinstance(source, (list, tuple)) and source and all(isinstance(path, (str, os.PathLike)) for path in source):
             return "file"
         return "space" if isinstance(source, Space) else "memory"
     if is_space(source):

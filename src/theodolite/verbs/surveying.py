@@ -337,7 +337,7 @@ def _next_step(source: Any, opened: Input, columns: Sequence[str], layer: int | 
     if isinstance(opened, EncoderInput):
         reading = replace(opened.reading, layers="all", unit=None if opened.reading.unit == "tokens" else opened.reading.unit)
         of_texts = ("texts", "task", "split", "data", "own", "kind", "column", "score_range", "encoding", "delimiter", "header")
-        names = [each.name for each in fields(reading) if has_signal or each.name not in of_texts]
+        names = [declared.name for declared in fields(reading) if has_signal or declared.name not in of_texts]
         placeholder = {} if has_signal else {"retrieval": "FOLDER"}
         why += "" if has_signal else "; FOLDER is your queries and judged documents in BEIR format"
         if isinstance(opened.model, (str, os.PathLike)) and isinstance(reading.texts or "", (str, os.PathLike)):
@@ -397,7 +397,7 @@ def provenance(*inputs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     return {
         "command": command_line(),
         "date": today(),
-        "inputs": [dict(each) for each in inputs],
+        "inputs": [dict(facts) for facts in inputs],
         "versions": current_versions(),
         **more,
     }
@@ -475,7 +475,7 @@ def given_pairs(space: Space, layer: int) -> Any:
     if not {"side", "text"} <= set(space.rows) or space.unit in ("tokens", "words"):
         return None
     text, side = (np.asarray(space.rows[name]) for name in ("text", "side"))
-    first, second = (np.flatnonzero(side == each) for each in (0, 1))
+    first, second = (np.flatnonzero(side == number) for number in (0, 1))
     if not len(first) or not np.array_equal(text[first], text[second]):
         return None
     return row_cosines(space[layer][first], space[layer][second])
