@@ -172,6 +172,15 @@ def _search(result: Result) -> str:
     if probe is None:
         return ""
     # Records from before the setting was there are those of a race.
+    if probe.get("search") == "full" and probe["hidden"] and probe["alphas"]:
+        layers, weights = (
+            _listed([f"({', '.join(map(str, sizes))})" for sizes in probe["hidden"]]),
+            map("{:g}".format, probe["alphas"]),
+        )
+        return (
+            f"Of the paper's grid of 128 classifier probes, those with hidden layers of {layers} and L2 weights of "
+            f"{_listed(list(weights))} were trained, on five folds each; the best is shown."
+        )
     if probe.get("search") == "full":
         return "The classifier probe is the best of the full grid of 128 cells, each trained on five folds."
     return (
