@@ -166,6 +166,14 @@ def test_of_a_cloud_off_the_origin_only_the_ends_of_the_spectrum_are_measured(mo
     assert 32 < len(logs[CENTERED].plus) < 160  # its smallest value is along any direction of small variance
 
 
+def test_squares_that_overflow_exclude_no_direction(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("theodolite.metrics.partition.PROBED_ENTRIES", 0)
+    X = cloud_of_many_directions(1.0)
+    logs = log_partitions(X * np.float32(1e25), {UNIT_NORM})[UNIT_NORM]
+    assert len(logs.plus) == X.shape[1]
+    assert np.ptp(logs.values("both")) == pytest.approx(-log_partition_isotropy_unit_norm(X), abs=2e-6)
+
+
 def test_fewer_rows_than_directions_are_all_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("theodolite.metrics.partition.PROBED_ENTRIES", 0)
     X = cloud_of_many_directions(1.0)[:150].astype(np.float64)

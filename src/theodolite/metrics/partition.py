@@ -236,9 +236,10 @@ class _Frame:
         projected = rows @ self.directions
         outside = 0.0
         if len(self.columns) < block.shape[1]:
-            squares = np.einsum("ij,ij->i", rows, rows)
-            # The margin is for rounding.
-            outside = float((squares - np.einsum("ij,ij->i", projected, projected)).max()) + 1e-5 * float(squares.max())
+            with np.errstate(over="ignore", invalid="ignore"):  # nan excludes no direction
+                squares = np.einsum("ij,ij->i", rows, rows)
+                # The margin is for rounding of these, and of the origin.
+                outside = float((squares - np.einsum("ij,ij->i", projected, projected)).max() + 1e-3 * squares.max())
         return self._log_sums(projected), outside
 
     def _log_sums(self, projected: Floats) -> LogSums:
@@ -279,9 +280,9 @@ def log_mean_exp_bound(mean: Doubles, variance: Doubles, end: float) -> Doubles:
     Bennett's inequality: both are reached if p has two values, one of them the end. A quadratic that touches exp at the other
     one and meets it at the end stays on one side of exp.
     """
-    gap = end - mean
-    share = np.maximum(variance, 0.0) / (np.maximum(variance, 0.0) + np.square(gap))
+    gap, variance = end - mean, np.maximum(variance, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
+        share = variance / (variance + np.square(gap))
         return np.asarray(np.logaddexp(np.log(share) + end, np.log1p(-share) + mean - share * gap / (1 - share)))
 
 
@@ -327,7 +328,9 @@ def _merged(first: Part, second: Part) -> Part:
     merged: Part = []
     for (sums, outside), (more, further) in zip(first, second, strict=True):
         pairs = zip(sums, more, strict=True)
-        merged.append(([(np.logaddexp(a, c), np.logaddexp(b, e)) for (a, b), (c, e) in pairs], max(outside, further)))
+        merged.append(
+            ([(np.logaddexp(a, c), np.logaddexp(b, e)) for (a, b), (c, e) in pairs], float(np.maximum(outside, further)))
+        )
     return merged
 
 
@@ -340,7 +343,7 @@ def _mean_norm(cloud: Cloud, centered: bool) -> float:
         def total(rows: Source) -> float:
             return sum(map_blocks(lambda _, block: float(row_norms(block - mean).sum()), rows))
 
-        norm = reduce_shards(total, cloud.replay(), add) / cloud.n
+        norm = cloud.cached("mean norm about the mean", lambda: reduce_shards(total, cloud.replay(), add) / cloud.n)
     if norm == 0:
         raise Undefined("all rows are zero and cannot be scaled to unit norm")
     return norm

@@ -173,7 +173,7 @@ def _best_cut(order: Indices, index: Indices, least: int) -> tuple[int, float]:
 
 
 def _centred(rows: Floats) -> Floats:
-    return rows - rows.mean(axis=0)
+    return np.asarray(rows - rows.mean(axis=0))
 
 
 def _variance(centred: Floats) -> float:
@@ -195,4 +195,4 @@ def _trace_free(first: Floats, second: Floats) -> float:
     is_wide = 2 * len(A) * len(B) < (len(A) + len(B)) * A.shape[1]
     left, right = (A @ B.T,) * 2 if is_wide else (A.T @ A, B.T @ B)
     product = float(np.einsum("ij,ij->i", left, right).sum(dtype=np.float64)) / ((len(A) - 1) * (len(B) - 1))
-    return product - _variance(A) * _variance(B) / A.shape[1]
+    return float(product - _variance(A) * _variance(B) / A.shape[1])
