@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,8 +15,9 @@ from theodolite.metrics.partition import (
     CENTERED,
     RAW,
     UNIT_NORM,
-    LowRankBlocks,
+    Variant,
     eigen_gap,
+    log_mean_exp_bound,
     log_partition_isotropy,
     log_partition_isotropy_centered,
     log_partition_isotropy_unit_norm,
@@ -133,16 +136,66 @@ def test_an_unknown_sign_is_refused() -> None:
         log_partition_isotropy(np.eye(3), sign="plus")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("mean", [0.2, 5.0])
-def test_a_turned_frame_gives_the_same_sums(monkeypatch: pytest.MonkeyPatch, mean: float) -> None:
-    X = (np.random.default_rng(0).standard_normal((1500, 384)) / np.sqrt(np.arange(1, 385)) + mean / 20).astype(np.float32)
-    plain = log_partitions(X, {RAW, UNIT_NORM, CENTERED})
-    used = []
-    after = LowRankBlocks.after
-    monkeypatch.setattr(LowRankBlocks, "after", lambda self, rows: used.append(len(rows)) or after(self, rows))
-    monkeypatch.setattr("theodolite.metrics.partition.TURNED_ROWS", 1)
-    turned = log_partitions(X, {RAW, UNIT_NORM, CENTERED})
-    assert sum(used) == len(X)
-    for variant, logs in turned.items():
-        np.testing.assert_allclose(logs.plus, plain[variant].plus, atol=2e-6)
-        np.testing.assert_allclose(logs.minus, plain[variant].minus, atol=2e-6)
+def cloud_of_many_directions(mean: float, outliers: float = 1.0) -> np.ndarray:
+    X = np.random.default_rng(0).standard_normal((4000, 160)) / np.sqrt(np.arange(1, 161)) + mean / np.sqrt(160)
+    X[:5] *= outliers
+    return X.astype(np.float32)
+
+
+@pytest.mark.parametrize("sign", ["both", "fixed"])
+@pytest.mark.parametrize(("mean", "outliers"), [(0.0, 1.0), (0.3, 1.0), (3.0, 1.0), (3.0, 10.0)])
+def test_directions_that_are_left_out_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, mean: float, outliers: float, sign: Any
+) -> None:
+    X = cloud_of_many_directions(mean, outliers)
+    variants = {Variant(centered, unit_norm, sign) for centered in (False, True) for unit_norm in (False, True)}
+    monkeypatch.setattr("theodolite.metrics.partition.PROBED_ENTRIES", X.size)
+    everywhere = log_partitions(X, variants)
+    monkeypatch.setattr("theodolite.metrics.partition.PROBED_ENTRIES", 0)
+    somewhere = log_partitions(X, variants)
+    for variant, logs in somewhere.items():
+        expected, values = everywhere[variant].values(sign), logs.values(sign)
+        assert len(values) < len(expected)
+        np.testing.assert_allclose([values.min(), values.max()], [expected.min(), expected.max()], atol=2e-6)
+
+
+def test_of_a_cloud_off_the_origin_only_the_ends_of_the_spectrum_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("theodolite.metrics.partition.PROBED_ENTRIES", 0)
+    logs = log_partitions(cloud_of_many_directions(3.0), {RAW, UNIT_NORM, CENTERED})
+    assert len(logs[RAW].plus) == len(logs[UNIT_NORM].plus) == 32
+    assert 32 < len(logs[CENTERED].plus) < 160  # its smallest value is along any direction of small variance
+
+
+def test_squares_that_overflow_exclude_no_direction(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("theodolite.metrics.partition.PROBED_ENTRIES", 0)
+    X = cloud_of_many_directions(1.0)
+    logs = log_partitions(X * np.float32(1e25), {UNIT_NORM})[UNIT_NORM]
+    assert len(logs.plus) == X.shape[1]
+    assert np.ptp(logs.values("both")) == pytest.approx(-log_partition_isotropy_unit_norm(X), abs=2e-6)
+
+
+def test_fewer_rows_than_directions_are_all_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("theodolite.metrics.partition.PROBED_ENTRIES", 0)
+    X = cloud_of_many_directions(1.0)[:150].astype(np.float64)
+    assert log_partition_isotropy(X) == pytest.approx(by_definition(X), abs=1e-9)
+
+
+def test_rows_that_a_function_makes_are_made_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("theodolite.metrics.partition.PROBED_ENTRIES", 0)
+    X, passes = cloud_of_many_directions(0.0), []
+    cloud = Cloud(lambda: passes.append(1) or iter([X]))
+    passes.clear()  # opened once for its shape
+    assert log_partition_isotropy(cloud) == pytest.approx(log_partition_isotropy(X), abs=2e-6)
+    assert len(passes) == 2
+
+
+@given(seed=st.integers(0, 999), n=st.integers(2, 50), skew=st.sampled_from([0.1, 1.0, 5.0]), sign=st.sampled_from([1, -1]))
+def test_mean_and_variance_bound_the_mean_of_exp(seed: int, n: int, skew: float, sign: int) -> None:
+    p = sign * np.random.default_rng(seed).gamma(skew, size=n)
+    value = logsumexp(p) - np.log(n)
+    mean, variance = np.array([p.mean()]), np.array([p.var()])
+    assert log_mean_exp_bound(mean, variance, p.max() + 1e-9)[0] >= value - 1e-6
+    assert log_mean_exp_bound(mean, variance, p.min() - 1e-9)[0] <= value + 1e-6
+    pair = np.array([0.0, 0.0, 3.0])  # two values, one of them the end: the bound is reached
+    exact = logsumexp(pair) - np.log(3)
+    assert log_mean_exp_bound(np.array([1.0]), np.array([2.0]), 3.0)[0] == pytest.approx(exact)

@@ -35,7 +35,7 @@ def metric_rows(
     about: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """Measure a cloud: one row per metric, in at most two passes over the data.
+    """Measure a cloud: one row per metric, in at most three passes over the data.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def compare_clouds(
 
 
 def _values(cloud: Cloud, names: Sequence[str]) -> dict[str, tuple[float, str]]:
-    """Value and reason of each metric: one pass for all moments, one for all partition functions, one search."""
+    """Value and reason of each metric: one pass for all moments, one or two for all partition functions, one search."""
     if any(METRICS[name].needs in ("moments", "second pass") for name in names):
         cloud.moments  # noqa: B018  # read once for all: sums alone would be another pass
     for prepare in dict.fromkeys(METRICS[name].prepare for name in names):

@@ -86,6 +86,7 @@ def cut_scores(cloud: Cloud) -> Iterator[Populations]:
     units, rows, index = _unit_sample(cloud)
     m = len(units)
     least = max(FEWEST, math.ceil(LEAST_SHARE * m))
+    total = _variance(_centred(units))
     seen = set()
     for values in _directions(units, index, seed=cloud.seed):
         order = np.argsort(values, kind="stable")
@@ -98,7 +99,10 @@ def cut_scores(cloud: Cloud) -> Iterator[Populations]:
         seen.add(key)
         spread = alignment = math.nan
         if crossing <= CROSSING:
-            spread, alignment = _spread(units, groups), _alignment(*(units[group] for group in groups))
+            first, second = (units[group] for group in groups)
+            narrower = min(_variance(_centred(first)), _variance(_centred(second)))
+            spread = math.sqrt(narrower / total) if total > 0 else 0.0
+            alignment = _alignment(first, second)
         yield Populations(rows[groups[0]], rows[groups[1]], crossing, spread, alignment)
 
 
@@ -168,14 +172,12 @@ def _best_cut(order: Indices, index: Indices, least: int) -> tuple[int, float]:
     return int(sizes[best]), float(ratios[best])
 
 
-def _spread(units: Floats, groups: list[Indices]) -> float:
-    """The spread of the narrower group about its mean, as a share of that of all rows."""
-    total = _variance(units)
-    return min(math.sqrt(_variance(units[group]) / total) for group in groups) if total > 0 else 0.0
+def _centred(rows: Floats) -> Floats:
+    return np.asarray(rows - rows.mean(axis=0))
 
 
-def _variance(rows: Floats) -> float:
-    return float(np.square(rows - rows.mean(axis=0)).sum(dtype=np.float64)) / (len(rows) - 1)
+def _variance(centred: Floats) -> float:
+    return float(np.einsum("ij,ij->i", centred, centred).sum(dtype=np.float64)) / (len(centred) - 1)
 
 
 def _alignment(first: Floats, second: Floats) -> float:
@@ -188,6 +190,9 @@ def _alignment(first: Floats, second: Floats) -> float:
 
 def _trace_free(first: Floats, second: Floats) -> float:
     """Inner product of the trace-free parts of the covariances of two groups of rows."""
-    A, B = (rows - rows.mean(axis=0) for rows in (first, second))
-    product = float(np.square(A @ B.T).sum(dtype=np.float64)) / ((len(A) - 1) * (len(B) - 1))
-    return float(product - _variance(first) * _variance(second) / first.shape[1])
+    A, B = _centred(first), _centred(second)
+    # |A B^T|^2 = <A^T A, B^T B>: whichever takes fewer products, of which that of an array with itself takes half.
+    is_wide = 2 * len(A) * len(B) < (len(A) + len(B)) * A.shape[1]
+    left, right = (A @ B.T,) * 2 if is_wide else (A.T @ A, B.T @ B)
+    product = float(np.einsum("ij,ij->i", left, right).sum(dtype=np.float64)) / ((len(A) - 1) * (len(B) - 1))
+    return float(product - _variance(A) * _variance(B) / A.shape[1])
