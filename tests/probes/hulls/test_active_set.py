@@ -73,10 +73,10 @@ def test_a_kernel_is_compiled_once_it_has_worked_for_long(
     assert changed(4) == 8 and calls == [4, 4] and not changed.is_on_disk  # and not that of an older source
 
 
-@pytest.mark.parametrize(("n", "d", "labels"), [(90, 2, 3), (120, 16, 3), (150, 70, 2), (60, 300, 3)])
+@pytest.mark.parametrize(("n", "d", "labels"), [(90, 2, 3), (120, 16, 3), (240, 70, 2), (60, 300, 3)])
 @pytest.mark.usefixtures("uncompiled")
 def test_a_small_fit_compiles_nothing_and_gives_the_same(n: int, d: int, labels: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y = cloud(n, d, labels, apart=0.3, seed=n)
+    X, y = cloud(n, d, labels, apart=1 / d, seed=n)
     before = [len(kernel.compiled.signatures) for kernel in KERNELS]
     plain = DirectProbe().fit(X, y)
     nearest = plain.predict(X[:20] + 0.1)
