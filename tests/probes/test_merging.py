@@ -1,4 +1,4 @@
-"""The clusters are those of plain greedy merging, and compiling is announced when it happens."""
+"""The clusters are those of plain greedy merging."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hull_oracles import as_partition, cloud, greedy_partition, share_a_point
 
-from theodolite.probes.cluster_merging import COMPILING, _PairwiseMerger, _say_compiling
+from theodolite.probes.cluster_merging import _PairwiseMerger
 from theodolite.probes.direct_probe import DirectProbe
 from theodolite.probes.forest import fewest_clusters, new_forest
 from theodolite.probes.shared_planes import PlaneMerger
@@ -188,34 +188,3 @@ def test_order_of_rows_changes_nothing(apart: float, d: int) -> None:
     shuffled = DirectProbe().fit(X[order], y[order])
     assert as_partition(probe.clusters_[order]) == as_partition(shuffled.clusters_)
     np.testing.assert_allclose(shuffled.label_distances_, probe.label_distances_, rtol=2e-6)
-
-
-@pytest.mark.parametrize("new", [True, False])
-def test_a_first_run_reports_that_it_compiles(monkeypatch: pytest.MonkeyPatch, new: bool) -> None:
-    monkeypatch.setattr("theodolite.probes.cluster_merging.needs_compiling", lambda *_: new)
-    rng = np.random.default_rng(0)
-    stages: list[str] = []
-    DirectProbe(progress=lambda stage, done, total: stages.append(stage)).fit(rng.standard_normal((30, 2)), np.arange(30) % 2)
-    assert (COMPILING in stages) == new
-
-
-@pytest.mark.parametrize("d", [2, 70])
-def test_without_progress_a_process_says_once_that_it_compiles(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], d: int
-) -> None:
-    monkeypatch.setattr("theodolite.probes.cluster_merging.needs_compiling", lambda *_: True)
-    _say_compiling.cache_clear()
-    X = np.random.default_rng(0).standard_normal((20 + 4 * d, d))
-    for _ in range(2):
-        DirectProbe().fit(X, np.arange(len(X)) % 2)
-    assert capsys.readouterr().err == f"theodolite: {COMPILING}\n"
-
-
-@pytest.mark.parametrize("d", [2, 70])
-def test_a_second_run_finds_its_kernels_compiled(capsys: pytest.CaptureFixture[str], d: int) -> None:
-    X = np.random.default_rng(0).standard_normal((20 + 4 * d, d))
-    DirectProbe().fit(X, np.arange(len(X)) % 2)
-    capsys.readouterr()
-    _say_compiling.cache_clear()
-    DirectProbe().fit(X, np.arange(len(X)) % 2)
-    assert capsys.readouterr().err == ""

@@ -5,12 +5,11 @@ This is the algorithm of DirectProbe (Zhou & Srikumar 2021). Only labels whose w
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -28,16 +27,12 @@ from theodolite.probes.forest import (
     refuse,
     with_room,
 )
-from theodolite.probes.hulls.active_set import Flags, Floats, Ints, needs_compiling
+from theodolite.probes.hulls.active_set import Flags, Floats, Ints
 from theodolite.probes.hulls.gap import pair_bounds, solve_gap
-from theodolite.probes.hulls.working_set import grow_working_set_compiled, is_compiled
 from theodolite.probes.shared_planes import PlaneMerger
 
 # Progress of several stages: called with (stage, done, total); may raise to cancel.
 Stage: TypeAlias = Callable[[str, int, int], None]
-
-# The stage that a first run begins with.
-COMPILING = "compiling, once on this machine (about a minute)"
 
 # Up to this dimension merges are tested pair by pair in compiled code; above it, against planes that many pairs share. CPU
 # seconds of the two if labels overlap: 3.4 and 54 at 2,000 × 2, 0.11 and 0.93 at 1,000 × 8, 1.1 and 1.6 at 1,000 × 24, 2.7 and
@@ -47,9 +42,6 @@ _MAX_PAIRWISE_DIMENSION = 24
 
 def label_bounds(X: Floats, codes: Ints, touching: float, tolerance: float, n_jobs: int | None, progress: Stage | None) -> Floats:
     """(labels, labels, 2) bounds of the distance of each pair of whole labels; a lower bound of 0 means that they overlap."""
-    smallest = int(np.sort(np.bincount(codes))[:2].sum())
-    if is_compiled(smallest, X.shape[1]):
-        _announce_compiling(grow_working_set_compiled, progress)
     labels = int(codes.max()) + 1
     hulls = [X[start:end] for start, end in pairwise(np.searchsorted(codes, np.arange(labels + 1)))]
     first, second = np.triu_indices(labels, 1)
@@ -78,8 +70,6 @@ def find_clusters(
     total = int(np.isin(codes, np.flatnonzero(overlaps.any(axis=1))).sum())
     rows_done = fewest = 0
     unfinished: list[int] = []
-    if total:
-        _announce_compiling(merge_tested if is_pairwise else merge, progress)
     for group in linked_labels(overlaps):
         if len(group) == 1:
             fewest += 1
@@ -115,21 +105,6 @@ def linked_labels(overlaps: Flags) -> list[Ints]:
     while (wider := linked @ linked).sum() > linked.sum():
         linked = wider
     return [np.flatnonzero(row) for label, row in enumerate(linked) if row.argmax() == label]
-
-
-def _announce_compiling(kernel: Callable[..., Any], progress: Stage | None) -> None:
-    """Say so if a kernel is about to be compiled: a program that is silent for a minute looks as if it hung."""
-    if not needs_compiling(kernel):
-        return
-    if progress is None:
-        _say_compiling()
-    else:
-        progress(COMPILING, 0, 1)
-
-
-@cache  # once in a process
-def _say_compiling() -> None:
-    print(f"theodolite: {COMPILING}", file=sys.stderr)  # noqa: T201  # there is nobody else to say it
 
 
 class _PairwiseMerger:

@@ -5,12 +5,13 @@ The first n nodes are the points, and every merge of two clusters makes a new no
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from theodolite.probes.hulls.active_set import Flags, Floats, Ints, jit, jit_or
-from theodolite.probes.hulls.working_set import OVERLAPPING, SEPARATED, grow_working_set_compiled
+from theodolite.probes.hulls.active_set import Flags, Floats, Ints, jit
+from theodolite.probes.hulls.working_set import OVERLAPPING, SEPARATED, grow_working_set
 
 # Pairs that are merged or refused between two reports of progress; the list of refused pairs has room for at least these.
 CHUNK = 64
@@ -178,7 +179,7 @@ def _squares_in_arrays(table: Floats, rows: Ints, point: Floats) -> Floats:
     return np.asarray(np.einsum("ij,ij->i", apart, apart))
 
 
-@jit_or(_squares_in_arrays)
+@partial(jit, plain=_squares_in_arrays)
 def _squares(table: Floats, rows: Ints, point: Floats) -> Floats:
     """Squared distances of some rows of a table to a point."""
     totals = np.empty(len(rows))
@@ -251,7 +252,7 @@ def _offer_in_arrays(forest: Forest, node: int, others: Ints, squares: Floats) -
     forest.stale[others[closer]] = False
 
 
-@jit_or(_offer_in_arrays)
+@partial(jit, plain=_offer_in_arrays)
 def _offer(forest: Forest, node: int, others: Ints, squares: Floats) -> None:
     """Make a new node the partner of those others that have none as close; no cluster is later than it."""
     first, second = forest.left_child[node], forest.right_child[node]
@@ -318,7 +319,7 @@ def _overlaps(forest: Forest, own: Ints, centre: Floats, radius: float, rivals: 
         Q = forest.points[members(forest, rival)]
         if reach - (Q @ direction).max() > touching * distance[place]:
             continue
-        verdict = grow_working_set_compiled(P, Q, direction, touching, 1e-6, 0.0, _MAX_ROUNDS, None)[0]
+        verdict = grow_working_set(P, Q, direction, touching, 1e-6, 0.0, _MAX_ROUNDS, None)[0]
         if verdict == OVERLAPPING:
             return True, undecided[:0]
         if verdict != SEPARATED:

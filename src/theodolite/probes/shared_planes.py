@@ -9,11 +9,12 @@ that comes out is stored too.
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import numpy as np
 
 from theodolite.probes.forest import CHUNK, Forest, closest_cluster, merge, refuse, with_room
-from theodolite.probes.hulls.active_set import Flags, Floats, Ints, jit_or
+from theodolite.probes.hulls.active_set import Flags, Floats, Ints, jit
 from theodolite.probes.hulls.fallback_solvers import solve_by_newton
 from theodolite.probes.hulls.gap import separating_plane
 
@@ -155,7 +156,7 @@ def _extents_apart_in_arrays(low: Floats, high: Floats, lows: Floats, highs: Flo
     return np.asarray(apart.any(axis=1))
 
 
-@jit_or(_extents_apart_in_arrays)
+@partial(jit, plain=_extents_apart_in_arrays)
 def _extents_apart(low: Floats, high: Floats, lows: Floats, highs: Floats, rows: Ints, touching: float) -> Flags:
     """For some rows of the tables `lows` and `highs`, whether one of the extents in it is apart from that in `low` and `high`."""
     apart = np.zeros(len(rows), dtype=np.bool_)

@@ -1,37 +1,103 @@
-"""Kernels with and without numba: the same clusters, bounds of the same distances; and whether a call compiles."""
+"""Kernels compiled, uncompiled and without numba: the same clusters, bounds of the same distances; and when they are compiled."""
 
 from __future__ import annotations
 
 import importlib.util
+import math
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hull_oracles import cloud
 
+from theodolite.probes import forest, shared_planes
 from theodolite.probes.direct_probe import DirectProbe
-from theodolite.probes.hulls.active_set import jit, needs_compiling
+from theodolite.probes.hulls import active_set, working_set
+from theodolite.probes.hulls.active_set import Kernel, jit
 from theodolite.probes.hulls.gap import hull_gap
 
 pytest.importorskip("numba", reason="without numba there is one way only")
 
 
-def test_a_plain_function_needs_no_compiling() -> None:
-    assert not needs_compiling(np.mean)
+KERNELS = [
+    value
+    for module in (active_set, working_set, forest, shared_planes)
+    for value in vars(module).values()
+    if isinstance(value, Kernel)
+]
 
 
-def test_a_kernel_needs_compiling_until_it_was_called_once_on_this_machine(tmp_path: Path) -> None:
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels as after long work: compiled."""
+    monkeypatch.setattr(Kernel, "seconds", math.inf)
+
+
+@pytest.fixture
+def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels as at the start of a process on a machine that has compiled none."""
+    monkeypatch.setattr(Kernel, "seconds", 0.0)
+    for kernel in KERNELS:
+        monkeypatch.setitem(kernel.__dict__, "is_on_disk", False)
+
+
+def test_a_kernel_is_compiled_once_it_has_worked_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "kernels.py").write_text("def twice(x):\n    return 2 * x\n")
     spec = importlib.util.spec_from_file_location("kernels", tmp_path / "kernels.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    kernel = jit(module.twice)
-    assert needs_compiling(kernel)
-    assert kernel(4) == 8
-    assert not needs_compiling(kernel)
-    assert not needs_compiling(jit(module.twice))  # another process finds it on disk
+    calls = []
+
+    def plain(x: int) -> int:
+        calls.append(x)
+        return 2 * x
+
+    monkeypatch.setattr(Kernel, "seconds", 0.0)
+    active_set._say_compiling.cache_clear()
+    kernel = jit(module.twice, plain=plain)
+    assert kernel(4) == 8 and calls == [4] and 0 < Kernel.seconds < active_set.WORTH_COMPILING
+    assert not kernel.compiled.signatures and not capsys.readouterr().err
+    Kernel.seconds = 2 * active_set.WORTH_COMPILING
+    assert kernel(4) == kernel(5) - 2 == 8 and calls == [4] and len(kernel.compiled.signatures) == 1
+    assert capsys.readouterr().err.count("compiling") == 1
+    Kernel.seconds = 0.0
+    later = jit(module.twice, plain=plain)
+    assert later(4) == 8 and calls == [4] and later.is_on_disk  # another process finds it on disk
+    (tmp_path / "kernels.py").touch()
+    changed = jit(module.twice, plain=plain)
+    assert changed(4) == 8 and calls == [4, 4] and not changed.is_on_disk  # and not that of an older source
+
+
+@pytest.mark.parametrize(("n", "d", "labels"), [(90, 2, 3), (120, 16, 3), (240, 70, 2), (60, 300, 3)])
+@pytest.mark.usefixtures("uncompiled")
+def test_a_small_fit_compiles_nothing_and_gives_the_same(n: int, d: int, labels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = cloud(n, d, labels, apart=1 / d, seed=n)
+    before = [len(kernel.compiled.signatures) for kernel in KERNELS]
+    plain = DirectProbe().fit(X, y)
+    nearest = plain.predict(X[:20] + 0.1)
+    assert len(KERNELS) > 10 and [len(kernel.compiled.signatures) for kernel in KERNELS] == before
+    assert 0 < Kernel.seconds < active_set.WORTH_COMPILING and plain.is_linear_ == (d == 300)
+    monkeypatch.setattr(Kernel, "seconds", math.inf)
+    probe = DirectProbe().fit(X, y)
+    np.testing.assert_array_equal(plain.clusters_, probe.clusters_)
+    tables = [np.stack([fit.cluster_distances_[bound] for bound in ("lower", "upper")]) for fit in (plain, probe)]
+    assert_same_bounds(*tables)
+    np.testing.assert_array_equal(nearest, probe.predict(X[:20] + 0.1))
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_kernels_may_be_compiled_in_the_middle_of_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = cloud(120, 5, 3, apart=0.3, seed=0)
+    plain = DirectProbe().fit(X, y)
+    monkeypatch.setattr(active_set, "WORTH_COMPILING", 0.3 * Kernel.seconds)
+    monkeypatch.setattr(Kernel, "seconds", 0.0)
+    np.testing.assert_array_equal(plain.clusters_, DirectProbe().fit(X, y).clusters_)
+    assert Kernel.seconds > active_set.WORTH_COMPILING and forest.merge_tested.compiled.signatures
 
 
 PLAIN = """
@@ -82,6 +148,7 @@ def assert_same_bounds(first: np.ndarray, second: np.ndarray) -> None:
     np.testing.assert_allclose(first[:, disjoint], second[:, disjoint], rtol=3e-6)
 
 
+@pytest.mark.usefixtures("compiled")
 def test_gaps_of_every_kind(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     sets = {
@@ -102,6 +169,7 @@ def test_gaps_of_every_kind(tmp_path: Path) -> None:
     assert results["below gap"][0] > 0 == results["beyond gap"][0]
 
 
+@pytest.mark.usefixtures("compiled")
 def test_clusters_of_clouds_with_few_and_with_many_dimensions(tmp_path: Path) -> None:
     random = np.random.default_rng(1)
     clouds = {}
@@ -112,6 +180,7 @@ def test_clusters_of_clouds_with_few_and_with_many_dimensions(tmp_path: Path) ->
     assert not any(probe.is_linear_ for probe in probes)
 
 
+@pytest.mark.usefixtures("compiled")
 def test_clusters_of_reference_cases(tmp_path: Path, reference: Path) -> None:
     clouds = {}
     for name in ("iris", "wine", "ovl_N300_D8_L3"):

@@ -8,13 +8,16 @@ points is one signed combination of all points, and the squared distance is weig
 the two groups: it changes nothing as long as the weights of a group sum to 1, and it makes the matrix of an affinely independent
 set invertible.
 
-Kernels are written in NumPy that numba compiles if it is installed; without it the same code runs as it is. If loops are faster
-compiled, a version with whole arrays is next to them for machines without numba, and both give the same answers.
+Kernels are written in NumPy that numba compiles, if it is installed and the work is long; otherwise the same code runs as it is.
+If loops are faster compiled, a version with whole arrays is next to them for that case, and both give the same answers.
 """
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable
+from functools import cache, cached_property, partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeAlias, TypeVar, cast
@@ -25,49 +28,76 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
-Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Share added to a diagonal: repeated points would make a Gram matrix singular.
 _JITTER = 1e-12
 
+# Seconds of a processor that kernels run uncompiled before they are compiled, which takes 30 to 70 of them.
+WORTH_COMPILING = 10.0
 
-def jit(kernel: Kernel, **callees: Callable[..., Any]) -> Kernel:
-    """Compile a kernel to machine code that releases the interpreter's lock and is cached on disk."""
+
+class Kernel:
+    """A function that runs as it is until it is worth compiling, or at once compiled if that is on disk already.
+
+    Compiling takes up to a minute of a processor, so a small input is done long before. Both versions give the same answers.
+    """
+
+    seconds = 0.0  # of a processor, that all kernels of this process took uncompiled
+
+    def __init__(self, plain: Callable[..., Any], compiled: Any) -> None:
+        self.plain = plain
+        self.compiled = compiled
+
+    @cached_property
+    def is_on_disk(self) -> bool:
+        """Whether numba's cache has the compiled version, and has it from this source file."""
+        source = Path(self.compiled.py_func.__code__.co_filename)
+        files = Path(self.compiled.stats.cache_path).glob(f"*.{self.compiled.__name__}-*.nbi")
+        return any(file.stat().st_mtime > source.stat().st_mtime for file in files)
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self.is_on_disk:
+            return self.compiled(*arguments)
+        if Kernel.seconds > WORTH_COMPILING:
+            _say_compiling()
+            return self.compiled(*arguments)
+        before, start = Kernel.seconds, time.thread_time()
+        result = self.plain(*arguments)
+        Kernel.seconds = before + time.thread_time() - start  # not a sum: kernels inside this one have added theirs
+        return result
+
+
+@cache  # once in a process
+def _say_compiling() -> None:
+    # A program that is silent for a minute looks as if it hung, and no caller knows when this happens.
+    print("theodolite: compiling, once on this machine (about a minute)", file=sys.stderr)  # noqa: T201
+
+
+def jit(kernel: Function, *, plain: Function | None = None, **callees: Callable[..., Any]) -> Function:
+    """A kernel that numba can compile, to machine code that releases the interpreter's lock and is cached on disk.
+
+    `plain` are the same loops with whole arrays, for as long as they are not compiled; `callees` replace functions that it calls.
+    """
+    plain = plain or kernel
     try:
         from numba import njit
     except ImportError:
-        return kernel
+        return plain
     source: Any = kernel
-    if callees:
-        source = FunctionType(source.__code__, {**source.__globals__, **callees}, source.__name__, source.__defaults__)
-        source.__qualname__, source.__module__ = kernel.__qualname__, kernel.__module__
+    # Compiled code calls compiled code.
+    names = {**source.__globals__, **callees}
+    names |= {name: names[name].compiled for name in source.__code__.co_names if isinstance(names.get(name), Kernel)}
+    source = FunctionType(source.__code__, names, source.__name__, source.__defaults__)
     # Sums may be reordered, as NumPy's are too; infinities must keep their meaning, so full fastmath is out.
     freedom = {"reassoc", "contract", "nsz"}
-    return cast(Kernel, njit(cache=True, nogil=True, error_model="numpy", fastmath=freedom)(source))
-
-
-def jit_or(plain: Kernel) -> Callable[[Kernel], Kernel]:
-    """Decorate loops: compiled with numba, or replaced by `plain` without it."""
-
-    def choose(loops: Kernel) -> Kernel:
-        machine_code = jit(loops)
-        return plain if machine_code is loops else machine_code
-
-    return choose
-
-
-def needs_compiling(kernel: Callable[..., Any]) -> bool:
-    """Whether calling a kernel compiles it first: it is neither in memory nor cached on disk."""
-    stats = getattr(kernel, "stats", None)  # numba's own; a plain function has none
-    if stats is None or getattr(kernel, "signatures", None):
-        return False
-    return not any(Path(stats.cache_path).glob(f"*.{kernel.__name__}-*.nbi"))
+    return cast(Function, Kernel(plain, njit(cache=True, nogil=True, error_model="numpy", fastmath=freedom)(source)))
 
 
 def solve_by_points_in_arrays(
     K: Floats, first: Floats, second: Floats, weights: Floats, H: Floats, tolerance: float, max_steps: int
 ) -> int:
-    """`solve_by_points` with whole arrays, for machines without numba."""
+    """`solve_by_points` with whole arrays, for when it is not compiled."""
     for step in range(max_steps):
         gradient = K @ weights
         level_first, level_second = (gradient * first) @ weights, (gradient * second) @ weights
@@ -112,7 +142,7 @@ def solve_by_points_in_arrays(
     return max_steps
 
 
-@jit_or(solve_by_points_in_arrays)
+@partial(jit, plain=solve_by_points_in_arrays)
 def solve_by_points(
     K: Floats, first: Floats, second: Floats, weights: Floats, H: Floats, tolerance: float, max_steps: int
 ) -> int:

@@ -38,15 +38,9 @@ def nearest_points(
     A: Floats, B: Floats, direction: Floats, touching: float, tolerance: float, *, enough: float = np.inf, max_rounds: int = 200
 ) -> NearestPoints:
     """The nearest points of the hulls of A and B, computed in the way that suits the dimension."""
-    if is_compiled(len(A) + len(B), A.shape[1]):
-        return NearestPoints(*grow_working_set_compiled(A, B, direction, touching, tolerance, enough, max_rounds, None))
-    return NearestPoints(*_grow_working_set(A, B, direction, touching, tolerance, enough, min(max_rounds, 60), True))
-
-
-def is_compiled(n: int, d: int) -> bool:
-    """Whether two hulls of n points together are solved in compiled code; if numba is missing, that code runs as it is."""
-    has_numba = grow_working_set_compiled is not _grow_working_set
-    return d <= _MAX_COMPILED_DIMENSION or (has_numba and n * d <= _MAX_COMPILED_NUMBERS)
+    is_small = A.shape[1] <= _MAX_COMPILED_DIMENSION or A.size + B.size <= _MAX_COMPILED_NUMBERS
+    solve = grow_working_set if is_small else _grow_in_arrays
+    return NearestPoints(*solve(A, B, direction, touching, tolerance, enough, max_rounds, None))
 
 
 def _grow_working_set(
@@ -197,9 +191,19 @@ def _restricted(
     return P[support], first[support], weights[support], K[support][:, support].copy(), H[support][:, support].copy()
 
 
-# The same for low dimensions, where most of the time is spent between the products; `in_blocks` must be None.
-grow_working_set_compiled = jit(
+def _grow_in_arrays(
+    A: Floats, B: Floats, direction: Floats, touching: float, tolerance: float, enough: float, rounds: int, in_blocks: bool | None
+) -> tuple[int, float, float, Floats, Ints, Floats]:
+    """`_grow_working_set`, uncompiled: in many dimensions it exchanges many points at a time."""
+    if A.shape[1] > _MAX_COMPILED_DIMENSION:
+        rounds, in_blocks = min(rounds, 60), True
+    return _grow_working_set(A, B, direction, touching, tolerance, enough, rounds, in_blocks)
+
+
+# Compiled for low dimensions, where most of the time is spent between the products; `in_blocks` must be None.
+grow_working_set = jit(
     _grow_working_set,
+    plain=_grow_in_arrays,
     _first_pair=jit(_first_pair),
     _outside=jit(_outside),
     _restricted=jit(_restricted),
