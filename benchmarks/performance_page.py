@@ -282,7 +282,7 @@ def billion(records: Mapping[str, Any], results: Results) -> dict[str, str]:
         "seconds": f"{seconds:,.0f}",
         "hours": f"{seconds / 3600:.1f}",
         "core_hours": f"{seconds * WORKERS / 3600:,.0f}",
-        "rate": f"{2 * all_bytes / WORKERS / seconds / 1e6:,.0f}",
+        "rate": f"{3 * all_bytes / WORKERS / seconds / 1e6:,.0f}",
         "moments": f"{matrix_bytes / 1e6:.1f}",
         "rounds": f"{(WORKERS - 1).bit_length()}",
         "eigenvectors": f"{2 * matrix_bytes / 1e6:.1f}",

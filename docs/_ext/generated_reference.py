@@ -22,7 +22,7 @@ MARKER = re.compile(r"<!-- generated: ([a-z-]+) -->")
 COST = {
     "sums": "one pass over the rows",
     "moments": "one pass over the rows",
-    "second pass": "two passes over the rows",
+    "second pass": "two or three passes over the rows",
     "sample": "rows against rows, on a seeded sample of 10,000 unless you ask for more",
     "pairs": "one pass over two inputs of the same length",
     "reference": "one pass, and the covariance of a reference",

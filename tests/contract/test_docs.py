@@ -19,7 +19,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 NEEDS = {
     "sums": "one pass",
     "moments": "one pass",
-    "second pass": "two passes",
+    "second pass": "two or three passes",
     "sample": "a seeded sample of 10,000 rows, or all",
     "pairs": "two inputs",
     "reference": "a reference covariance",
