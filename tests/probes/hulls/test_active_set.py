@@ -82,6 +82,7 @@ def assert_same_bounds(first: np.ndarray, second: np.ndarray) -> None:
     np.testing.assert_allclose(first[:, disjoint], second[:, disjoint], rtol=3e-6)
 
 
+@pytest.mark.slow
 def test_gaps_of_every_kind(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     sets = {
@@ -102,6 +103,7 @@ def test_gaps_of_every_kind(tmp_path: Path) -> None:
     assert results["below gap"][0] > 0 == results["beyond gap"][0]
 
 
+@pytest.mark.slow
 def test_clusters_of_clouds_with_few_and_with_many_dimensions(tmp_path: Path) -> None:
     random = np.random.default_rng(1)
     clouds = {}
@@ -112,6 +114,7 @@ def test_clusters_of_clouds_with_few_and_with_many_dimensions(tmp_path: Path) ->
     assert not any(probe.is_linear_ for probe in probes)
 
 
+@pytest.mark.slow
 def test_clusters_of_reference_cases(tmp_path: Path, reference: Path) -> None:
     clouds = {}
     for name in ("iris", "wine", "ovl_N300_D8_L3"):
