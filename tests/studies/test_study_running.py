@@ -364,20 +364,19 @@ def test_a_study_runs_on_a_task_that_its_file_declares(declared):
 
 
 @pytest.mark.slow
-def test_own_files_run_like_a_task_that_the_studys_file_declares(tiny, pairs, tmp_path):
-    pytest.importorskip("torch", reason="the extra models is not installed")
+def test_own_files_run_like_a_task_that_the_studys_file_declares(study_bert, pairs, tmp_path):
     files = {"train": pairs / "train.csv", "dev": pairs / "test.csv"}
     options = {"kind": "similarity", "column": {"text": "left", "text_b": "right"}, "score_range": (0, 10)}
-    own = run("rp21", tiny("bert"), None, tmp_path / "run", layers=[3], own=files, **options)
+    own = run("rp21", study_bert, None, tmp_path / "run", layers=[2], own=files, **options)
     assert own.provenance["failed"] == [] and own.provenance["own_tasks"] == {"own": "spearman"}
     assert {row.task for row in own} == {"own"} and {row.split for row in own if row.metric == "spearman"} == {"dev"}
-    assert own.where(metric="spearman", setting="global", layer=3, state=FINE_TUNED).rows
+    assert own.where(metric="spearman", setting="global", layer=2, state=FINE_TUNED).rows
     assert "kind='similarity'" in own.provenance["command"] and "tasks=" not in own.provenance["command"]
     # The same files under [task], with the same name, make the same steps: nothing is done again.
     text = study("rp21").show().replace('task = "stsb"', 'task = "own"')
     declared = OWN_TASK.replace('"scored"', '"own"').replace("test = ", "dev = ") % {"folder": pairs}
     (tmp_path / "mine.toml").write_text(text + declared, encoding="utf-8")
-    same = run(tmp_path / "mine.toml", tiny("bert"), None, tmp_path / "run", plan="rp21", layers=[3])
+    same = run(tmp_path / "mine.toml", study_bert, None, tmp_path / "run", plan="rp21", layers=[2])
     assert same.provenance["steps"] == {"done": 0, "reused": own.provenance["steps"]["done"], "failed": 0, "blocked": 0}
     assert same.rows == own.rows and same.provenance["own_tasks"] == {}
 
