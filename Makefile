@@ -5,7 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 BENCH := .venv-bench
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+# Bytecode is kept: without it each of hundreds of processes would compile the package again, and pytest every test.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 # In the order that tests/conftest.py gives: by default, files with few tests, which are often long ones, would come last.
 SIDE_BY_SIDE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 

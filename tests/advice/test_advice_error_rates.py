@@ -42,7 +42,7 @@ def test_the_committed_rates_are_of_these_cases_and_low(simulation: Any) -> None
     assert large["verdicts"]["leave it alone"] == large["form of a quarter of the size"]["int8"] == large["repetitions"]
 
 
-@pytest.mark.parametrize("kind", ["pairs", "labels", "queries"])
+@pytest.mark.parametrize("kind", [pytest.param("pairs", marks=pytest.mark.slow), "labels", "queries"])
 def test_noise_is_hardly_ever_recommended(simulation: Any, kind: str) -> None:
     draw = getattr(simulation, kind)
     runs = [simulation.search(draw(60, seed, noise=True), folds=3, draws=200) for seed in range(6)]

@@ -86,7 +86,7 @@ def coverage(case: Domains | Groups, *, repetitions: int, seed: int, grouped: bo
     return {name: count / repetitions for name, count in counts.items()}
 
 
-@pytest.mark.parametrize("case", [Domains(2, 0.6, 0.05, size=3), Groups(100, 8, 0.3, 0.05)])
+@pytest.mark.parametrize("case", [pytest.param(Domains(2, 0.6, 0.05, size=3), marks=pytest.mark.slow), Groups(100, 8, 0.3, 0.05)])
 def test_intervals_cover_over_domains_and_groups(case: Domains | Groups) -> None:
     shares = coverage(case, repetitions=40, seed=2)
     assert all(share >= 0.87 for share in shares.values()), shares

@@ -32,6 +32,7 @@ def test_a_cone_is_worth_repairing() -> None:
     assert advice.compression is not None and advice.compression.change.before == advice.choice  # without it, the cone is back
 
 
+@pytest.mark.slow
 def test_a_sound_space_is_left_alone_if_there_are_enough_items_and_not_shown_otherwise() -> None:
     many = search(pairs(n=1200), folds=3, draws=300)
     assert many.verdict == "leave it alone" and many.most_promising[1] < many.worth
@@ -91,6 +92,7 @@ def test_the_gain_is_that_of_choosing_inside_and_scoring_outside() -> None:
     assert advice.gain.gain == pytest.approx(gain, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_best_of_the_list_looks_like_a_gain_in_noise_and_the_nested_choice_does_not() -> None:
     runs = [search(pairs(n=80, d=6, seed=seed, signal=False), folds=3, draws=50) for seed in range(8)]
     assert np.mean([advice.ranked[0].gain for advice in runs]) > 0.02

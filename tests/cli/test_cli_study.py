@@ -26,7 +26,7 @@ SMALL = {
            ("cluster-based", "cluster-based scaled", "least cluster-based 100", "least cluster-based 700")},
         "repairs.cluster-based.n_directions": 2,
     },
-    "il23": {"tuning.epochs": 1, "tuning.track": None},
+    "il23": {"tuning.epochs": 1, "tuning.track": None, "choose.learning_rate": [1e-4], "choose.layer_learning_rate": [1e-3]},
     "zs22": {"tuning.epochs": 1, "tuning.track_texts": 40, "probe.classifier": "linear", "points": 30, "cross": []},
 }  # fmt: skip
 
@@ -74,7 +74,7 @@ def test_show_prints_a_file_that_is_a_study_again(run: Run) -> None:
 
 @pytest.mark.slow
 def test_a_study_runs_is_resumed_and_checked(run: Run, tiny: Any, files: Path) -> None:
-    words = ["study", "run", "rp21", "-m", tiny("bert"), "--data", files, "--to", "rp21", *small("rp21")]
+    words = ["study", "run", "rp21", "-m", tiny("bert"), "--data", files, "--layers", 3, "--to", "rp21", *small("rp21")]
     plan = run(*words, "--dry-run").stdout
     count = plan.count("missing  ")
     assert f"{count} steps, {count} missing" in plan.splitlines()
@@ -99,7 +99,7 @@ def test_a_study_runs_is_resumed_and_checked(run: Run, tiny: Any, files: Path) -
 
 @pytest.mark.slow
 def test_a_step_that_fails_leaves_the_others_and_exit_code_1(run: Run, tiny: Any, files: Path) -> None:
-    words = ["study", "run", "rp21", "-m", tiny("bert"), "--data", files, "--to", "rp21"]
+    words = ["study", "run", "rp21", "-m", tiny("bert"), "--data", files, "--layers", 3, "--to", "rp21"]
     result = run(*words, *small("rp21", **{"repairs.global.n_directions": 99}), code=1)
     assert "n_directions=99" in result.stdout
     assert any(row.metric == "silhouette" for row in Result.load("rp21"))

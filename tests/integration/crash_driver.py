@@ -8,7 +8,10 @@ result, which must be the old or the new one as a whole, writes it again, and mu
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import gc
+import importlib
 import json
 import os
 import shutil
@@ -362,13 +365,36 @@ def leftovers(folder: Path) -> list[str]:
     return sorted(name for name in names if ("/." in f"/{name}" and not name.endswith(".lock")) or name.endswith(".partial"))
 
 
-def crash(writer: Writer, folder: Path, mode: str, at: int) -> tuple[bool, list[str]]:
+def rehearse(writer: Writer, first: Path) -> int:
+    """Put version 1 into a folder that all cases copy, import here what writing and reading import, and count the calls."""
+    first.mkdir()
+    folder = first.with_name("rehearsal")
+
+    def write() -> tuple[int, list[str]]:
+        known = set(sys.modules)
+        writer.start(first)
+        shutil.copytree(first, folder)
+        calls = install(folder, 0, "count")
+        writer.write(folder, 2)
+        count = calls()
+        writer.read(folder)
+        return count, [name for name in sys.modules if name not in known and not name.startswith("__")]
+
+    code, answer = fork(write)
+    assert code == 0 and "error" not in answer, answer.get("traceback")
+    count, names = answer["value"]
+    for name in names:
+        with contextlib.suppress(ImportError):  # some put modules there that cannot be imported by name
+            importlib.import_module(name)
+    shutil.rmtree(folder)
+    gc.freeze()  # else each process copies these modules' pages when it first collects
+    return int(count)
+
+
+def crash(writer: Writer, first: Path, folder: Path, mode: str, at: int) -> tuple[bool, list[str]]:
     """One case: whether the writer came as far as the call, and what is wrong with what it left."""
-    folder.mkdir()
+    shutil.copytree(first, folder)
     faults: list[str] = []
-    _, answer = fork(lambda: writer.start(folder))
-    if "error" in answer:
-        return False, [f"start: {answer['traceback']}"]
 
     def end() -> int:
         calls = install(folder, at, mode)
@@ -402,10 +428,9 @@ def crash(writer: Writer, folder: Path, mode: str, at: int) -> tuple[bool, list[
     return reached, faults
 
 
-def both_at_once(writer: Writer, folder: Path, versions: tuple[int, int]) -> tuple[list[Any], list[str]]:
+def both_at_once(writer: Writer, first: Path, folder: Path, versions: tuple[int, int]) -> tuple[list[Any], list[str]]:
     """Two processes write at the same time: what each of them said, and what is wrong with the result."""
-    folder.mkdir()
-    fork(lambda: writer.start(folder))
+    shutil.copytree(first, folder)
     gate_reading, gate_writing = os.pipe()
     children = []
     for version in versions:
@@ -432,11 +457,11 @@ def both_at_once(writer: Writer, folder: Path, versions: tuple[int, int]) -> tup
 
 
 def main() -> None:
-    """Arguments: name of the writer, modes, folder to work in, and 5 2 for every 5th point from the 2nd; or 5 times `both`.
+    """Arguments: name of the writer, modes, folder to work in, and 5 for every 5th point; several modes start evenly apart.
 
-    Several modes are separated by commas; each starts one point further than the one before.
+    The mode `both` comes last, with its number of repetitions: `rows kill,power,both folder 4 2`.
     """
-    name, modes, home, every, *first = sys.argv[1], sys.argv[2].split(","), Path(sys.argv[3]).resolve(), *map(int, sys.argv[4:])
+    name, modes, home, every, *both = sys.argv[1], sys.argv[2].split(","), Path(sys.argv[3]).resolve(), *map(int, sys.argv[4:])
     (home / "shared").mkdir(parents=True)
     writer = WRITERS[name](home / "shared")
     # Imported once, before the forks; nothing of it is used here, so that no thread is running when the process forks.
@@ -453,23 +478,22 @@ def main() -> None:
         import theodolite.tuning.training  # noqa: F401
     code, answer = fork(writer.prepare)
     assert code == 0 and "error" not in answer, answer.get("traceback")
+    first = home / "first"
+    points = rehearse(writer, first)
     faults: list[str] = []
     cases, sentences = dict.fromkeys(modes, 0), []
-    if modes == ["both"]:
-        for number in range(every):
-            said, wrong = both_at_once(writer, home / str(number), (2, 2) if name == "tune" else (2, 3))
-            faults += wrong
-            sentences += said
-            cases["both"] += 1
-    else:
-        for later, mode in enumerate(modes):
-            at, reached = first[0] + later, True
-            while reached:
-                reached, wrong = crash(writer, home / f"{mode}-{at}", mode, at)
-                faults += wrong
-                cases[mode] += reached
-                at += every
-    print(json.dumps({"cases": cases, "faults": faults, "said": sorted({s for s in sentences if s})}))
+    ending = [mode for mode in modes if mode != "both"]
+    for number, mode in enumerate(ending):
+        for at in range(1 + number * every // len(ending), points + 1, every):
+            reached, wrong = crash(writer, first, home / f"{mode}-{at}", mode, at)
+            faults += wrong if reached else [*wrong, f"{mode}: the writer ended before call {at}, but had {points} before"]
+            cases[mode] += 1
+    for number in range(*both or [0]):
+        said, wrong = both_at_once(writer, first, home / str(number), (2, 2) if name == "tune" else (2, 3))
+        faults += wrong
+        sentences += said
+        cases["both"] += 1
+    print(json.dumps({"points": points, "cases": cases, "faults": faults, "said": sorted({s for s in sentences if s})}))
 
 
 if __name__ == "__main__":

@@ -127,15 +127,15 @@ def test_intervals_cover_the_value_over_all_pairs_as_often_as_they_should() -> N
     X = np.random.default_rng(1).standard_normal((150, 6)) + 0.7
     whole = pair_cosines(X)
     hits, shares = np.zeros(3), 0
-    for seed in range(200):
+    for seed in range(80):
         sampled = pair_cosines(Cloud(X, seed=seed), pairs=1000)
         assert sampled.is_sample
         low, high = sampled.quantile_bounds
         hits += (low <= whole.quantiles) & (whole.quantiles <= high)
         shares += sampled.share_bounds[0] <= whole.share_above <= sampled.share_bounds[1]
-    # 95 % of 200 is 190 with standard deviation 3.1.
-    assert np.all(hits >= 180)
-    assert shares >= 180
+    # Of 80, fewer than 70 are covered with probability 0.002 at 95%, and with 0.94 at 80%.
+    assert np.all(hits >= 70)
+    assert shares >= 70
 
 
 def test_intervals_shrink_with_the_number_of_pairs() -> None:

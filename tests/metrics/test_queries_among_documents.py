@@ -50,8 +50,9 @@ def test_the_measures_are_those_of_a_plain_loop(dtype: Any) -> None:
 
 
 def test_influences_are_what_leaving_a_query_out_does() -> None:
-    whole, q = measures(D, Q), len(Q)
-    without = [plain(D, np.delete(Q, i, axis=0)) for i in range(q)]
+    few, q = Q[:20], 20
+    whole = measures(D, few)
+    without = [plain(D, np.delete(few, i, axis=0)) for i in range(q)]
     for name, each in whole.items():
         values = np.array([one[name] for one in without])
         np.testing.assert_allclose(each.influence, (q - 1) * (values.mean() - values), atol=1e-6)

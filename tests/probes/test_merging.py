@@ -50,7 +50,8 @@ def test_labels_with_the_same_mean_merge_in_high_dimensions_too() -> None:
     assert as_partition(DirectProbe().fit(X, y).clusters_) == set(greedy_partition(X, y))
 
 
-@pytest.mark.parametrize(("n", "d", "labels"), [(150, 65, 2), (190, 80, 2), (200, 66, 3)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "d", "labels"), [(150, 65, 2), (200, 66, 3)])
 def test_clusters_in_many_dimensions(n: int, d: int, labels: int) -> None:
     """More points than planes can separate, in dimensions in which the merging uses shared planes."""
     X, y = cloud(n, d, labels, apart=0.05, seed=n)

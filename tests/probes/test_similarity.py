@@ -290,14 +290,14 @@ def test_every_pair_of_layers_has_the_cka_of_that_pair() -> None:
 
 
 def test_the_largest_of_many_unrelated_pairs_is_rarely_significant() -> None:
-    """At 5%, of 120 repetitions at most 13 are expected with probability 0.99; without the null of the largest there are more."""
+    """At 5%, of 60 repetitions at most 8 are expected with probability 0.99; without the null of the largest there are more."""
     random = np.random.default_rng(6)
     found, alone = 0, 0
-    for seed in range(120):
+    for seed in range(60):
         A, B = ([random.standard_normal((24, 4)) for _ in range(3)] for _ in range(2))
         found += min(cell.p for line in cka_of_layers(A, B, permutations=39, seed=seed) for cell in line) <= 0.05
         alone += min(cka_null(a, b, permutations=39, seed=seed).p for a in A for b in B) <= 0.05
-    assert found <= 13 < alone
+    assert found <= 8 < alone
 
 
 def test_a_layer_without_spread_has_no_cka_and_leaves_the_others_theirs() -> None:

@@ -50,10 +50,17 @@ def rp21(study_bert, releases, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def seeds_in_turn(study_bert, releases, tmp_path_factory):
-    """The folder of a run with seed 0 that went on with seed 1, and both results."""
+def seed_0(study_bert, releases, tmp_path_factory):
+    """The folder and the result of a run with seed 0."""
     folder = tmp_path_factory.mktemp("studies") / "il23"
-    return folder, *(run("il23", study_bert, releases, folder, seeds=[seed], **PLAIN) for seed in (0, 1))
+    return folder, run("il23", study_bert, releases, folder, seeds=[0], **PLAIN)
+
+
+@pytest.fixture(scope="module")
+def seeds_in_turn(seed_0, study_bert, releases, tmp_path_factory):
+    """The folder of a run with seed 0 that went on with seed 1, and both results."""
+    folder, first = copy_of(seed_0[0], tmp_path_factory.mktemp("studies") / "il23"), seed_0[1]
+    return folder, first, run("il23", study_bert, releases, folder, seeds=[1], **PLAIN)
 
 
 @pytest.fixture(scope="module")
@@ -215,8 +222,9 @@ def test_quick_sizes_are_noted(study_bert, releases, tmp_path):
 
 
 @pytest.mark.slow
-def test_il23_has_all_three_methods_and_judges_over_seeds(study_bert, releases, tmp_path):
-    result = run("il23", study_bert, releases, tmp_path / "il", tasks=["cola"], seeds=range(2))
+def test_il23_has_all_three_methods_and_judges_over_seeds(seeds_in_turn, study_bert, releases, tmp_path):
+    folder = copy_of(seeds_in_turn[0], tmp_path / "il")  # the plain runs are there
+    result = run("il23", study_bert, releases, folder, tasks=["cola"], seeds=range(2))
     scores = {(row.state, row.seed) for row in result if row.metric == "matthews" and row.state != PRE_TRAINED}
     assert scores == {(state, seed) for state in (FINE_TUNED, ISOLAYER, ISOBN) for seed in (0, 1)}
     assert {row.model for row in result} == {Path(study_bert).name}
@@ -235,9 +243,9 @@ def test_il23_has_all_three_methods_and_judges_over_seeds(study_bert, releases, 
 
 
 @pytest.mark.slow
-def test_forms_of_the_layer_are_states_of_their_own_and_enter_no_claim(study_bert, releases, tmp_path):
-    form = "isolayer, deeper"
-    result = run("il23", study_bert, releases, tmp_path, tasks=["cola"], seeds=[0], changes={"methods": ["plain", form]})
+def test_forms_of_the_layer_are_states_of_their_own_and_enter_no_claim(seed_0, study_bert, releases, tmp_path):
+    form, folder = "isolayer, deeper", copy_of(seed_0[0], tmp_path / "run")
+    result = run("il23", study_bert, releases, folder, tasks=["cola"], seeds=[0], changes={"methods": ["plain", form]})
     assert {row.state for row in result if row.metric == "iso_score" and row.layer is None} >= {FINE_TUNED, form}
     assert ISOLAYER not in {row.state for row in result}
     assert {verdict.claim: verdict.measured.outcome for verdict in result.verdicts}["IL23-a"] == "not measured"
@@ -261,12 +269,12 @@ def test_slices_of_a_run_merge(seeds_in_turn, study_bert, releases, tmp_path):
 
 
 @pytest.mark.slow
-def test_exported_slices_of_two_machines_merge(seeds_in_turn, study_bert, releases, tmp_path):
+def test_exported_slices_of_two_machines_merge(seed_0, seeds_in_turn, study_bert, releases, tmp_path):
     """Two runs in folders of their own, exported into one, give what one run with both seeds gives."""
     whole = run("il23", study_bert, releases, seeds_in_turn[0], seeds=[0, 1], **PLAIN)
-    for seed in (0, 1):
-        run("il23", study_bert, releases, tmp_path / str(seed), seeds=[seed], **PLAIN)
-        study("il23").export(tmp_path / "records", to=tmp_path / str(seed))
+    run("il23", study_bert, releases, tmp_path / "1", seeds=[1], **PLAIN)
+    for machine in (seed_0[0], tmp_path / "1"):
+        study("il23").export(tmp_path / "records", to=machine)
     merged = study("il23").check(tmp_path / "records")
     timed = {"train_seconds"}
     assert {row for row in merged.result if row.metric not in timed} == {row for row in whole if row.metric not in timed}
@@ -275,7 +283,7 @@ def test_exported_slices_of_two_machines_merge(seeds_in_turn, study_bert, releas
     }
     assert [each.measured.effects for each in merged.verdicts] == [each.measured.effects for each in whole.verdicts]
     assert merged.result.provenance["step_hashes"] == whole.provenance["step_hashes"]
-    again = study("il23").export(tmp_path / "records", to=tmp_path / "0")
+    again = study("il23").export(tmp_path / "records", to=seed_0[0])
     assert len(Result.load(again)) == len(merged.result)
 
 
@@ -356,20 +364,19 @@ def test_a_study_runs_on_a_task_that_its_file_declares(declared):
 
 
 @pytest.mark.slow
-def test_own_files_run_like_a_task_that_the_studys_file_declares(tiny, pairs, tmp_path):
-    pytest.importorskip("torch", reason="the extra models is not installed")
+def test_own_files_run_like_a_task_that_the_studys_file_declares(study_bert, pairs, tmp_path):
     files = {"train": pairs / "train.csv", "dev": pairs / "test.csv"}
     options = {"kind": "similarity", "column": {"text": "left", "text_b": "right"}, "score_range": (0, 10)}
-    own = run("rp21", tiny("bert"), None, tmp_path / "run", layers=[3], own=files, **options)
+    own = run("rp21", study_bert, None, tmp_path / "run", layers=[2], own=files, **options)
     assert own.provenance["failed"] == [] and own.provenance["own_tasks"] == {"own": "spearman"}
     assert {row.task for row in own} == {"own"} and {row.split for row in own if row.metric == "spearman"} == {"dev"}
-    assert own.where(metric="spearman", setting="global", layer=3, state=FINE_TUNED).rows
+    assert own.where(metric="spearman", setting="global", layer=2, state=FINE_TUNED).rows
     assert "kind='similarity'" in own.provenance["command"] and "tasks=" not in own.provenance["command"]
     # The same files under [task], with the same name, make the same steps: nothing is done again.
     text = study("rp21").show().replace('task = "stsb"', 'task = "own"')
     declared = OWN_TASK.replace('"scored"', '"own"').replace("test = ", "dev = ") % {"folder": pairs}
     (tmp_path / "mine.toml").write_text(text + declared, encoding="utf-8")
-    same = run(tmp_path / "mine.toml", tiny("bert"), None, tmp_path / "run", plan="rp21", layers=[3])
+    same = run(tmp_path / "mine.toml", study_bert, None, tmp_path / "run", plan="rp21", layers=[2])
     assert same.provenance["steps"] == {"done": 0, "reused": own.provenance["steps"]["done"], "failed": 0, "blocked": 0}
     assert same.rows == own.rows and same.provenance["own_tasks"] == {}
 
@@ -410,7 +417,8 @@ def test_claims_over_tasks_are_judged_over_the_tasks_that_were_given(study_bert,
     assert shares and shares == pytest.approx([1 / 3] * len(shares))
     # A toy encoder learns nothing, so that the effect is shown, under the name of the one task, and decides nothing.
     assert clusters.unmet == "learned" and clusters.effects[0].name == "clusters per label, topics"
-    il23 = run("il23", study_bert, None, tmp_path / "il", tasks=[task], seeds=[0, 1])
+    methods = {"methods": ["plain", "isolayer"]}
+    il23 = run("il23", study_bert, None, tmp_path / "il", tasks=[task], seeds=[0, 1], changes=methods)
     assert il23.provenance["failed"] == []
     reshaped = next(verdict.measured for verdict in il23.verdicts if verdict.claim == "IL23-a")
     assert reshaped.effects[0].name == "log ratio of IsoScore, topics"

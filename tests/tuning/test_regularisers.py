@@ -268,6 +268,7 @@ def test_the_task_is_learnt_with_every_method_and_the_saved_model_gives_its_numb
     }
 
 
+@pytest.mark.slow
 def test_a_penalty_of_no_weight_changes_nothing(quick: Quick, moods: Any, tmp_path: Path) -> None:
     runs = [
         fine_tune(quick(moods, epochs=1, output=str(tmp_path / name), **options))

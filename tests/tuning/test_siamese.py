@@ -107,7 +107,7 @@ def test_frozen_layers_stay_and_the_rest_moves(quick: Quick, alike: Any, tiny_be
 
 def test_lora_is_merged_into_a_plain_encoder(quick: Quick, alike: Any, tiny_bert: str) -> None:
     pytest.importorskip("peft", reason="peft is not installed")
-    tuned = fine_tune(quick(alike, epochs=4, strategy="lora"))
+    tuned = fine_tune(quick(alike, epochs=2, strategy="lora"))
     before, after = load_file(Path(tiny_bert) / "model.safetensors"), load_file(tuned.model_folder / "model.safetensors")
     assert set(before) == set(after)
     changed = {name for name in before if not torch.allclose(before[name], after[name], atol=1e-7)}
@@ -118,11 +118,11 @@ def test_lora_is_merged_into_a_plain_encoder(quick: Quick, alike: Any, tiny_bert
 
 
 def test_early_stopping_by_rank_correlation(quick: Quick, alike: Any) -> None:
-    tuned = fine_tune(quick(alike, epochs=10, validation=0.3, patience=1))
+    tuned = fine_tune(quick(alike, epochs=6, validation=0.3, patience=1))
     scores = {row.step: row.value for row in tuned.rows if row.split == "validation" and row.metric == "spearman"}
     best = max(scores, key=lambda step: (scores[step], -step))
     assert tuned.best_epoch == best / min(scores)
-    assert len(scores) <= 10
+    assert len(scores) <= 6
 
 
 def test_the_weights_are_loaded_once(quick: Quick, alike: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

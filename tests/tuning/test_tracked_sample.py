@@ -211,6 +211,7 @@ def test_a_training_that_diverged_is_the_reason(tiny_bert: str, moods: Any) -> N
     assert "geometry/layer_02/mean_minimum_distance" not in log_values(rows)
 
 
+@pytest.mark.slow
 def test_a_run_shows_labels_move_apart_and_does_not_notice(quick: Quick, moods: Any, tmp_path: Path) -> None:
     settings = quick(moods, epochs=4, track="epoch", track_hulls=True, output=str(tmp_path / "tracked"))
     tracked, plain = fine_tune(settings), fine_tune(quick(moods, epochs=4, output=str(tmp_path / "plain")))

@@ -44,10 +44,12 @@ def test_classification_is_learnt(quick: Quick, moods: Any, pooling: str) -> Non
     assert tuned.result.answer is not None and tuned.result.answer.verdict == "learned"
 
 
+@pytest.mark.slow
 def test_pairs_of_texts_are_learnt(quick: Quick, followed: Any) -> None:
     assert fine_tune(quick(followed, epochs=10)).after >= 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
 def test_tagging_is_learnt(quick: Quick, tags: Any, family: str, request: pytest.FixtureRequest) -> None:
     tuned = fine_tune(quick(tags, model=request.getfixturevalue(family), epochs=6 if family == "tiny_bert" else 12, batch_size=8))
@@ -62,6 +64,7 @@ def test_word_pairs_are_learnt_with_both_words(quick: Quick, relations: Any) -> 
     assert json.loads((tuned.model_folder / "head.json").read_text())["labels"] == ["amod", "det", "nsubj", "obj", "punct"]
 
 
+@pytest.mark.slow
 def test_regression_is_squared_error(quick: Quick, rated: Any) -> None:
     tuned = fine_tune(quick(rated, siamese=False, epochs=10))
     assert losses(tuned.rows)[-1] < 0.5 * losses(tuned.rows)[0]
@@ -81,6 +84,7 @@ def test_the_saved_encoder_and_head_give_the_score_again(quick: Quick, moods: An
     assert np.mean(answers == dev.label_ids(["bad", "good"])) == tuned.after
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_weights_and_another_does_not(quick: Quick, moods: Any, tmp_path: Path) -> None:
     weights = [
         load_file(fine_tune(quick(moods, seed=seed, epochs=1, output=str(tmp_path / name))).model_folder / "model.safetensors")

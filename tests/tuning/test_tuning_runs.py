@@ -98,6 +98,7 @@ def test_a_folder_with_settings_of_others_is_left_alone(quick: Quick, moods: Any
         assert {path.name for path in (tmp_path / "run").iterdir()} == {"settings.json", "thesis.tex"}
 
 
+@pytest.mark.slow
 def test_a_finished_run_stays_until_the_one_that_replaces_it_is_finished(
     quick: Quick, moods: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

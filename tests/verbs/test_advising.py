@@ -24,6 +24,11 @@ A, B = ((side * random.uniform(0.2, 3, (N, 1)) + 20 * np.eye(8)[0]).astype(np.fl
 """Scored pairs inside a cone: without a repair, lengths hide the cosines."""
 
 
+@pytest.fixture(scope="module")
+def scored() -> Result:
+    return th.advise(A, pairs=B, scores=COSINE, folds=3)
+
+
 def test_a_helpful_repair_is_recommended_with_a_command_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     np.save("a.npy", A)
@@ -46,8 +51,8 @@ def test_a_helpful_repair_is_recommended_with_a_command_that_runs(tmp_path: Path
     np.testing.assert_array_equal(np.load(f"{code}.npy"), th.repair.quantize(repaired, code=code))
 
 
-def test_the_result_is_a_ranked_list_and_prints_as_one(tmp_path: Path) -> None:
-    result = th.advise(A, pairs=B, scores=COSINE)
+def test_the_result_is_a_ranked_list_and_prints_as_one(scored: Result, tmp_path: Path) -> None:
+    result = scored
     scores = [row.value for row in result.where(state="repair", metric="spearman").rows]
     assert scores == sorted(scores, reverse=True) and len(scores) > 15
     assert result.value("spearman_gain", setting="leave it alone") == 0
@@ -79,7 +84,7 @@ def test_a_sound_space_is_left_alone_by_many_items_and_few_do_not_show_it() -> N
     assert linear.value("linear_accuracy", setting="leave it alone", state="repair") > 0.9
 
 
-def test_queries_and_judgements_are_arrays_or_files(tmp_path: Path) -> None:
+def test_queries_and_judgements_are_arrays_or_files(scored: Result, tmp_path: Path) -> None:
     queries, table = A[:60] + 0.1, [[i, i, 1] for i in range(60)]
     np.save(tmp_path / "q.npy", queries)
     (tmp_path / "j.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(f"{q}\t{d}\t{g}\n" for q, d, g in table))
@@ -88,18 +93,17 @@ def test_queries_and_judgements_are_arrays_or_files(tmp_path: Path) -> None:
     assert [row.value for row in one.rows] == [row.value for row in other.rows]
     assert one.rows[0].metric == "recall@3" and one.rows[0].n == 60
     # What was fitted on what is said as it is: documents are seen by every repair, judgements by none.
-    scored = th.advise(A, pairs=B, scores=COSINE, folds=3)
     for result, fitted in ((one, "fitted on all 150 documents, without the queries"), (scored, "fitted on other pairs")):
         assert result.answer is not None and fitted in result.answer.reasons[0]
 
 
-def test_a_space_brings_its_pairs_or_labels_along() -> None:
+def test_a_space_brings_its_pairs_or_labels_along(scored: Result) -> None:
     rows = {"side": [0] * N + [1] * N, "score": [*COSINE, *COSINE], "sentence": [f"s{i}" for i in range(2 * N)]}
     space = Space.of({0: np.ones((2 * N, 8), np.float32), 6: np.concatenate([A, B])}, rows=rows)
     result = th.advise(space, folds=3)
     assert result.rows[0].layer == 6 and result.rows[0].metric == "spearman"
-    assert result.rows[0].value == th.advise(A, pairs=B, scores=COSINE, folds=3).rows[0].value
-    labelled = Space.of({0: A}, rows={"label": ["x", "y"] * (N // 2), "topic": ["u", "v", "w"] * (N // 3)})
+    assert result.rows[0].value == scored.rows[0].value
+    labelled = Space.of({0: A[:90]}, rows={"label": ["x", "y"] * 45, "topic": ["u", "v", "w"] * 30})
     assert th.advise(labelled, folds=3).rows[0].metric == "knn_accuracy"
     assert th.advise(labelled, labels="topic", folds=3).rows[0].metric == "knn_accuracy"
 
@@ -155,7 +159,7 @@ def test_fewer_rows_than_folds_are_refused() -> None:
 
 
 def test_a_large_signal_is_sampled_and_says_so() -> None:
-    result = th.advise(A, pairs=B, scores=COSINE, sample=100)
+    result = th.advise(A, pairs=B, scores=COSINE, sample=100, folds=3)
     assert result.rows[0].n == 100
     assert "measured on a sample of 100 of 150 pairs, seed 0" in result.conditions
 

@@ -22,6 +22,11 @@ Y += 0.5 * random.standard_normal(Y.shape).astype(np.float32)
 CANONICAL = random.standard_normal((250, 16)).astype(np.float32)
 
 
+@pytest.fixture(scope="module")
+def matched() -> Result:
+    return th.calibrate(X, pairs=Y, scores=MATCHES)
+
+
 def test_each_line_has_its_cutoff_and_the_own_one_is_the_answer() -> None:
     result = th.calibrate(X, canonical=CANONICAL, pairs=Y, scores=MATCHES, false_positive_rate=0.05)
     units = CANONICAL / np.linalg.norm(CANONICAL, axis=1, keepdims=True)
@@ -40,8 +45,8 @@ def test_each_line_has_its_cutoff_and_the_own_one_is_the_answer() -> None:
     assert result.value("non_matches_above", setting="own non-matches") <= 0.05
 
 
-def test_the_map_is_in_the_records_and_survives_saving(tmp_path: Path) -> None:
-    result = th.calibrate(X, pairs=Y, scores=MATCHES)
+def test_the_map_is_in_the_records_and_survives_saving(matched: Result, tmp_path: Path) -> None:
+    result = matched
     points = result.records["probability"].to_pylist()
     assert points[0]["probability"] < 0.2 and points[-1]["probability"] > 0.9
     again = Result.load(result.save(tmp_path / "saved"))
@@ -109,21 +114,19 @@ def test_queries_and_judged_documents_give_a_cutoff_of_their_own(tmp_path: Path)
     assert none is not None and none.verdict == "does not separate"
 
 
-def test_graded_scores_need_the_grade_that_matches() -> None:
+def test_graded_scores_need_the_grade_that_matches(matched: Result) -> None:
     grades = np.where(MATCHES == 1, 4.0, np.arange(300) % 3)
     with pytest.raises(ValueError, match=r"scores run from 0 to 4; say from which one on two texts match, such as match=4"):
         th.calibrate(X, pairs=Y, scores=grades)
-    assert th.calibrate(X, pairs=Y, scores=grades, match=3).value("separation") == th.calibrate(X, pairs=Y, scores=MATCHES).value(
-        "separation"
-    )
+    assert th.calibrate(X, pairs=Y, scores=grades, match=3).value("separation") == matched.value("separation")
     with pytest.raises(ValueError, match=r"every one of the 300 pairs is not a match"):
         th.calibrate(X, pairs=Y, scores=grades, match=9)
 
 
-def test_a_space_of_pairs_brings_them_along() -> None:
+def test_a_space_of_pairs_brings_them_along(matched: Result) -> None:
     rows = {"side": [0] * 300 + [1] * 300, "score": [*MATCHES.astype(float)] * 2}
     space = Space.of({3: np.concatenate([X, Y])}, rows=rows)
-    assert th.calibrate(space).value("separation") == th.calibrate(X, pairs=Y, scores=MATCHES).value("separation")
+    assert th.calibrate(space).value("separation") == matched.value("separation")
 
 
 @pytest.mark.parametrize(

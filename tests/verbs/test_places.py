@@ -44,6 +44,7 @@ def pairs_file(folder: Path, count: int = 60) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_layer_of_a_space_that_carries_the_labels_is_named(tmp_path: Path) -> None:
     layered(2).save(tmp_path / "space")
     result = th.advise(tmp_path / "space", layers="all", folds=3)
@@ -100,6 +101,7 @@ def test_several_units_of_one_pass_are_those_of_one_pass_each(tiny: Any, family:
             np.testing.assert_array_equal(space[layer], alone[layer])
 
 
+@pytest.mark.slow
 def test_an_encoder_is_read_once_for_all_layers_and_units(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THEODOLITE_CACHE", str(tmp_path / "cache"))
     path = pairs_file(tmp_path)

@@ -160,6 +160,7 @@ def test_what_calibrate_suggests_next_reads_the_collection_with_the_same_prompts
     assert "repair advise" in step.words and "--query-prompt 'query: '" in step.words
 
 
+@pytest.mark.slow
 def test_two_encoders_read_a_collection_each_in_its_own_way(prompted_model: Path, tiny: Any, tmp_path: Path) -> None:
     folder = beir(tmp_path / "beir", TEXTS[::2])
     result = th.compare(prompted_model, tiny("bert"), retrieval=folder, metrics=["iso_score"])

@@ -53,7 +53,7 @@ def test_labels_that_a_plane_separates() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("backend", ["torch", "sklearn"])
+@pytest.mark.parametrize("backend", ["torch", pytest.param("sklearn", marks=pytest.mark.slow)])
 def test_accuracy_is_that_of_scikit_learns_networks(backend: Any, digits: Any) -> None:
     """Five initialisations of the chosen cell, trained again by scikit-learn from the same seeds."""
     X, y, T, t = digits
@@ -217,6 +217,7 @@ def test_a_shift_or_a_scale_of_the_space_changes_nothing_for_the_linear_probe(di
     assert np.mean(moved.predict(T * scale + shift) == plain.predict(T)) > 0.995
 
 
+@pytest.mark.slow
 def test_networks_on_vectors_that_differ_by_little_learn_nothing_and_say_so(digits: Any) -> None:
     """As scikit-learn's do: the loss falls too slowly for its stopping rule."""
     X, y, T, t = digits

@@ -76,6 +76,7 @@ def test_classes_without_rows_keep_their_output(blobs: Labelled) -> None:
     assert apart(ours, theirs) < 1e-5
 
 
+@pytest.mark.slow
 def test_networks_retire_at_scikit_learns_epoch(blobs: Labelled) -> None:
     """Networks that stop at different epochs: the batch shrinks while the others go on, in either of two groups."""
     jobs = [Job((32, size), alpha, seed, np.arange(200)) for size in (8, 16) for alpha in (1e-4, 1e-1) for seed in (0, 1)]

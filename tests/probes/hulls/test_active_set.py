@@ -149,6 +149,7 @@ def assert_same_bounds(first: np.ndarray, second: np.ndarray) -> None:
 
 
 @pytest.mark.usefixtures("compiled")
+@pytest.mark.slow
 def test_gaps_of_every_kind(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     sets = {
@@ -170,6 +171,7 @@ def test_gaps_of_every_kind(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("compiled")
+@pytest.mark.slow
 def test_clusters_of_clouds_with_few_and_with_many_dimensions(tmp_path: Path) -> None:
     random = np.random.default_rng(1)
     clouds = {}
@@ -181,6 +183,7 @@ def test_clusters_of_clouds_with_few_and_with_many_dimensions(tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("compiled")
+@pytest.mark.slow
 def test_clusters_of_reference_cases(tmp_path: Path, reference: Path) -> None:
     clouds = {}
     for name in ("iris", "wine", "ovl_N300_D8_L3"):
