@@ -493,7 +493,7 @@ class Result(Sequence[Row]):
             for name, table in self.records.items():
                 names.append(f"records/{name}.parquet")
                 (folder / "records").mkdir(exist_ok=True)
-                parquet.write_table(table, folder / names[-1])
+                parquet.write_table(table, folder / names[-1], compression="zstd")
             about = self.to_dict()
             del about["rows"], about["schema"]
             about |= {"format": FORMAT, "files": {name: sha256_of(folder / name) for name in names}}

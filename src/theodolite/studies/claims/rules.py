@@ -330,7 +330,8 @@ def _phrase(effect: ClaimedEffect, estimate: Estimate, shown: Effect) -> str:
         return text
     direction = "as claimed" if effect.points(shown.value) == "for" else "against the claim"
     if shown.more is not None:
-        return f"{text}: about {shown.more:,} more {shown.more_of} would decide it {direction}, if it is as large as observed"
+        units = shown.more_of.removesuffix("s") if shown.more == 1 else shown.more_of
+        return f"{text}: about {shown.more:,} more {units} would decide it {direction}, if it is as large as observed"
     largest = max(estimate.components, key=lambda component: component.variance, default=None)
     if largest is not None and largest.source in FIXED_UNITS:
         return f"{text}: open, and the {largest.source} of a task cannot be added to"
