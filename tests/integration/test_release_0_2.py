@@ -50,7 +50,8 @@ def test_numbers_are_those_that_are_measured_now() -> None:
     then = Result.load(FOLDER / "survey")
     now = th.survey(X, metrics=[row.metric for row in then], bootstrap=20)
     for row in then:
-        assert now.value(row.metric) == pytest.approx(row.value, rel=1e-12)
+        # Processors add up unit vectors of float32 in different orders.
+        assert now.value(row.metric) == pytest.approx(row.value, rel=1e-6 if row.metric == "mean_cosine" else 1e-12)
 
 
 def test_rows_and_moments_are_read() -> None:
