@@ -26,7 +26,10 @@ DRAWS = 400
 SLICES: dict[str, dict[str, Any]] = {
     "rp21-tiny-mlm": {},
     "il23-all-MiniLM-L6-v2": {"tasks": ["mrpc"]},
-    "zs22-tiny-mlm": {"tasks": ["trec-50"], "settings": {"probe.search": "race"}},
+    "zs22-tiny-mlm": {
+        "tasks": ["ps-role"],
+        "settings": {"probe.hidden": [[128, 128]], "probe.alphas": [1e-4, 1e-2, 1.0]},
+    },
 }
 Values: TypeAlias = dict[tuple[Any, ...], float]
 
