@@ -51,7 +51,7 @@ LEFT = {
     "of log I in their records hold the eigenvectors, and are too narrow.",
     "il23": "RTE and CoLA, whose learning rates must be chosen too, about five hours of one core; and minilm-mlm, about as long "
     "again.",
-    "zs22": "POS and DEP with three seeds, about two hours of one core; the whole grid of the classifier probe, an estimated 15 "
+    "zs22": "POS, DEP and TREC-50 with three seeds, about three hours of one core; the whole grid of the classifier probe, an estimated 15 "
     "hours; and minilm-mlm, whose classifier probes alone take longer than that.",
     "do-no-harm": "",
 }
@@ -68,7 +68,7 @@ MEASURED_ON = {
 FIGURES = {
     "rp21": ("isotropy-by-layer-log_partition_isotropy", "repair-scores-mobilebert*"),
     "il23": ("scores-by-seed-*", "ev-curves"),
-    "zs22": ("similarity-by-layer-*", "movement-directions-*-pos"),
+    "zs22": ("similarity-by-layer-*", "movement-directions-*"),
     "do-no-harm": ("repair-gains-all*", "repair-gains-minilm*"),
 }
 CAVEAT = (
