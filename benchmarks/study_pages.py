@@ -51,8 +51,8 @@ LEFT = {
     "of log I in their records hold the eigenvectors, and are too narrow.",
     "il23": "RTE and CoLA, whose learning rates must be chosen too, about five hours of one core; and minilm-mlm, about as long "
     "again.",
-    "zs22": "POS, DEP and TREC-50 with three seeds, about three hours of one core; the whole grid of the classifier probe, an estimated 15 "
-    "hours; and minilm-mlm, whose classifier probes alone take longer than that.",
+    "zs22": "POS, DEP and TREC-50 with three seeds, about three hours of one core; the whole grid of the classifier probe, an "
+    "estimated 15 hours; and minilm-mlm, whose classifier probes alone take longer than that.",
     "do-no-harm": "",
 }
 # The rows that the numbers of each study are on.
