@@ -17,7 +17,7 @@ from theodolite.studies.claims.label_rules import (
     train_test_similarity,
 )
 from theodolite.studies.claims.number_rules import difference, largest_over_layers
-from theodolite.studies.claims.premises import Premises, unlearned
+from theodolite.studies.claims.premises import Premises, entered_tasks, unlearned
 from theodolite.studies.claims.rules import ClaimedEffect, judge
 
 PRE, TUNED = {"state": "pre-trained"}, {"state": "fine-tuned"}
@@ -239,6 +239,18 @@ def test_tasks_that_were_not_learned_are_left_out_by_name_with_the_number() -> N
     assert "100 + 100 examples" in both.effects[0].how and both.effects[0].n == 200
     none = judge(source, [effect], tasks=["hard"], premises=Premises(learned={"metric": "accuracy"}), command="run")
     assert (none.outcome, none.unmet, none.command) == ("not measured", "learned", "run") and "accuracy 0.600" in none.why
+
+
+def test_a_task_that_was_tuned_on_but_not_probed_does_not_enter_a_claim_over_probed_tasks() -> None:
+    of = {"model": "a", "n": 400, "split": "test"}
+    rows = [Row(metric="accuracy", value=0.8, state="fine-tuned", seed=0, task=task, **of) for task in ("probed", "tuned on")]
+    rows += [Row(metric="majority_share", value=0.4, state="pre-trained", task=task, **of) for task in ("probed", "tuned on")]
+    rows += [Row(metric="probe_accuracy", value=0.7, state="pre-trained", task="probed", **of)]
+    source, tasks = Evidence(source="measured", rows=tuple(rows)), ("probed", "tuned on", "other")
+    assert entered_tasks(source, tasks, Premises(learned={"metric": "accuracy"})).tasks == ("probed", "tuned on")
+    entered = entered_tasks(source, tasks, Premises(learned={"metric": "accuracy", "needs": "probe_accuracy"}))
+    assert entered.tasks == ("probed",) and not entered.missing
+    assert entered.left_out == {"tuned on": "probe accuracy was not measured", "other": "not run"}
 
 
 def test_the_part_that_needs_no_pre_trained_state_is_judged_under_its_own_name() -> None:

@@ -118,6 +118,8 @@ def test_a_pair_of_tasks_is_compared_with_the_encoder_as_it_came(releases):
     (compared,) = [step for step in steps if step.action.kind == "cross"]  # pos is not among the tasks of this run
     assert compared.needs["before"].settings["setting"] == "" and "tuned" not in compared.needs["before"].needs["train"].needs
     assert compared.needs["after"].settings["setting"] == "tuned on trec-50"
+    (counted,) = [step for step in steps if step.action.kind == "largest-label"]
+    assert (counted.settings["task"], counted.settings["split"]) == ("trec-50", "test")
 
 
 def test_a_study_of_one_task_does_not_take_two(releases, pairs):

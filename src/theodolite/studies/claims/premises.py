@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from theodolite.core.intervals import share_interval
+from theodolite.core.measures import label_of
 from theodolite.core.rows import Row
 from theodolite.core.spelling import option
 from theodolite.core.states import FINE_TUNED, PRE_TRAINED
@@ -46,7 +47,7 @@ def unlearned(evidence: Evidence, task: str, learned: Mapping[str, Any]) -> str:
     In the seed with the median score, the one-sided 95% lower limit over items must be above what ignores the input: the share of
     the largest class, 0 for Matthews, and for a similarity the encoder before it was tuned.
     """
-    fields = {"state": FINE_TUNED, **{name: value for name, value in learned.items() if name not in ("metric", "tasks")}}
+    fields = {"state": FINE_TUNED, **{name: value for name, value in learned.items() if name not in ("metric", "tasks", "needs")}}
     for model in evidence.models:
         reason = _unlearned(evidence.of_model(model), task, learned["metric"], fields)
         if reason:
@@ -114,14 +115,20 @@ class Entered:
 
 
 def entered_tasks(evidence: Evidence, tasks: Sequence[str], premises: Premises) -> Entered:
-    """The tasks of a claim that were run and learned. One that was not run is named; a claim needs at least one that was."""
+    """The tasks of a claim that were run and learned. One that was not run is named; a claim needs at least one that was.
+
+    With `needs`, a task enters only if that was measured on it: an encoder may be tuned on a task whose labels are not probed.
+    """
     left_out = {task: reason for task, reason in premises.left_out.items() if any(row.task == task for row in evidence.rows)}
     if not premises.learned:
         return Entered(tuple(tasks), left_out)
-    required = premises.learned.get("tasks", ())
+    required, needs = premises.learned.get("tasks", ()), premises.learned.get("needs")
     candidates = required or tasks or dict.fromkeys(row.task for row in evidence.find(premises.learned["metric"]) if row.task)
     learned, failed, absent = [], {}, {}
     for task in candidates:
+        if needs and not evidence.find(needs, task=task):
+            absent[task] = f"{label_of(needs)} was not measured" if any(row.task == task for row in evidence.rows) else "not run"
+            continue
         try:
             reason = unlearned(evidence, task, premises.learned)
         except Missing as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -156,6 +157,18 @@ def _compare_tasks(work: Work) -> list[Row]:
     ]
 
 
+def _count_largest_label(work: Work) -> list[Row]:
+    """The share of the most frequent label among the examples that an encoder tuned on a task is scored on.
+
+    It tells whether the encoder learned a task that is tuned on but not probed.
+    """
+    task, split = work.settings["task"], work.settings["split"]
+    labels = work.sources.examples(task, split).labels or ()
+    share = max(Counter(labels).values()) / len(labels)
+    about = {"model": work.settings["model"]["name"], "state": PRE_TRAINED, "task": task, "split": split}
+    return [Row(metric="majority_share", value=share, n=len(labels), versions=current_versions(), **about)]
+
+
 def _follow_labels(work: Work) -> list[Row]:
     """Distances, similarity to the start and centroid movement of every layer at every tracked training step.
 
@@ -260,6 +273,7 @@ def _paths(
 
 PROBE = Action("probe", _probe_labels, version=4)
 COMPARE_TASKS = Action("cross", _compare_tasks)
+LARGEST_LABEL = Action("largest-label", _count_largest_label)
 FOLLOW_LABELS = Action("movement", _follow_labels, version=2)
 
 
@@ -306,7 +320,10 @@ class _Labels:
         after = self._probe(task, self._tuned(tuned_on), last, setting=setting)
         needs = {"before": self._probe(task, None, last), "after": after}
         title = f"{self.model.name}, {task}, {setting}: change"
-        return [after, Step(COMPARE_TASKS, {"layer": last}, needs, title)]
+        split = self.request.sources.task(tuned_on).scored_split
+        scored = {"model": self.model.identity, "split": split, **self.request.identity(tuned_on, split)}
+        share = Step(LARGEST_LABEL, scored, {}, f"{self.model.name}, {tuned_on}: share of the largest label")
+        return [after, Step(COMPARE_TASKS, {"layer": last}, needs, title), share]
 
     def _tuned(self, task: str) -> Step:
         return self.request.tuning_step(self.model, task, self.seed, keep_vectors=True)
