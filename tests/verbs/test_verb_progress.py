@@ -47,6 +47,18 @@ def test_a_log_has_a_line_every_half_minute(clock: Clock, capsys: pytest.Capture
     ]
 
 
+def test_work_in_rounds_is_estimated_from_the_round_that_runs(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bars(True) as bars:
+        report = bars.steps("trials")
+        for done in [*range(1, 21), *range(1, 16)]:  # the second round is three times as slow
+            clock.now += 1.0 if clock.now < 1020 else 3.0
+            report(done, 100)
+    assert capsys.readouterr().err.splitlines() == [
+        "trials: 4 of 100 (4%), 32.0 s so far, about 4.8 min to go",
+        "trials: 14 of 100 (14%), 1.0 min so far, about 4.3 min to go",
+    ]
+
+
 def test_rows_without_a_total_are_counted(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     with progress_bars(True) as bars:
         read = bars.rows("reading", None)

@@ -109,6 +109,7 @@ class LogDisplay:
     def __init__(self) -> None:
         self._last = time.monotonic()
         self._tasks: list[tuple[str, int | None, float]] = []
+        self._rounds: dict[int, tuple[int, float, float]] = {}
 
     def add_task(self, label: str, *, total: int | None, **_: Any) -> int:
         """A number for a further piece of work."""
@@ -118,13 +119,17 @@ class LogDisplay:
     def update(self, task: int, *, completed: int, total: int | None = None, **_: Any) -> None:
         """Print how far the work is, unless a line was printed a moment ago."""
         now, (label, first_total, start) = time.monotonic(), self._tasks[task]
+        # Work in several rounds counts from the beginning in each, which alone says how fast this one is.
+        before, at, round_start = self._rounds.get(task, (0, start, start))
+        round_start = at if completed < before else round_start
+        self._rounds[task] = completed, now, round_start
         if now - self._last < LOG_EVERY:
             return
         self._last, total = now, total if total is not None else first_total
         line = f"{label}: {completed:,}" + (f" of {total:,} ({completed / total:.0%})" if total else "")
         line += f", {duration_text(now - start)} so far"
         if total and 0 < completed < total:
-            line += f", about {duration_text((now - start) * (total - completed) / completed)} to go"
+            line += f", about {duration_text((now - round_start) * (total - completed) / completed)} to go"
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
 
