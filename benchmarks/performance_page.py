@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,7 @@ def page(records: Mapping[str, Any], results: Results) -> str:
         "opening": opening(results),
         "chart": f"![{chart_words(results)}](images/performance.svg)",
         "machine": machine_line(records),
+        "usual": usual_way(records),
         "missed": missed(results),
         "tables": tables(records, results),
         "survey": survey_parts(results),
@@ -147,19 +149,26 @@ def missed(results: Results) -> str:
 
 
 def tables(records: Mapping[str, Any], results: Results) -> str:
-    """A table of results for each subject, and what each was measured on."""
+    """A table of results for each subject; how it was measured, if not like most."""
+    usual = usual_way(records)
     sections = []
     for table, title in TITLES.items():
         if table in records:
-            sections.append(f"### {title}\n\n{markdown(results[table])}\n\n{measured_with(records[table]['machine'])}")
+            way = measured_with(records[table]["machine"])
+            sections += [f"### {title}", markdown(results[table]), *[f"Measured with {way}."] * (way != usual)]
     return "\n\n".join(sections)
+
+
+def usual_way(records: Mapping[str, Any]) -> str:
+    """How most tables were measured."""
+    return Counter(measured_with(record["machine"]) for record in records.values()).most_common(1)[0][0]
 
 
 def measured_with(machine: Mapping[str, str]) -> str:
     """The version that was measured, when, and by which clock; the machine itself is described once."""
     version = machine["packages"].partition(",")[0]
     clock = machine.get("clock") or f"elapsed time, {'one thread' if machine['OMP_NUM_THREADS'] == '1' else 'all cores'}"
-    return f"Measured with {version} on {machine['date']}: {clock}."
+    return f"{version} on {machine['date']}: {clock}"
 
 
 def survey_parts(results: Results) -> str:
