@@ -11,7 +11,7 @@ class Scale:
     d: int = 768
     survey: tuple[int, ...] = (100_000, 1_000_000)
     isoscore: tuple[int, ...] = (100_000, 1_000_000)
-    audit: tuple[int, ...] = (10_000, 30_000)
+    audit: tuple[int, ...] = (10_000,)
     eig: tuple[int, ...] = (100_000,)
     memory: tuple[int, ...] = (20_000, 1_000_000)
     repair: tuple[int, ...] = (43_605,)
