@@ -2,10 +2,10 @@
 
 Time is processor time on one thread for both sides. Scikit-learn's search takes long, so one of its five folds is run with every
 second L2 weight, which counts ten times; the chosen cell's initialisations are run as they are. Both sides start from the same
-seeds and folds, so that scores and accuracies can be compared one by one. What a race's choice costs in accuracy is measured
-against our own search of the full grid.
+seeds and folds, so that scores and accuracies can be compared one by one.
 
-As a script, `probe_grid.py NAME --folder FOLDER` prints the results of the full grid on one data set; `--race` those of the race.
+As a script, `probe_grid.py NAME --folder FOLDER` prints the results of the full grid on one data set, and with `--race` what a
+race's choice costs in accuracy against our own search of the full grid, which is not part of `make bench`.
 """
 
 from __future__ import annotations
@@ -81,7 +81,6 @@ def measure(scale: Scale, folder: Path) -> Iterator[Result]:
     yield from against_scikit_learn("MLP probe, race", labelled_cloud(n, TEST_ROWS, scale.d), raced, goal=10)
     names, settings = SETS if full else SETS[-1:], {"max_iter": EPOCHS, **settings}
     yield from full_grids(names, folder, settings)
-    yield from accuracies(names, folder, settings)
 
 
 def full_grids(names: Sequence[str], folder: Path, settings: dict[str, Any]) -> Iterator[Result]:
