@@ -69,6 +69,12 @@ class Correspondence:
         Which precision, how many dimensions, which direction, or what relates the rows that were not re-embedded.
     side
         The side that was made from the other one, "A" or "B"; empty if both are alike.
+    up_to
+        What else differs between rows that are turned: `up to int8`, `up to length`.
+    is_shifted, is_rotated
+        Whether rows that are turned are shifted too, and whether they are more than shifted.
+    within
+        The verdict on the first dimensions, if one side consists of those of the other.
     share
         Share of the rows for which the relation holds.
     outliers
@@ -82,6 +88,10 @@ class Correspondence:
     verdict: str
     detail: str = ""
     side: str = ""
+    up_to: tuple[str, ...] = ()
+    is_shifted: bool = False
+    is_rotated: bool = True
+    within: str = ""
     share: float = 1.0
     outliers: tuple[int, ...] = ()
     numbers: Mapping[str, float] = field(default_factory=dict)
@@ -239,7 +249,8 @@ def _first_dimensions(A: Floats, B: Floats) -> Correspondence | None:
     if inner is None:
         return None
     words = f", {_words(inner)}" if inner.verdict != IDENTICAL else ""
-    return replace(inner, verdict=FIRST, detail=f"first {width} of {longer}{words}", side="A" if A.shape[1] == width else "B")
+    side = "A" if A.shape[1] == width else "B"
+    return replace(inner, verdict=FIRST, detail=f"first {width} of {longer}{words}", side=side, within=inner.verdict)
 
 
 def _words(relation: Correspondence) -> str:
@@ -438,9 +449,10 @@ def _turned(A: Floats, B: Floats, numbers: dict[str, float], seed: int) -> Corre
         K, L = (side[kept] @ side[kept].T for side in sides)
         is_shifted = float(np.linalg.norm(scale * K - L)) > 3 * TURNED_INT8 * float(np.linalg.norm(L))
         is_aligned = A.shape[1] == B.shape[1] and np.allclose(math.sqrt(scale) * bases[0], bases[1], atol=1e-3 * size**0.5)
+        up_to = (*["up to int8"] * (difference > TURNED_EXACT), *["up to length"] * unit)
         shift = ["a shift without rotation" if is_aligned else "with a shift"] * is_shifted
-        detail = ", ".join([*["up to int8"] * (difference > TURNED_EXACT), *["up to length"] * unit, *shift])
-        return _held(TURNED, detail, "", fits)
+        relation = _held(TURNED, ", ".join([*up_to, *shift]), "", fits)
+        return replace(relation, up_to=up_to, is_shifted=is_shifted, is_rotated=not (is_shifted and is_aligned))
     return None
 
 

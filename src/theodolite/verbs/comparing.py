@@ -495,9 +495,8 @@ def _related_sentence(relation: _Relation, comparisons: Sequence[Comparison], su
     apart = "" if not found.outliers else f" ({listed_rows(found.outliers, found.n)} do not fit)"
     change = _rank_change(comparisons)
     r2 = max((found.numbers.get(name, 0.0) for name in ("r2_a_to_b", "r2_b_to_a")), default=0.0)
-    is_shifted, up_to = "shift" in found.detail, "".join(f" {words}" for words in found.detail.split(", ") if "up to" in words)
-    turned = "shifted by one vector" if "without rotation" in found.detail else "turned" + " and shifted" * is_shifted
-    equal = "distances are equal, cosines are not" if is_shifted else "every rotation-invariant number is equal"
+    turned = "turned" + " and shifted" * found.is_shifted if found.is_rotated else "shifted by one vector"
+    equal = "distances are equal, cosines are not" if found.is_shifted else "every rotation-invariant number is equal"
     rest = f"{found.n - len(found.outliers):,}"
     sentences = {
         "identical": f"A and B are identical in all {found.n:,} rows{apart}.",
@@ -506,7 +505,7 @@ def _related_sentence(relation: _Relation, comparisons: Sequence[Comparison], su
         "nearly the same": f"B is nearly A{apart}: the median cosine between corresponding rows is "
         f"{found.numbers.get('median_cosine', 1.0):.4f}, as from another runtime or quantised weights; {neighbours}.",
         "first dimensions": f"{made} is the {found.detail} dimensions of {other}{apart}; {neighbours}.",
-        "turned": f"B is A {turned}{up_to}{apart}: {equal}, and the two still cannot be searched together.",
+        "turned": f"B is A {' '.join([turned, *found.up_to])}{apart}: {equal}, and the two still cannot be searched together.",
         "linear map": f"A linear map {found.detail} explains {share_text(r2)} of unseen rows; {neighbours}, and the two cannot "
         "be searched together.",
         "partly re-embedded": f"{share_text(1 - found.share)} of the rows were re-embedded "

@@ -125,8 +125,8 @@ class SettingTrial:
         """The better the smaller: a relation that holds exactly for all rows, one that nearly does, or for some rows, or none."""
         verdict = self.relation.verdict
         order = {"nearly the same": 1, "partly re-embedded": 2, "linear map": 3, "different": 4}
-        if verdict == "first dimensions" and "nearly" in self.relation.detail:
-            verdict = "nearly the same"
+        if verdict == "first dimensions":
+            verdict = self.relation.within
         return order.get(verdict, 0), -self.relation.share
 
     @property
