@@ -264,7 +264,7 @@ def measured(case: Case, quick: bool) -> dict[str, Any]:
 
 def table(records: list[dict[str, Any]]) -> str:
     """The table of the page."""
-    lines = ["| verb | data | must conclude | right | otherwise |", "|---|---|---|---|---|"]
+    lines = ["| verb | data | right answer | right | other answers |", "|---|---|---|---|---|"]
     for record in records:
         others = {name: count for name, count in record["verdicts"].items() if name not in record["expected"]}
         wrong = ", ".join(f"{name} ({count})" for name, count in others.items()) or "–"

@@ -190,15 +190,16 @@ def table(cells: list[dict[str, Any]]) -> str:
     swaps = [cell["naive_keeps"] for cell in cells if cell["naive_keeps"] is not None]
     better = [cell for cell in cells if cell["maps"]["ridge"] > cell["maps"]["procrustes"]]
     answers = (
-        f"Of {len(cells)} answers, {counts['wrong']} are wrong{': ' + '; '.join(faults) if faults else ''}; {counts['right']} "
-        f"are shown to be right, and {counts['open']} are open: *not shown*, or the other half is too small to tell."
+        f"Of {len(cells)} answers, {counts['wrong']} are wrong{' (' + '; '.join(faults) + ')' if faults else ''}, "
+        f"{counts['right']} are right, and {counts['open']} are open: the answer was *not shown*, or the other half is too small "
+        "to tell."
     )
     repeated = f"Over {total:,} further random halves: {words}. In all, {sum(wrong.values()) / max(total, 1):.1%} are wrong."
     kept = (
-        f"In the {len(bridges)} changes in which re-indexing gains beyond doubt, the bridge keeps between {min(bridges):.0%} and "
-        f"{max(bridges):.0%} of that gain (median {np.median(bridges):.0%}). New queries on the old index as it is reach "
-        f"{min(swaps):.0%} to {max(swaps):.0%} of the new model's score where the dimensions allow it. The better map is the "
-        f"ridge in {len(better)} of {len(cells)} changes."
+        f"In the {len(bridges)} changes in which re-indexing clearly gains, the bridge keeps between {min(bridges):.0%} and "
+        f"{max(bridges):.0%} of that gain (median {np.median(bridges):.0%}). If the dimensions match, new queries on the "
+        f"unmapped old index reach {min(swaps):.0%} to {max(swaps):.0%} of the new model's score. The ridge is the better map in "
+        f"{len(better)} of {len(cells)} changes."
     )
     whole = Counter(cell["whole"] for cell in cells)
     all_queries = f"With all queries the verdicts are {', '.join(f'{name} {whole[name]}' for name in (*TIERS, NOT_SHOWN))}."
