@@ -31,6 +31,7 @@ from theodolite.reports.drawing import write_figures
 from theodolite.reports.figures import displays_of
 from theodolite.reports.page import report_html, table_lines
 from theodolite.reports.tables import Column, Table, tables_of
+from theodolite.reports.wording import with_states_by_origin
 from theodolite.studies import study, study_names
 from theodolite.studies.claims.judging import chance_note
 from theodolite.studies.claims.paper_tables import MEASURED
@@ -161,7 +162,8 @@ def runs(name: str) -> list[Result]:
         notes = tuple(
             filter(None, [*of_study.spec.notes, f"{MEASURED_ON[name]} {_search(result)}".strip(), chance_note(verdicts)])
         )
-        results.append(replace(result, verdicts=verdicts, notes=notes, provenance={**result.provenance, **facts}))
+        shown = replace(result, verdicts=verdicts, notes=notes, provenance={**result.provenance, **facts})
+        results.append(with_states_by_origin(shown))
     return results
 
 

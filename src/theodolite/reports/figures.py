@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from theodolite.core.rows import Row
-from theodolite.core.states import FINE_TUNING, state_order
+from theodolite.core.states import BEFORE, FINE_TUNING, PRE_TRAINED, state_order
 from theodolite.metrics.registry import LAYER_METRICS, axis_of
 from theodolite.reports.cloud_display import cloud_displays
 from theodolite.reports.displays import Display, FigureSpec, grouped, has_intervals, of_last_layer, records_of
@@ -17,7 +17,7 @@ from theodolite.reports.label_displays import HeatMapSpec, MovementSpec, PlaceMa
 from theodolite.reports.overviews import overview_displays, similarity_displays
 from theodolite.reports.row_plots import DotSpec, LineSpec, XAxis, has_arrows
 from theodolite.reports.theme import ALL_PAIRS, CHANCE, chance_pens, growth_pens, ramp_pens, unit_pens
-from theodolite.reports.wording import unique_names
+from theodolite.reports.wording import unique_names, with_states_by_origin
 
 if TYPE_CHECKING:
     from theodolite.core.result import Result
@@ -70,6 +70,7 @@ def displays_of(result: Result) -> list[Display]:
     >>> display.name, display.frame()["layer"].tolist()
     ('isotropy-by-layer-iso_score', [0, 1, 2])
     """
+    result = with_states_by_origin(result)
     displays = [
         *overview_displays(result),
         *(_training_figure(result).displays(result) if result.verb == "tune" else ()),
@@ -208,6 +209,9 @@ def _final_scores(rows: Sequence[Row]) -> list[Row]:
     # Scores of an epoch and shapes of a step are what led to a state; its last ones are the state's own.
     seeds = [row for row in rows if row.seed is not None and not row.setting and row.state != FINE_TUNING]
     tested = [row for row in seeds if row.split not in ("train", "validation")]
+    # The head of a classifier is random before it is trained.
+    classified = {row.task for row in tested if row.metric in SCORES}
+    tested = [row for row in tested if row.task not in classified or row.state not in (PRE_TRAINED, BEFORE)]
     cells = grouped(tested, lambda row: (row.task, row.state, row.seed, row.metric))
     final = [max(cell, key=lambda row: (row.layer is None, row.step or 0, row.layer or 0)) for cell in cells.values()]
     scored = grouped({(row.task, row.state): row for row in final if row.metric in SCORES}, lambda key: key[0])

@@ -41,7 +41,7 @@ SHOWN, BAR = 18, 130
 PATH_HEADING = "Paths of the labels' centroids"
 PATH_NOTE = (
     "A hollow mark is where a label starts, a full one where it is at the step. Of many labels, the three that are closest "
-    "before training have colours. The slider goes through training."
+    "before training have colours. The slider goes through training. Of several seeds, the first is shown."
 )
 # Where a label's centroid is at a training step: a line of the record `paths`.
 Stop: TypeAlias = dict[str, Any]
@@ -157,9 +157,11 @@ def path_displays(result: Result) -> Iterator[Display]:
     for line in records_of(result, "paths", PATH_COLUMNS):
         stop: Stop = {name: str(line.get(name) or "") for name in ("model", "task", "label")}
         stop |= {name: int(line[name]) for name in ("layer", "step")} | {axis: float(line[axis] or 0) for axis in AXES}
-        stops.append(stop)
+        stops.append(stop | {"seed": int(line.get("seed") or 0)})
     for names, group in grouped(stops, lambda stop: (stop["model"], stop["task"])).items():
-        ordered = sorted(group, key=lambda stop: (stop["layer"], stop["label"], stop["step"]))
+        first = min(stop["seed"] for stop in group)  # each seed has principal directions of its own
+        one_seed = [stop for stop in group if stop["seed"] == first]
+        ordered = sorted(one_seed, key=lambda stop: (stop["layer"], stop["label"], stop["step"]))
         titles = titles_of("centroid-paths", PATH_HEADING, names)
         yield DrawnDisplay(columns=partial(_path_columns, ordered), draw=partial(_draw_paths, ordered), note=PATH_NOTE, **titles)
 

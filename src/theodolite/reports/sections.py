@@ -29,6 +29,7 @@ from theodolite.reports.wording import (
     name_of,
     unique_names,
     verdict_look,
+    with_states_by_origin,
 )
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class PageContent:
 
 def page_content(results: Sequence[Result], *, text: bool) -> PageContent:
     """Everything that the page of these results shows."""
+    results = [with_states_by_origin(result) for result in results]
     runs = list(zip(unique_names(map(name_of, results), "{} ({})"), results, strict=True))
     page = PageContent()
     several = len(runs) > 1

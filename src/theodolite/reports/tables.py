@@ -13,7 +13,7 @@ from theodolite.core.numbers import interval_text, number_text, short_number
 from theodolite.core.rows import Row
 from theodolite.core.states import DIFFERENCE, FINE_TUNING, state_order, state_title
 from theodolite.metrics.registry import label_of
-from theodolite.reports.wording import change_mark, clean, is_value
+from theodolite.reports.wording import change_mark, clean, is_value, with_states_by_origin
 
 if TYPE_CHECKING:
     from theodolite.core.result import Result
@@ -291,7 +291,7 @@ def tables_of(results: Iterable[tuple[str, Result]]) -> list[Table]:
     """The tables of one result or of several; a table that several of them declare has the rows of all."""
     declared: dict[TableSpec, list[Entry]] = {}
     others: dict[str, list[Entry]] = {}
-    runs = list(results)
+    runs = [(name, with_states_by_origin(result)) for name, result in results]
     for name, result in runs:
         entries = [Entry(name, row) for row in result.rows]
         specs = result.provenance.get("tables") or []

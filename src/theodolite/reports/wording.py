@@ -13,6 +13,7 @@ import textwrap
 import unicodedata
 import zlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from theodolite.advice.diagnosis import RULES, FindingRule
 from theodolite.core.measures import MEASURES
 from theodolite.core.numbers import number_text
 from theodolite.core.result import VERDICTS
-from theodolite.core.states import DIFFERENCE
+from theodolite.core.states import BEFORE, DIFFERENCE, PRE_TRAINED
 from theodolite.metrics.registry import METRICS, label_of
 
 if TYPE_CHECKING:
@@ -125,6 +126,22 @@ def unique_names(names: Iterable[str], pattern: str = "{}-{}") -> list[str]:
 def is_value(row: Row) -> bool:
     """Whether the number of a row is a value: not the difference of two states, and not pooled over seeds."""
     return row.state != DIFFERENCE and _POOLED.search(row.setting) is None
+
+
+def with_states_by_origin(result: Result) -> Result:
+    """The result of a study in which only an encoder whose origin is known to be pre-training has a state of that name."""
+    origins = result.provenance.get("origins") or {}
+    others = {name for name, origin in origins.items() if origin.get("kind") != PRE_TRAINED}
+    if not others:
+        return result
+    pictures = tuple(
+        replace(picture, about={**picture.about, "state": BEFORE})
+        if picture.about.get("model") in others and picture.about.get("state") == PRE_TRAINED
+        else picture
+        for picture in result.pictures
+    )
+    rows = tuple(replace(row, state=BEFORE) if row.model in others and row.state == PRE_TRAINED else row for row in result.rows)
+    return replace(result, rows=rows, pictures=pictures)
 
 
 def outcome_look(outcome: str) -> tuple[str, str]:

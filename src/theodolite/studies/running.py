@@ -355,9 +355,15 @@ class Study:
         comparisons = tuple(compare_printed(self.spec, result.rows, quick=quick))
         pre_trained = [name for name, origin in origins.items() if origin.kind == PRE_TRAINED]
         cells = paper_table_cells(self.spec, comparisons, pre_trained)
+        seeds = sorted({row.seed for row in result.rows if row.seed is not None})  # of all slices
         checked = replace(
             result,
             verdicts=verdicts,
+            provenance={
+                **facts,
+                "origins": {name: asdict(origin) for name, origin in origins.items()},
+                "settings": {**facts.get("settings", {}), **({"seeds": seeds} if seeds else {})},
+            },
             records={**result.records, **({"paper_tables": table_of(cells)} if cells else {})},
             answer=study_answer(verdicts, result.rows),
             conditions=(SMALL_SIZES,) if quick else (),
