@@ -82,16 +82,20 @@ def metrics_page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+# The end of a summary, which the column "affine" replaces.
+TAGS = re.compile(r" (?:One pass, |Learns nothing, )?(?:not )?affine\.$", re.IGNORECASE)
+
+
 def repairs_page() -> str:
     lines = [
         REPAIRS_INTRODUCTION,
-        "| name | class | what it does | parameters |",
-        "|---|---|---|---|",
+        "| name | class | what it does | affine | parameters |",
+        "|---|---|---|---|---|",
     ]
     for name, kind in REPAIRS.items():
-        summary = (inspect.getdoc(kind) or "").partition("\n")[0]
+        summary = TAGS.sub("", (inspect.getdoc(kind) or "").partition("\n")[0])
         parameters = ", ".join(f"`{key}={value!r}`" for key, value in kind().get_params().items()) or "—"
-        lines.append(f"| `{name}` | `{kind.__name__}` | {summary} | {parameters} |")
+        lines.append(f"| `{name}` | `{kind.__name__}` | {summary} | {'yes' if kind.is_affine else 'no'} | {parameters} |")
     return "\n".join(lines) + "\n"
 
 

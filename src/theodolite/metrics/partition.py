@@ -77,7 +77,7 @@ _SECOND_PASS: Any = {"needs": "second pass", "prepare": prepare_partitions}
     isotropic_at="1",
 )
 def partition_isotropy(X: Vectors | Cloud, *, sign: Sign = "both", centered: bool = False, unit_norm: bool = False) -> float:
-    """Partition isotropy I(W) = min F / max F of the partition function (Rajaee & Pilehvar 2021, eq. 2), in (0, 1]; 1 is isotropic.
+    """Partition isotropy I(W) = min F / max F, F the partition function (Rajaee & Pilehvar 2021), in (0, 1]; 1 is isotropic.
 
     F(u) is the sum of exp(u.x) over the rows, for the eigenvectors u of X^T X. The sign of an eigenvector is arbitrary but
     changes F, so both signs are used.
