@@ -38,7 +38,7 @@ Use this page to look up a number that a survey prints, or to choose what to mea
 vectors, run `theodolite survey`, which compares the numbers with [healthy ranges](ranges.md). Do not use a metric to decide which
 encoder is better: [the shape of a space is not its score](explanation/anisotropy.md#what-it-does-not-cost).
 
-Every metric is a function in `theodolite.metrics` that takes a *cloud*: vectors, one per row. A survey measures all of them except
+Every metric is a function in `theodolite.metrics` that takes a *cloud*: vectors, one per row. A survey measures all except
 ABSENT
 If a metric is not defined for an input, its value is `nan` and the result says why.
 
