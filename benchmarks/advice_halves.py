@@ -29,20 +29,20 @@ DATA = Path(os.environ["THEODOLITE_DATA"])
 MODELS = Path(os.environ["THEODOLITE_MODELS"])
 HEAD = """# What the advice is worth
 
-Read this page to see how far you can trust `theodolite repair advise`. Each data set was cut into two halves, with pairs that share a
-sentence in the same half. `advise` was given one half, on which it searched, chose and fitted. The last columns show what its answer
-did to the other half. `benchmarks/advice_halves.py` writes the tables; intervals are 95%, paired by item.
+Read this page to see how far you can trust `theodolite repair advise`. Each data set was cut into two halves, with pairs that
+share a sentence in the same half. `advise` was given one half, on which it searched, chose and fitted. The last columns show
+what its answer did to the other half. `benchmarks/advice_halves.py` writes the tables; intervals are 95%, paired by item.
 
-There are three encoders. `demo` is all-MiniLM-L6-v2, which is contrastively fine-tuned. `minilm-mlm` is the same encoder re-trained as
-a masked language model: its space has the shape of a pre-trained one, although it has seen contrastive training. `tuned` is
-`minilm-mlm` after Siamese tuning on STS-B's training split, with RP21's settings. Vectors are means of the last layer's tokens. For
-retrieval, repairs were fitted on all documents, and the queries were split into halves.
+There are three encoders. `demo` is all-MiniLM-L6-v2, which is contrastively fine-tuned. `minilm-mlm` is the same encoder
+re-trained as a masked language model: its space has the shape of a pre-trained one, although it has seen contrastive
+training. `tuned` is `minilm-mlm` after Siamese tuning on STS-B's training split, with RP21's settings. Vectors are means of
+the last layer's tokens. For retrieval, repairs were fitted on all documents, and the queries were split into halves.
 """
 REPAIRS = """
 ## Repairs
 
-An answer is *right* if it recommends a repair and the interval of its gain on the other half is above 0, or if it says "leave it alone"
-and the best repair's gain there is not shown to reach 0.02. *Not shown* is neither right nor wrong.
+An answer is *right* if it recommends a repair and the interval of its gain on the other half is above 0, or if it says "leave
+it alone" and the best repair's gain there is not shown to reach 0.02. *Not shown* is neither right nor wrong.
 
 | encoder | data | metric | as it is | advice on one half | gain expected there | on the other half | verdict |
 |---|---|---|---|---|---|---|---|
@@ -50,8 +50,9 @@ and the best repair's gain there is not shown to reach 0.02. *Not shown* is neit
 COMPRESSION = f"""
 ## Compression
 
-The advice is the smallest form that loses at most {TOLERATED:.0%} of the score (after the recommended repair, if there is one) at the
-lower limit of the interval on one half. It is *right* if the other half does not show a larger loss, so its interval reaches above that.
+The advice is the smallest form that loses at most {TOLERATED:.0%} of the score (after the recommended repair, if there is
+one) at the lower limit of the interval on one half. It is *right* if the other half does not show a larger loss, so its
+interval reaches above that.
 
 | encoder | data | metric | advice on one half | size | expected there | on the other half | verdict |
 |---|---|---|---|---|---|---|---|
