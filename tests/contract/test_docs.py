@@ -36,7 +36,8 @@ METRICS_INTRODUCTION = """# Metrics
 
 Use this page to look up a number that a survey prints, or to choose what to measure. To find out what is unusual in your own
 vectors, run `theodolite survey`, which compares the numbers with [healthy ranges](ranges.md). Do not use a metric to decide which
-encoder is better: [the shape of a space is not its score](explanation/anisotropy.md#what-it-does-not-cost).
+encoder is better: [the shape of a space is not its score](explanation/anisotropy.md#what-it-does-not-cost). On the site,
+[metrics in detail](reference/metric-details.md) adds formulas, healthy ranges, and when each metric misleads.
 
 Every metric is a function in `theodolite.metrics` that takes a *cloud*: vectors, one per row. A survey measures all except
 ABSENT
