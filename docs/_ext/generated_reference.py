@@ -189,10 +189,10 @@ def repairs() -> list[str]:
     for name, kind in REPAIRS.items():
         call = ", ".join(f"{key}={value!r}" for key, value in kind().get_params().items())
         lines += [f"## {name}", "", f"`theodolite.repairs.{kind.__name__}({call})`", "", prose(kind), ""]
-        carried = "no: apply it with `repair apply`"
+        carried = "no; use `repair apply`"
         if kind.is_affine:
-            carried = "yes: `repair export` writes it into a model or an index"
-        lines += [f"- **one matrix and one bias**: {carried}", "", f"**When it harms.** {harms[name]}", ""]
+            carried = "yes; `repair export` can write it into a model or an index"
+        lines += [f"- **affine (one matrix and one bias)**: {carried}", "", f"**When it harms.** {harms[name]}", ""]
     return lines
 
 

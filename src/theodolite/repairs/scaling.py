@@ -38,7 +38,7 @@ class Standardize(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
     """Subtract the mean and divide by the standard deviation of each dimension (denominator n). One pass, affine.
 
     A dimension whose deviation is not larger than the rounding error of its mean is constant: it is centred and not scaled.
-    `mean_` and `scale_` are what is subtracted, and what is divided by.
+    `mean_` is subtracted, and the result is divided by `scale_`.
     """
 
     mean_: Doubles
