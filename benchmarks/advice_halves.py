@@ -29,20 +29,20 @@ DATA = Path(os.environ["THEODOLITE_DATA"])
 MODELS = Path(os.environ["THEODOLITE_MODELS"])
 HEAD = """# What the advice is worth
 
-Each data set is cut into two halves (pairs that share a sentence stay together). `advise` sees one half: it searches, chooses and
-fits there. The last columns are what its answer does to the other half, which it never saw. Written by
-`benchmarks/advice_halves.py`; intervals are 95%, paired by item.
+Read this page to see how far you can trust `theodolite repair advise`. Each data set was cut into two halves, with pairs that
+share a sentence in the same half. `advise` was given one half, on which it searched, chose and fitted. The last columns show
+what its answer did to the other half. `benchmarks/advice_halves.py` writes the tables; intervals are 95%, paired by item.
 
-Encoders: `minilm-mlm` is all-MiniLM-L6-v2 re-trained as a masked language model, which brings back the shape of a pre-trained
-space (it is not a model that never saw contrastive training); `tuned` is the same after Siamese tuning on STS-B's training split
-(RP21's settings); `demo` is all-MiniLM-L6-v2, contrastively fine-tuned. Vectors are means of the last layer's tokens. In
-retrieval, repairs are fitted on all documents and the queries are halved.
+There are three encoders. `demo` is all-MiniLM-L6-v2, which is contrastively fine-tuned. `minilm-mlm` is the same encoder
+re-trained as a masked language model: its space has the shape of a pre-trained one, although it has seen contrastive
+training. `tuned` is `minilm-mlm` after Siamese tuning on STS-B's training split, with RP21's settings. Vectors are means of
+the last layer's tokens. For retrieval, repairs were fitted on all documents, and the queries were split into halves.
 """
 REPAIRS = """
 ## Repairs
 
-*Right* is a recommended repair whose gain on the other half has an interval above 0, or "leave it alone" where the best repair's
-gain there is not shown to reach 0.02. *Not shown* is neither right nor wrong.
+An answer is *right* if it recommends a repair and the interval of its gain on the other half is above 0, or if it says "leave
+it alone" and the best repair's gain there is not shown to reach 0.02. *Not shown* is neither right nor wrong.
 
 | encoder | data | metric | as it is | advice on one half | gain expected there | on the other half | verdict |
 |---|---|---|---|---|---|---|---|
@@ -50,8 +50,9 @@ gain there is not shown to reach 0.02. *Not shown* is neither right nor wrong.
 COMPRESSION = f"""
 ## Compression
 
-The smallest vectors that lose at most {TOLERATED:.0%} of the score, or of the score of the recommended repair, at the lower
-limit of the interval on one half. *Right* if the other half does not show a larger loss: its interval reaches above that.
+The advice is the smallest form that loses at most {TOLERATED:.0%} of the score (after the recommended repair, if there is
+one) at the lower limit of the interval on one half. It is *right* if the other half does not show a larger loss, so its
+interval reaches above that.
 
 | encoder | data | metric | advice on one half | size | expected there | on the other half | verdict |
 |---|---|---|---|---|---|---|---|

@@ -23,9 +23,9 @@ COST = {
     "sums": "one pass over the rows",
     "moments": "one pass over the rows",
     "second pass": "two or three passes over the rows",
-    "sample": "rows against rows, on a seeded sample of 10,000 unless you ask for more",
+    "sample": "compares rows with rows, on a seeded sample of 10,000 unless you ask for more",
     "pairs": "one pass over two inputs of the same length",
-    "reference": "one pass, and the covariance of a reference",
+    "reference": "one pass over the rows, and a reference covariance",
 }
 
 
@@ -152,7 +152,7 @@ def metrics() -> list[str]:
             lines += [f'<div class="formula">{convert(formulas[name], display="block")}</div>', ""]
         if name in rules:
             rule = rules[name]
-            share = " as a share of what the rows can fill" if rule.judged else ""
+            share = " as a share of the dimensions that the rows can fill" if rule.judged else ""
             lines += [range_picture(rule), "", f"**Healthy: {rule.healthy}**{share}. For scale: {rule.source}.", ""]
         lines += [*(f"- **{key}**: {value}" for key, value in about), ""]
         if name in misleads:
@@ -189,10 +189,10 @@ def repairs() -> list[str]:
     for name, kind in REPAIRS.items():
         call = ", ".join(f"{key}={value!r}" for key, value in kind().get_params().items())
         lines += [f"## {name}", "", f"`theodolite.repairs.{kind.__name__}({call})`", "", prose(kind), ""]
-        carried = "no: apply it with `repair apply`"
+        carried = "no; use `repair apply`"
         if kind.is_affine:
-            carried = "yes: `repair export` writes it into a model or an index"
-        lines += [f"- **one matrix and one bias**: {carried}", "", f"**When it harms.** {harms[name]}", ""]
+            carried = "yes; `repair export` can write it into a model or an index"
+        lines += [f"- **affine (one matrix and one bias)**: {carried}", "", f"**When it harms.** {harms[name]}", ""]
     return lines
 
 

@@ -22,10 +22,10 @@ PAIR_METRICS = frozenset({"pair_cosine_p05", "pair_cosine_median", "pair_cosine_
 
 @metric("[-1/(n-1), 1]", LOWER, needs="sums", paper="Ethayarajh 2019", isotropic_at="0")
 def mean_cosine(X: Vectors | Moments | Cloud) -> float:
-    """Mean cosine over all pairs of different rows (Ethayarajh 2019), in [-1/(n-1), 1]; 0 is isotropic.
+    """Mean cosine over all pairs of different rows (Ethayarajh 2019), in [-1/(n-1), 1]; an isotropic cloud has 0.
 
-    Exact in one pass: the squared length of the summed unit vectors counts every pair. Zero rows have no direction and are
-    left out. A mean near 0 does not imply isotropy.
+    It is exact in one pass, because the squared length of the sum of the unit vectors contains every pair. Rows of zeros have
+    no direction and are left out. A mean near 0 does not imply isotropy.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def dimension_contributions(X: Vectors | Moments | Cloud) -> Doubles:
 
 @metric("[0, 1]", LOWER, needs="sums", paper="Timkey & van Schijndel 2021")
 def rogue_share(X: Vectors | Moments | Cloud) -> float:
-    """Share of the three largest dimension contributions in the sum of all magnitudes, in [0, 1]; 3/d is even.
+    """Share of the mean cosine's contributions, in absolute value, from the three largest dimensions; 3/d if all are equal.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def rogue_share(X: Vectors | Moments | Cloud) -> float:
 
 @metric("[1, d]", LOWER, needs="moments", paper="Timkey & van Schijndel 2021")
 def largest_variance_ratio(X: Vectors | Moments | Cloud) -> float:
-    """Variance of the widest dimension over the mean variance of all, in [1, d]; 1 is even.
+    """Largest variance of a dimension divided by the mean variance of all dimensions, in [1, d]; 1 if all are equal.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def mean_norm(X: Vectors | Moments | Cloud) -> float:
 
 @metric("[0, inf)", NEITHER, needs="sums")
 def norm_variation(X: Vectors | Moments | Cloud) -> float:
-    """Coefficient of variation of the rows' lengths, at least 0; at 0 cosine and inner product give the same ranking.
+    """Coefficient of variation of the rows' lengths, at least 0. At 0, cosine and inner product give the same ranking.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def norm_variation(X: Vectors | Moments | Cloud) -> float:
 
 @metric("[0, 1]", NEITHER, needs="sums", resample=False)
 def zero_rows(X: Vectors | Moments | Cloud) -> float:
-    """Share of rows that are exactly zero, in [0, 1]: empty texts or failed calls.
+    """Share of rows that are exactly zero, in [0, 1]. They usually come from empty texts or failed calls.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def pair_cosines(X: Vectors | Cloud, *, pairs: int = PAIRS, threshold: float = S
 
 @metric("[-1, 1]", NEITHER, needs="sample", paper="Ethayarajh 2019", label="pair cosine, 5%")
 def pair_cosine_p05(X: Vectors | Cloud) -> float:
-    """5% quantile of the cosine of two random rows, in [-1, 1]; 19 of 20 pairs are more similar. See `pair_cosines`.
+    """5% quantile of the cosine between two random rows, in [-1, 1]: 95% of pairs are more similar.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def pair_cosine_p05(X: Vectors | Cloud) -> float:
 
 @metric("[-1, 1]", NEITHER, needs="sample", paper="Ethayarajh 2019")
 def pair_cosine_median(X: Vectors | Cloud) -> float:
-    """Median cosine of two random rows, in [-1, 1]; 0 for a cloud without a common direction. See `pair_cosines`.
+    """Median cosine between two random rows, in [-1, 1]; 0 if the rows share no common direction.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ def pair_cosine_median(X: Vectors | Cloud) -> float:
 
 @metric("[-1, 1]", LOWER, needs="sample", paper="Ethayarajh 2019", label="pair cosine, 95%")
 def pair_cosine_p95(X: Vectors | Cloud) -> float:
-    """95% quantile of the cosine of two random rows, in [-1, 1]; one pair of 20 is more similar. See `pair_cosines`.
+    """95% quantile of the cosine between two random rows, in [-1, 1]: 5% of pairs are more similar.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ def pair_cosine_p95(X: Vectors | Cloud) -> float:
 
 @metric("[0, 1]", LOWER, needs="sample", paper="Ethayarajh 2019")
 def similar_pairs(X: Vectors | Cloud) -> float:
-    """Share of random pairs of rows with a cosine above 0.8, in [0, 1]; near 0 for a cloud that fills its space.
+    """Share of random pairs of rows with a cosine above 0.8, in [0, 1]; near 0 if the rows point in all directions.
 
     Parameters
     ----------

@@ -12,10 +12,10 @@ from theodolite.metrics.registry import HIGHER, metric
 
 @metric("[0, 1]", HIGHER, needs="moments", paper="Rudman et al. 2022", label="IsoScore", isotropic_at="1")
 def iso_score(X: Vectors | Moments | Cloud) -> float:
-    """IsoScore (Rudman et al. 2022), in [0, 1]; 1 is isotropic, 0 is a line.
+    """IsoScore (Rudman et al. 2022), in [0, 1]: 1 if the variance fills all dimensions evenly, 0 if it fills only one.
 
-    The paper's seven steps reduce to (PR - 1) / (d - 1), PR the participation ratio of the covariance. With n <= d rows it
-    cannot exceed (n - 2) / (d - 1).
+    The paper's seven steps reduce to (PR - 1) / (d - 1), where PR is the participation ratio of the covariance. With n <= d
+    rows, it cannot exceed (n - 2) / (d - 1).
 
     Parameters
     ----------
@@ -46,10 +46,10 @@ def iso_score_ceiling(n: int, d: int) -> float:
     isotropic_at="1",
 )
 def iso_score_corrected(X: Vectors | Moments | Cloud) -> float:
-    """IsoScore with unbiased estimates of (tr Σ)² and tr Σ² for Gaussian rows, about [0, 1]; 1 is isotropic.
+    """IsoScore without the bias of small samples; 1 is isotropic, and sampling noise can take it outside [0, 1].
 
-    The plug-in score of a small sample is too low (0.04 for 32 rows of an isotropic cloud in 768 dimensions). This one is
-    centred on the truth, and so may leave [0, 1] by sampling noise.
+    It estimates (tr Σ)² and tr Σ² without bias for Gaussian rows (Srivastava 2005). The plain score of a small sample is too
+    low: 0.04 for 32 rows of an isotropic cloud in 768 dimensions.
 
     Parameters
     ----------
@@ -72,10 +72,10 @@ def iso_score_corrected(X: Vectors | Moments | Cloud) -> float:
 
 @metric("[0, 1]", HIGHER, needs="reference", paper="Rudman & Eickhoff 2023", default=False, label="IsoScore*", isotropic_at="1")
 def iso_score_star(X: Vectors | Moments | Cloud, reference: Doubles, *, zeta: float = 0.2) -> float:
-    """IsoScore* (Rudman & Eickhoff 2023), in [0, 1]; 1 is isotropic: IsoScore of (1 - zeta) S + zeta C0.
+    """IsoScore* (Rudman & Eickhoff 2023), in [0, 1]: IsoScore of the covariance shrunk towards a reference; 1 is isotropic.
 
-    The shrunk covariance steadies the score of small samples. The identity as C0 makes the score depend on the scale of the
-    data.
+    The covariance S is replaced by (1 - zeta) S + zeta C0, which makes the score of small samples less variable. If C0 is the
+    identity, the score depends on the scale of the data.
 
     Parameters
     ----------

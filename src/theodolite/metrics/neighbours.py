@@ -87,7 +87,7 @@ def search_once(cloud: Cloud, names: Sequence[str]) -> None:
 
 @metric("(0, inf)", NEITHER, needs="sample", paper="Facco et al. 2017", resample=False, prepare=search_once)
 def intrinsic_dimension(X: Vectors | Cloud) -> float:
-    """Intrinsic dimension by TwoNN (Facco et al. 2017), above 0, usually far below d; Euclidean.
+    """Intrinsic dimension, estimated by TwoNN (Facco et al. 2017) from Euclidean distances; usually far below d.
 
     If r1 and r2 are a row's distances to its two nearest, P(r2 / r1 <= mu) = 1 - mu^-dimension. The dimension is the slope of
     -log(1 - F) on log mu, by least squares through the origin, with F = i / n for the i-th smallest mu. The 10% largest ratios
@@ -120,7 +120,7 @@ def intrinsic_dimension(X: Vectors | Cloud) -> float:
 
 @metric("(-inf, inf)", NEITHER, needs="sample", paper="Radovanović et al. 2010", resample=False)
 def hubness(X: Vectors | Cloud) -> float:
-    """Skewness of the 10-occurrence counts by cosine (Radovanović et al. 2010), unbounded; 0 is none, above 1 hubs dominate.
+    """Skewness of how often each row is among the 10 nearest of another, by cosine. It is 0 without hubs; above 1, hubs dominate.
 
     The count of a row is the number of rows that have it among their 10 nearest. If all counts are equal, it is 0.
 
@@ -137,7 +137,7 @@ def hubness(X: Vectors | Cloud) -> float:
 
 @metric("[0, 1)", NEITHER, needs="sample", paper="Radovanović et al. 2010", resample=False)
 def never_retrieved(X: Vectors | Cloud) -> float:
-    """Share of rows that no other has among its 10 nearest by cosine: anti-hubs (Radovanović et al. 2010), in [0, 1); 0 is best.
+    """Share of rows that are not among the 10 nearest of any other row, by cosine (anti-hubs), in [0, 1).
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def never_retrieved(X: Vectors | Cloud) -> float:
 
 @metric("[0.01, 1]", NEITHER, needs="sample", paper="Radovanović et al. 2010", resample=False)
 def hub_share(X: Vectors | Cloud) -> float:
-    """Share of all lists of 10 nearest that the 1% of rows in most of them fill, in [0.01, 1]; 0.01 is an even spread.
+    """Share of all top-10 results that the most popular 1% of rows take up, in [0.01, 1]; 0.01 if all rows are equally popular.
 
     The 1% is rounded up to whole rows.
 
@@ -165,7 +165,7 @@ def hub_share(X: Vectors | Cloud) -> float:
 
 @metric("[0, 1]", NEITHER, needs="sample", resample=False)
 def near_duplicates(X: Vectors | Cloud) -> float:
-    """Share of rows that have another row at cosine 0.99 or more, copies included, in [0, 1]; 0 is none.
+    """Share of rows that have another row at a cosine of 0.99 or more, exact copies included, in [0, 1].
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def near_duplicates(X: Vectors | Cloud) -> float:
 
 @metric("[0, 1)", NEITHER, needs="sample", resample=False)
 def exact_duplicates(X: Vectors | Cloud) -> float:
-    """Share of rows that repeat an earlier row entry by entry, rows of zeros included, in [0, 1); 0 is none.
+    """Share of rows that repeat an earlier row exactly, rows of zeros included, in [0, 1).
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def exact_duplicates(X: Vectors | Cloud) -> float:
 
 @metric("(0, inf)", NEITHER, needs="sample", paper="Aggarwal et al. 2001", resample=False)
 def relative_contrast(X: Vectors | Cloud) -> float:
-    """Mean cosine distance of two rows over the median one to the nearest (Aggarwal et al. 2001), above 0; 1 is no signal.
+    """Mean cosine distance of two rows divided by the median distance to the nearest; near 1, distances carry no signal.
 
     Near 1, the nearest row is as far away as any other. Copies of a row count once.
 
@@ -215,10 +215,10 @@ def relative_contrast(X: Vectors | Cloud) -> float:
 
 @metric("[0, 0.5]", NEITHER, needs="sample", resample=False)
 def outliers(X: Vectors | Cloud) -> float:
-    """Share of rows whose nearest other row is farther than the median + 3 robust standard deviations, in [0, 0.5]; 0 is none.
+    """Share of rows farther from their nearest row than the median + 3 robust standard deviations, in [0, 0.5].
 
-    By cosine distance to the nearest row that is not a copy; the median and the robust deviation, 1.4826 times the median
-    absolute deviation, are over rows with copies counted once. `outlying_rows` names the rows.
+    The distance is the cosine distance to the nearest row that is not a copy. The median and the robust standard deviation,
+    which is 1.4826 times the median absolute deviation, count copies once. `outlying_rows` names the rows.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def outlying_rows(X: Vectors | Cloud, *, count: int = 10) -> Indices:
 
 @metric("[0, inf)", NEITHER, needs="sample", resample=False)
 def density_variation(X: Vectors | Cloud) -> float:
-    """Coefficient of variation of the rows' mean cosine distance to their 10 nearest, at least 0; 0 is an even density.
+    """Coefficient of variation of the mean cosine distance to the 10 nearest rows, at least 0; 0 if the density is even.
 
     Parameters
     ----------
@@ -253,9 +253,9 @@ def density_variation(X: Vectors | Cloud) -> float:
 
 @metric("[0, 1]", NEITHER, needs="sample", resample=False)
 def metric_agreement(X: Vectors | Cloud) -> float:
-    """Mean share of a row's 10 nearest by cosine that are also its 10 largest inner products, in [0, 1]; 1 is the same results.
+    """Share of the 10 nearest rows by cosine that are also among the 10 with the largest inner products, in [0, 1].
 
-    Over at most 2,000 seeded queries. Rows that tie with the tenth by cosine count as shared.
+    It is the mean over at most 2,000 seeded queries. Rows that tie with the tenth by cosine count as shared.
 
     Parameters
     ----------
@@ -273,10 +273,10 @@ def metric_agreement(X: Vectors | Cloud) -> float:
 
 @metric("[0, 1]", NEITHER, needs="sample", resample=False)
 def retrieval_stability(X: Vectors | Cloud) -> float:
-    """Mean overlap (Jaccard) of the 10 nearest by cosine before and after a small change of the query, in [0, 1]; 1 is stable.
+    """Overlap (Jaccard) of the 10 nearest rows by cosine before and after a small change of the query, in [0, 1]; 1 is stable.
 
     300 seeded queries take a Gaussian step whose length is about 5% of the mean distance between a row and its 10 nearest, both
-    as unit vectors. Copies are searched once, as their order is arbitrary.
+    as unit vectors. Copies count once, because their order is arbitrary.
 
     Parameters
     ----------
@@ -326,9 +326,9 @@ def island_components(X: Vectors | Cloud) -> list[Indices]:
 
 @metric("[0, 1)", NEITHER, needs="sample", resample=False)
 def islands(X: Vectors | Cloud) -> float:
-    """Share of rows in small parts cut off from the rest of the graph of 10 nearest by cosine, in [0, 1); 0 is none.
+    """Share of rows in small groups that are cut off from the rest of the graph of the 10 nearest rows by cosine, in [0, 1).
 
-    A part is small with at most 20 rows or 0.5% of them. `island_components` names the rows.
+    A group is small if it has at most 20 rows, or at most 0.5% of all rows. `island_components` names the rows.
 
     Parameters
     ----------

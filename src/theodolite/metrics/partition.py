@@ -77,10 +77,10 @@ _SECOND_PASS: Any = {"needs": "second pass", "prepare": prepare_partitions}
     isotropic_at="1",
 )
 def partition_isotropy(X: Vectors | Cloud, *, sign: Sign = "both", centered: bool = False, unit_norm: bool = False) -> float:
-    """Partition isotropy I(W) = min F / max F (Rajaee & Pilehvar 2021, eq. 2), in (0, 1]; 1 is isotropic.
+    """Partition isotropy I(W) = min F / max F, F the partition function (Rajaee & Pilehvar 2021), in (0, 1]; 1 is isotropic.
 
-    F(u) = sum of exp(u.x) over the rows, for the eigenvectors u of X^T X. An eigenvector has no sign but F has, so both signs
-    are taken.
+    F(u) is the sum of exp(u.x) over the rows, for the eigenvectors u of X^T X. The sign of an eigenvector is arbitrary but
+    changes F, so both signs are used.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def partition_isotropy(X: Vectors | Cloud, *, sign: Sign = "both", centered: boo
 
 @metric("(-inf, 0]", HIGHER, **_SECOND_PASS, paper="RP21 eq. 1-2", label="log I", isotropic_at="0")
 def log_partition_isotropy(X: Vectors | Cloud, *, sign: Sign = "both", centered: bool = False, unit_norm: bool = False) -> float:
-    """Natural logarithm of the partition isotropy, at most 0; 0 is isotropic. Exact even if I(W) itself underflows.
+    """Natural logarithm of I(W), at most 0; 0 is isotropic. It is exact even if I(W) itself underflows.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def log_partition_isotropy(X: Vectors | Cloud, *, sign: Sign = "both", centered:
 
 @metric("(-inf, 0]", HIGHER, **_SECOND_PASS, paper="RP21 eq. 1-2", label="log I, unit norm", isotropic_at="0")
 def log_partition_isotropy_unit_norm(X: Vectors | Cloud) -> float:
-    """Log partition isotropy of the cloud scaled to mean norm 1, at most 0; 0 is isotropic. Norms no longer matter.
+    """Logarithm of I(W) after scaling all rows by one factor to a mean length of 1, at most 0; 0 is isotropic.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def log_partition_isotropy_unit_norm(X: Vectors | Cloud) -> float:
 
 @metric("(-inf, 0]", HIGHER, **_SECOND_PASS, paper="RP21 eq. 1-2", label="log I, centred", isotropic_at="0")
 def log_partition_isotropy_centered(X: Vectors | Cloud) -> float:
-    """Log partition isotropy about the mean, at most 0; 0 is isotropic.
+    """Logarithm of I(W) after subtracting the mean, at most 0; 0 is isotropic.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def log_partition_isotropy_centered(X: Vectors | Cloud) -> float:
 
 @metric("[0, 1]", NEITHER, needs="moments", paper="RP21", resample=False)
 def eigen_gap(X: Vectors | Cloud) -> float:
-    """Smallest relative gap between eigenvalues of X^T X, in [0, 1]; near 0, I(W) depends on an arbitrary choice of basis.
+    """Smallest relative gap between eigenvalues of X^T X, in [0, 1]. Near 0, I(W) depends on an arbitrary choice of basis.
 
     Parameters
     ----------

@@ -49,11 +49,11 @@ class Populations:
 
 @metric("[0, 0.5]", NEITHER, needs="sample", resample=False)
 def second_population(X: Vectors | Cloud) -> float:
-    """Share of rows that look like a second population, as of another encoder, in [0, 0.5]; 0 if all look like one.
+    """Share of rows that look like a second population, such as another encoder's vectors, in [0, 0.5]; 0 if there is none.
 
-    Two groups of rows are two populations if neighbours across them are at most a quarter of what chance gives, both are wide,
-    and their covariances are not aligned. The smaller one has at least 20 rows and 1% of them. Of more than 3,000 rows, a sample
-    is looked at; fewer than 100, or rows of fewer than 16 dimensions, count as one population.
+    Two groups of rows count as two populations if at most a quarter as many neighbours as by chance are in the other group, if
+    neither group is narrow, and if their covariances are not aligned. The smaller group has at least 20 rows and 1% of all rows.
+    Of more than 3,000 rows, a sample is examined. Fewer than 100 rows, or fewer than 16 dimensions, count as one population.
 
     Parameters
     ----------

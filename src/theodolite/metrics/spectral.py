@@ -47,7 +47,7 @@ def explained_variance_curve(X: Vectors | Moments | Cloud, k: int = 20, *, cente
 
 @metric("[1, d]", HIGHER, needs="moments", paper="Rudman et al. 2022")
 def participation_ratio(X: Vectors | Moments | Cloud) -> float:
-    """Participation ratio (sum of eigenvalues)^2 / sum of their squares, in [1, d]; reads as "dimensions used".
+    """Number of dimensions that the variance fills, (sum of eigenvalues)^2 / (sum of their squares), in [1, d].
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def participation_ratio(X: Vectors | Moments | Cloud) -> float:
 
 @metric("[1/d, 1]", LOWER, needs="moments", paper="IL23 eq. 1", label="EV 1")
 def ev_1(X: Vectors | Moments | Cloud) -> float:
-    """Share of the strongest direction in the squared singular values, uncentred (IL23 eq. 1), in (0, 1]; small is isotropic.
+    """Share of the squared singular values in the strongest direction, not centred (IL23 eq. 1); a low share is isotropic.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def ev_1(X: Vectors | Moments | Cloud) -> float:
 
 @metric("[2/d, 1]", LOWER, needs="moments", paper="IL23 eq. 1", label="EV 2")
 def ev_2(X: Vectors | Moments | Cloud) -> float:
-    """Share of the two strongest directions, uncentred (IL23 eq. 1), in (0, 1]; small is isotropic.
+    """Share of the squared singular values in the two strongest directions, not centred (IL23 eq. 1).
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def ev_2(X: Vectors | Moments | Cloud) -> float:
 
 @metric("[3/d, 1]", LOWER, needs="moments", paper="IL23 eq. 1", label="EV 3")
 def ev_3(X: Vectors | Moments | Cloud) -> float:
-    """Share of the three strongest directions, uncentred (IL23 eq. 1), in (0, 1]; small is isotropic.
+    """Share of the squared singular values in the three strongest directions, not centred (IL23 eq. 1).
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def ev_3(X: Vectors | Moments | Cloud) -> float:
 
 @metric("[1/d, 1]", LOWER, needs="moments", paper="IL23 eq. 1", label="EV 1, centred")
 def ev_1_centered(X: Vectors | Moments | Cloud) -> float:
-    """Share of variance along the first principal component, in (0, 1]; small is isotropic.
+    """Share of the variance along the first principal component, in [1/d, 1]; a low share is isotropic.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def ev_1_centered(X: Vectors | Moments | Cloud) -> float:
 
 @metric("[2/d, 1]", LOWER, needs="moments", paper="IL23 eq. 1", label="EV 2, centred", default=False)
 def ev_2_centered(X: Vectors | Moments | Cloud) -> float:
-    """Share of variance along the first two principal components, in (0, 1]; small is isotropic.
+    """Share of the variance along the first two principal components, in [2/d, 1]; a low share is isotropic.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def ev_2_centered(X: Vectors | Moments | Cloud) -> float:
 
 @metric("[3/d, 1]", LOWER, needs="moments", paper="IL23 eq. 1", label="EV 3, centred", default=False)
 def ev_3_centered(X: Vectors | Moments | Cloud) -> float:
-    """Share of variance along the first three principal components, in (0, 1]; small is isotropic.
+    """Share of the variance along the first three principal components, in [3/d, 1]; a low share is isotropic.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def ev_3_centered(X: Vectors | Moments | Cloud) -> float:
 
 @metric("[1, d]", HIGHER, needs="moments", paper="Roy & Vetterli 2007")
 def effective_rank(X: Vectors | Moments | Cloud) -> float:
-    """Effective rank: exp of the entropy of the normalised covariance eigenvalues, in [1, d]; d is isotropic.
+    """Effective rank, the exponential of the entropy of the normalised covariance eigenvalues, in [1, d]; d is isotropic.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def effective_rank(X: Vectors | Moments | Cloud) -> float:
 
 @metric("[1, d]", HIGHER, needs="moments", paper="Roy & Vetterli 2007", label="effective rank (singular values)")
 def effective_rank_singular(X: Vectors | Moments | Cloud) -> float:
-    """Effective rank as Roy & Vetterli (2007) define it, on centred singular values, in [1, d]; d is isotropic.
+    """Effective rank as Roy & Vetterli (2007) define it, from the centred singular values, in [1, d]; d is isotropic.
 
     RankMe (Garrido et al. 2023) is the same number for vectors that are not centred.
 
@@ -160,7 +160,7 @@ def effective_rank_singular(X: Vectors | Moments | Cloud) -> float:
 
 @metric("[1, d]", HIGHER, needs="moments", paper="principal component analysis", label="dimensions for 95%")
 def dimensions_95(X: Vectors | Moments | Cloud) -> float:
-    """Number of principal components that hold 95% of the variance, in [1, d]; 0.95 d is isotropic.
+    """Number of principal components that explain 95% of the variance, in [1, d]; an isotropic cloud needs 0.95 d.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def dimensions_95(X: Vectors | Moments | Cloud) -> float:
 
 @metric("[1, inf)", LOWER, needs="moments", paper="numerical linear algebra", resample=False)
 def condition_number(X: Vectors | Moments | Cloud) -> float:
-    """Largest over smallest covariance eigenvalue, on the rank the data has, at least 1; 1 is isotropic.
+    """Largest covariance eigenvalue divided by the smallest one that is not zero, at least 1; 1 is isotropic.
 
     Parameters
     ----------

@@ -18,9 +18,9 @@ UNIFORMITY_T = 2.0  # the paper's temperature
 
 @metric("[-8, 0]", LOWER, needs="sample", paper="Wang & Isola 2020")
 def uniformity(X: Vectors | Cloud, *, t: float = UNIFORMITY_T) -> float:
-    """Uniformity loss (Wang & Isola 2020), in [-4t, 0]; 0 is one direction, about -2t fills a sphere of high dimension.
+    """Uniformity loss (Wang & Isola 2020), in [-4t, 0]: 0 if all rows point one way, about -2t if they cover the sphere.
 
-    log of the mean of exp(-t ‖u_i - u_j‖^2) over all pairs i < j of unit vectors; rows of zeros are left out.
+    It is the log of the mean of exp(-t ‖u_i - u_j‖^2) over all pairs i < j of unit vectors. Rows of zeros are left out.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def _exponents(tile: Floats, rows: slice, columns: slice, t: float) -> None:
 
 @metric("[0, 2^alpha]", NEITHER, needs="pairs", paper="Wang & Isola 2020", default=False)
 def alignment(X: Vectors | Cloud, Y: Vectors | Cloud, *, alpha: float = 2.0) -> float:
-    """Alignment loss (Wang & Isola 2020), in [0, 2^alpha]; 0 is every pair on one direction: mean of ‖u_i - v_i‖^alpha.
+    """Alignment loss (Wang & Isola 2020), the mean of ‖u_i - v_i‖^alpha over pairs; 0 if both rows of every pair point one way.
 
     Pairs with a row of zeros are left out. All rows are read, whatever the sample size.
 

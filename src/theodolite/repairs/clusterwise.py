@@ -149,7 +149,7 @@ class _Clusterwise(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
 class ClusterZeroMean(_Clusterwise):
     """K-means, then subtract each cluster's mean (Rajaee & Pilehvar 2021: 27 clusters). Not affine.
 
-    New rows go to the nearest centroid of the fit.
+    New rows are assigned to the nearest centroid of the fit.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ class RemoveDirections(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
 class KeepDirections(ClassNamePrefixFeaturesOutMixin, CentredProduct):  # type: ignore[misc]
     """Centre, keep the coordinates along the k principal directions of most variance, unscaled: (x - mean) U_k. One pass, affine.
 
-    Principal component analysis: shorter rows that keep as much of the variance as k dimensions can. If the data have a lower
+    This is principal component analysis: k dimensions cannot keep more of the variance. If the data have a lower
     rank than k, there are as many columns as the rank.
 
     Parameters
@@ -115,9 +115,10 @@ class KeepDimensions(Repair):
 
 
 class Truncate(KeepDimensions):
-    """Keep the first k dimensions of every row. Nothing is learned, affine.
+    """Keep the first k dimensions of every row. Learns nothing, affine.
 
-    Meant for models that were trained for it (Matryoshka models, Kusupati 2022): in others the first dimensions are like any.
+    Use it with models that were trained for it (Matryoshka models, Kusupati 2022). In other models, the first dimensions are
+    no better than the rest.
 
     Parameters
     ----------
@@ -136,8 +137,8 @@ class Truncate(KeepDimensions):
 class DropRogueDimensions(KeepDimensions):
     """Drop the dimensions that add most to the mean cosine (Timkey & van Schijndel 2021). One pass, affine.
 
-    Dimension j adds (s_j^2 - sum_i u_ij^2) / (n (n - 1)) to the mean cosine of all pairs, s the sum of the unit vectors u. The
-    rows get shorter by as many columns, and nothing is centred.
+    Dimension j adds (s_j^2 - sum_i u_ij^2) / (n (n - 1)) to the mean cosine of all pairs, where s is the sum of the unit
+    vectors u. The rows are not centred.
 
     Parameters
     ----------

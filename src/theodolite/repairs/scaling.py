@@ -19,7 +19,7 @@ from theodolite.repairs.directions import complete_basis
 class ZeroMean(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
     """Subtract the mean: x - mean (Rajaee & Pilehvar 2021). One pass, affine.
 
-    The mildest repair, and in that paper a prerequisite for measuring isotropy. `mean_` is what is subtracted.
+    This is the mildest repair. The paper calls it a prerequisite for measuring isotropy. `mean_` is subtracted.
     """
 
     mean_: Doubles
@@ -38,7 +38,7 @@ class Standardize(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
     """Subtract the mean and divide by the standard deviation of each dimension (denominator n). One pass, affine.
 
     A dimension whose deviation is not larger than the rounding error of its mean is constant: it is centred and not scaled.
-    `mean_` and `scale_` are what is subtracted, and what is divided by.
+    `mean_` is subtracted, and the result is divided by `scale_`.
     """
 
     mean_: Doubles
@@ -140,9 +140,9 @@ class PowerWhiten(OneToOneFeatureMixin, CentredProduct):  # type: ignore[misc]
 
 
 class UnitLength(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
-    """Scale every row to length 1: x / norm(x); rows of zeros stay zeros. Nothing is learned, not affine.
+    """Scale every row to length 1: x / norm(x). Rows of zeros stay zeros. Learns nothing, not affine.
 
-    It changes no cosine, but inner products, distances, and whatever is fitted afterwards.
+    It changes no cosine, but it changes inner products, distances and everything that is fitted afterwards.
     """
 
     is_affine: ClassVar[bool] = False
@@ -156,8 +156,8 @@ class UnitLength(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
 class Rotate(OneToOneFeatureMixin, CentredProduct):  # type: ignore[misc]
     """Centre, then rotate at random: every dimension gets a similar variance. One pass, affine.
 
-    Apart from centring it changes no cosine or distance. It is for what comes after it: int8 and binary codes, which waste their
-    levels if a few dimensions are much wider than the others.
+    Use it before int8 or binary codes, which waste their levels if a few dimensions are much wider than the others. Apart from
+    centring, it changes no cosine or distance.
 
     Parameters
     ----------

@@ -17,8 +17,8 @@ from theodolite.repairs.directions import PAPER_DIRECTIONS, significant_rank
 class WeightedRemoval(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
     """Remove a learned share of each dominant direction: x - sum_k w_k (u_k . x) u_k, w in [0, 1] (Liang 2021). Affine.
 
-    u are the leading eigenvectors of the uncentred X^T X, so the first is close to the mean, and x is not centred. `fit`
-    alone has no signal and sets all weights to 1; `fit_pairs` learns them from scored pairs.
+    The u_k are the leading eigenvectors of the uncentred X^T X, so the first is close to the mean; x is not centred. `fit`
+    alone has no scores to learn from and sets all weights to 1; `fit_pairs` learns them from scored pairs.
 
     Parameters
     ----------
