@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Box, Figure, Scatter
 
 HEIGHT = 360
+# How many times the median span of the panels a panel may span if they share an axis.
+ONE_SCALE = 20
 # Values that span more than this factor are drawn on a logarithmic axis.
 WIDE = 20
 # Pixels of a panel for its axes and titles, besides the lines of its categories.
@@ -84,7 +87,9 @@ class LineSpec(FigureSpec):
                 series.setdefault(name, []).extend(members)
         pens = self.pens(series)
         layers = sorted({row.layer or 0 for row in rows}) if self.slider == "layer" else []
-        shared_y = len({y_title for _, y_title in panels}) == 1
+        by_title = grouped(panels.items(), lambda panel: panel[0][1])
+        one_scale = {y_title: _have_one_scale(lines for _, lines in members) for y_title, members in by_title.items()}
+        shared_y = len(one_scale) == 1 and all(one_scale.values())
         figure = panel_grid([title for title, _ in panels], columns=self.panels_across, height=HEIGHT, shared_y=shared_y)
         for i, ((_, y_title), lines) in enumerate(panels.items()):
             position = panel_position(i, min(self.panels_across, len(panels)))
@@ -93,7 +98,7 @@ class LineSpec(FigureSpec):
             if not shared_y or position["col"] == 1:  # a shared axis needs its title once per row
                 figure.update_yaxes(title_text=y_title, **position)
             if not (self.axes or self.y_axis):
-                members = [row for row in rows if self.y(row) == y_title]
+                members = [row for row in rows if self.y(row) == y_title] if one_scale[y_title] else list(chain(*lines.values()))
                 levels = [level[0] for level in map(self.level, members) if level] if self.level else []
                 figure.update_yaxes(range=steady_range(members, levels), **position)
         moving = len(figure.data)  # what is added from here on is the same in every frame of a slider
@@ -186,6 +191,13 @@ class LineSpec(FigureSpec):
         look = {"mode": "markers", "hovertemplate": f"{self._hover}<extra></extra>", "showlegend": False}
         figure.add_scatter(**frames[steps[-1]][0], **look, name="at the step")
         return add_slider(figure, frames, prefix="step", traces=[len(figure.data) - 1])
+
+
+def _have_one_scale(panels: Iterable[Series]) -> bool:
+    """Whether one axis can serve all panels: no panel spans many times as much as most of them, which it would flatten."""
+    values = [[row.value for rows in lines.values() for row in rows if finite_value(row) is not None] for lines in panels]
+    spans = [max(panel) - min(panel) for panel in values if panel]
+    return not spans or max(spans) <= ONE_SCALE * median(spans)
 
 
 def _cursor(lines: Series, pens: Mapping[str, Pen], step: int) -> dict[str, Any]:
