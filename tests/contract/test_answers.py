@@ -59,7 +59,10 @@ def of_migrate() -> Result:
 
 
 def of_study() -> Result:
-    result = th.study("rp21").check(min(RECORDS.glob("rp21-*"))).result
+    folders = sorted(RECORDS.glob("rp21-*"))
+    if not folders:
+        pytest.skip("the records of studies are in the repository, not in the sdist")
+    result = th.study("rp21").check(folders[0]).result
     assert result is not None
     return result
 

@@ -80,6 +80,12 @@ def test_paths_grow_with_the_slider() -> None:
     assert [trace.x for trace in figure.frames[-1].data] == [trace.x for trace in figure.data]
 
 
+def test_of_several_seeds_the_paths_of_the_first_are_drawn() -> None:
+    seeds = [figure_paths().append_column("seed", pa.array([seed] * len(figure_paths()))) for seed in (3, 1)]
+    (display,), (alone,) = displays(pa.concat_tables(seeds)), displays(figure_paths())
+    assert display.frame().equals(alone.frame())
+
+
 def test_of_many_labels_the_three_closest_have_names() -> None:
     places = {
         "far": (9.0, 9.0),

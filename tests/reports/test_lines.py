@@ -34,6 +34,20 @@ def test_models_with_one_line_each_share_a_panel() -> None:
     assert len({trace.line.color for trace in figure.data}) == 2
 
 
+def test_a_panel_that_would_flatten_the_others_has_an_axis_of_its_own() -> None:
+    def shared(factor: float) -> set[str | None]:
+        values = [(model, size * layer * 0.1) for model, size in (("a", 1), ("b", 2), ("c", factor)) for layer in range(3)]
+        rows = [
+            Row(metric="log_partition_isotropy", value=-value - shift, layer=i % 3, model=model, state=state, task="t")
+            for i, (model, value) in enumerate(values)
+            for shift, state in enumerate(STATES)
+        ]
+        return {axis.matches for axis in list(display_of(rows).plot().select_yaxes())[1:]}
+
+    assert shared(3) == {"y"}
+    assert shared(3000) == {None}
+
+
 def test_cls_and_tokens_of_a_state_share_its_colour_but_not_their_dash() -> None:
     traces = {trace.name: trace for trace in display_of(figure_rows()).plot().data}
     assert list(traces) == ["pre-trained, tokens", "pre-trained, [CLS]", "fine-tuned, tokens", "fine-tuned, [CLS]"]

@@ -7,10 +7,12 @@ import re
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from theodolite.core.pictures import draw_picture
 from theodolite.core.result import Finding, Result
 from theodolite.core.rows import Row
 from theodolite.reports.wording import (
@@ -27,6 +29,7 @@ from theodolite.reports.wording import (
     plain_lines,
     unique_names,
     with_labels,
+    with_states_by_origin,
 )
 
 HOSTILE = [
@@ -156,3 +159,15 @@ def test_the_first_line_names_encoder_unit_prompts_length_limit_and_number_of_te
         Result(verb="survey", provenance={"inputs": [{"name": "v.npy", "n": 5, "d": 3, "dtype": "float32"}]})
     )
     assert line == "v.npy: 5 × 3, float32"
+
+
+def test_only_an_encoder_of_known_origin_has_a_pre_trained_state() -> None:
+    origins = {"old": {"kind": "pre-trained"}, "tuned": {"kind": "tuned"}, "unknown": {"kind": ""}}
+    states = [(model, state) for model in origins for state in ("pre-trained", "fine-tuned")]
+    rows = tuple(Row(metric="iso_score", value=0.1, model=model, state=state) for model, state in states)
+    pictures = tuple(draw_picture(np.eye(4), about={"model": model, "state": "pre-trained"}) for model in origins)
+    shown = with_states_by_origin(Result(verb="study", rows=rows, pictures=pictures, provenance={"origins": origins}))
+    assert [row.state for row in shown.rows] == ["pre-trained", "fine-tuned", *["before", "fine-tuned"] * 2]
+    assert [picture.about["state"] for picture in shown.pictures] == ["pre-trained", "before", "before"]
+    elsewhere = Result(verb="tune", rows=rows)
+    assert with_states_by_origin(elsewhere) is elsewhere
