@@ -100,6 +100,9 @@ class _World:
             for task, seed in product(learned.get("tasks") or claim.tasks, range(self.seeds)):
                 about = {"model": "m", "task": task, "state": "fine-tuned", "seed": seed, "n": 400}
                 self.rows += [Row(metric=metric, value=value, **about) for metric, value in SCORES.items()]
+            needs = learned.get("needs")
+            if needs and not any(row.metric == needs for row in self.rows):
+                self.rows += [Row(metric=needs, value=0.8, model="m", task=task) for task in claim.tasks]
             return
         fields = {name: value for name, value in learned.items() if name != "metric"}
         models = sorted({fields["model"] for effect in claim.primary for _, fields, _ in _cells(effect) if "model" in fields})

@@ -250,7 +250,7 @@ def test_a_task_that_was_tuned_on_but_not_probed_does_not_enter_a_claim_over_pro
     assert entered_tasks(source, tasks, Premises(learned={"metric": "accuracy"})).tasks == ("probed", "tuned on")
     entered = entered_tasks(source, tasks, Premises(learned={"metric": "accuracy", "needs": "probe_accuracy"}))
     assert entered.tasks == ("probed",) and not entered.missing
-    assert entered.left_out == {"tuned on": "probe accuracy was not measured", "other": "not run"}
+    assert entered.left_out == {"tuned on": "probe accuracy was not measured on it", "other": "not run"}
 
 
 def test_the_part_that_needs_no_pre_trained_state_is_judged_under_its_own_name() -> None:

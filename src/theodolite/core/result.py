@@ -224,7 +224,8 @@ class Judged:
     lean
         "for" if every deciding effect points the claimed way, "against" if one does not; empty if there is none.
     unmet
-        The premise of the claim that does not hold: "learned" or "pre-trained"; empty if all do.
+        What of the claim's premises does not hold: "learned", "pre-trained", or "layers" if the encoder has too few; empty if
+        all do.
     part
         The part of the claim that was judged, if a premise of the rest does not hold.
     encoders

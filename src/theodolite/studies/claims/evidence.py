@@ -48,6 +48,10 @@ class Missing(LookupError):
     """Something that a rule needs is absent, or not defined; the message says what."""
 
 
+class TooFewLayers(Missing):
+    """The encoder has too few layers for a rule, in every task."""
+
+
 @dataclass(frozen=True)
 class ModelOrigin:
     """What an encoder is before a study tunes it."""

@@ -130,7 +130,9 @@ def _command(spec: StudySpec, measured: Judged, models: Sequence[str], rerun: Re
     locations = [shell_word(rerun.models.get(model, model)) for model in models if model] or ["MODEL"]
     paper = next((hub for model in spec.models for hub in model.hub), "")
     # If a premise fails, no run with the same encoder would decide it.
-    if paper and measured.unmet:
+    if measured.unmet == "layers":
+        locations = ["A-DEEPER-MODEL"]
+    elif paper and measured.unmet:
         locations = [paper]
     command = measured.command.replace("{study}", shell_word(spec.reference)).replace("{model}", " --model ".join(locations))
     more = max((effect.more or 0 for effect in measured.effects if effect.more_of == SEEDS), default=0)

@@ -27,7 +27,17 @@ from theodolite.core.intervals import (
 )
 from theodolite.core.moments import Doubles
 from theodolite.core.states import FINE_TUNED, PRE_TRAINED
-from theodolite.studies.claims.evidence import ONE_SEED, ROUNDING, SEEDS, Estimate, Evidence, Missing, Selector, aligned
+from theodolite.studies.claims.evidence import (
+    ONE_SEED,
+    ROUNDING,
+    SEEDS,
+    Estimate,
+    Evidence,
+    Missing,
+    Selector,
+    TooFewLayers,
+    aligned,
+)
 from theodolite.studies.claims.number_rules import difference
 from theodolite.studies.claims.rules import Names, rule
 
@@ -122,11 +132,13 @@ def over_tasks(tasks: Names, cell: Callable[[str], Cell], *, limits: Limits = UN
     components: list[Component] = []
     counts: dict[str, int] = {}
     left_out: dict[str, str] = {}
+    is_shallow = True
     for task in tasks:
         try:
             effects = list(cell(task))
         except UndefinedEffect as error:
             left_out[task] = str(error)
+            is_shallow = is_shallow and isinstance(error, _TooFewLayersLeft)
             continue
         by_task.append({seed: effect for seed, effect, _ in effects})
         # The labels are the same for all seeds, so that their variance does not shrink with the number of seeds.
@@ -134,7 +146,8 @@ def over_tasks(tasks: Names, cell: Callable[[str], Cell], *, limits: Limits = UN
         components.append(replace(of_labels[0], variance=float(np.mean([component.variance for component in of_labels]))))
         counts[task] = of_labels[0].n
     if not by_task:
-        raise Missing(f"a task where it is defined ({'; '.join(f'{task}: {why}' for task, why in left_out.items())})")
+        absent = TooFewLayers if is_shallow and left_out else Missing
+        raise absent(f"a task where it is defined ({'; '.join(f'{task}: {why}' for task, why in left_out.items())})")
     scaled = [replace(component, variance=component.variance / len(by_task) ** 2) for component in components]
     seeds = sorted(set.intersection(*(set(values) for values in by_task)), key=str)
     if not seeds:
@@ -152,6 +165,10 @@ def _uncovered(seeds: Collection[int | None]) -> tuple[str, ...]:
 
 class UndefinedEffect(ValueError):
     """An effect has no meaning in a task; the message says why."""
+
+
+class _TooFewLayersLeft(UndefinedEffect):
+    """Labels overlap in too many layers of the encoder."""
 
 
 def _jackknife(labels: Labels, statistic: Callable[[Labels], float]) -> Component:
@@ -350,7 +367,7 @@ def similarity_against_height(evidence: Evidence, *, tasks: Names) -> Estimate:
         for seed, course in _courses(evidence, task).items():
             labels, layers = _labels(course), len({layer for layer, _ in course})
             if layers < FEWEST_LAYERS:
-                raise UndefinedEffect(f"{layers} layers without overlaps are too few")
+                raise _TooFewLayersLeft(f"{layers} layers without overlaps are too few")
             halves = half_samples(len(labels), HALVES, seed=0)
             if len(halves[0]) < FEWEST_LABELS:
                 raise UndefinedEffect(f"{len(labels)} labels are too few")

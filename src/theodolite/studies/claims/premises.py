@@ -127,7 +127,9 @@ def entered_tasks(evidence: Evidence, tasks: Sequence[str], premises: Premises) 
     learned, failed, absent = [], {}, {}
     for task in candidates:
         if needs and not evidence.find(needs, task=task):
-            absent[task] = f"{label_of(needs)} was not measured" if any(row.task == task for row in evidence.rows) else "not run"
+            absent[task] = (
+                f"{label_of(needs)} was not measured on it" if any(row.task == task for row in evidence.rows) else "not run"
+            )
             continue
         try:
             reason = unlearned(evidence, task, premises.learned)

@@ -11,7 +11,7 @@ from theodolite.core.intervals import LEVEL, units_needed
 from theodolite.core.numbers import short_number
 from theodolite.core.result import Effect, Judged, Outcome
 from theodolite.core.states import BEFORE, PRE_TRAINED
-from theodolite.studies.claims.evidence import ONE_SEED, ROUNDING, SEEDS, Estimate, Evidence, Missing
+from theodolite.studies.claims.evidence import ONE_SEED, ROUNDING, SEEDS, Estimate, Evidence, Missing, TooFewLayers
 from theodolite.studies.claims.premises import Premises, entered_tasks, grouped_reasons, unmet_origin
 
 Side: TypeAlias = Literal["above", "below", "inside"]
@@ -206,6 +206,7 @@ def judge(
     unmet = unmet_origin(evidence) if premises.origin and evidence.models else ""
     missing = list(filter(None, [entered.missing]))
     judged: list[tuple[ClaimedEffect, Estimate, Place]] = []
+    is_shallow = False
     for effect in () if entered.missing else (single for declared in primary for single in declared.on(entered.tasks, evidence)):
         if unmet and not effect.part:
             missing.append(unmet)
@@ -215,6 +216,7 @@ def judge(
             judged.append((effect, estimate, effect.decided_place(evidence, estimate, effects=len(primary))))
         except Missing as error:
             missing.append(str(error))
+            is_shallow = is_shallow or isinstance(error, TooFewLayers)
     # A part of the claim stands on its own if only the rest needs what is not there.
     part = judged[0][0].part if unmet and judged else ""
     effects = [effect.shown(estimate, primary=True, place=place) for effect, estimate, place in judged]
@@ -258,7 +260,7 @@ def judge(
         effects=tuple(effects),
         command=command if outcome == "not measured" or _is_worth_more(outcome, effects) else "",
         lean=lean,
-        unmet="learned" if entered.unlearned else premises.origin if unmet else "",
+        unmet="learned" if entered.unlearned else premises.origin if unmet else "layers" if is_shallow else "",
         part=part,
         encoders={name: evidence.origins[name].about if name in evidence.origins else "" for name in evidence.models},
         seeds=tuple(sorted({seed for _, estimate, _ in judged for seed in estimate.seeds})),
