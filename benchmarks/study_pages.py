@@ -77,7 +77,8 @@ CAVEAT = (
     "paper's models is *not measured*. The same command with Hub ids runs them."
 )
 LEGEND = (
-    "✓ supported, ✗ contradicted, ? inconclusive, with the side that the numbers lean to, – not measured. "
+    "✓ supported, ✗ contradicted, ? inconclusive, with the side that the numbers lean to (or *scale alone*: longer vectors could "
+    "explain it), – not measured. Verdicts and sentences are about means over seeds, tables show medians. "
     "[How a claim is judged](studies.md#verdicts)."
 )
 
@@ -115,17 +116,12 @@ def ratio(value: float) -> str:
     return f"× {math.exp(value):.2g}"
 
 
-def norms(value: float) -> str:
-    """A length over the mean norm of the vectors."""
-    return f"{value:+.2f} of the mean norm".replace("-", "−")
-
-
 REPAIRS_CHANGE = "Spearman change, mean of three repairs, "
 STATEMENTS = {
     "rp21": (
         Statement("PD22-1", REPAIRS_CHANGE + "(?:pre-trained|before)", "Before fine-tuning on STS-B, isotropy repairs",
-                  ("raise", "lower"), "the score (Spearman × 100)", points, unclear="make no clear difference to",
-                  tuned=False),
+                  ("raise", "lower"), "the score (Spearman × 100, mean of three repairs)", points,
+                  unclear="make no clear difference to", tuned=False),
         Statement("PD22-1", REPAIRS_CHANGE + "fine-tuned", "After fine-tuning, they", ("raise", "lower"), "the score", points,
                   unclear="make no clear difference to"),
     ),
@@ -138,9 +134,6 @@ STATEMENTS = {
                   points),
         Statement("ZS22-e", "probe accuracy, tuned on (.*) minus untuned", "For a probe of PS-fxn, fine-tuning on another task",
                   ("raises", "lowers"), "its accuracy", points, where="if that is"),
-        Statement("ZS22-f", "distance the centroids moved, upper minus lower layers, (.*)", "In upper layers, labels",
-                  ("move further", "move less far"), "than in lower ones:", norms, where="",
-                  unclear="do not clearly move further"),
     ),
     "do-no-harm": (),
 }  # fmt: skip
@@ -249,7 +242,7 @@ def _page(name: str, results: Sequence[Result]) -> str:
         f"{page} It and this one are built from the records in `docs/studies/records`.",
     ]
     if run.verdicts:
-        blocks += ["## Verdicts", f"{_counts(run)} {LEGEND}", *table_lines(_verdicts(run))]
+        blocks += ["## Verdicts", f"{_counts(run)} {chance_note(run.verdicts)} {LEGEND}", *table_lines(_verdicts(run))]
     for table in _tables(name, results):
         blocks += [f"## {table.title}", *table_lines(table)]
     drawn = list(figures(name, results))
@@ -421,6 +414,8 @@ def _verdicts(run: Result) -> Table:
         measured = judged.get((claim, encoder))
         if measured is None:  # the reason, if there is one encoder and nothing decides
             return text or " ".join(shorten(verdict.measured.why, 110) for verdict in run.verdicts if verdict.claim == claim)
+        if any(effect.place == "scale" for effect in measured.effects if effect.primary):
+            return "? scale alone"
         if measured.outcome == "inconclusive" and measured.lean:
             return f"? leans {measured.lean}"
         return "–" if measured.outcome == "not measured" else text

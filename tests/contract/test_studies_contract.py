@@ -196,5 +196,5 @@ def test_every_kind_of_step_has_a_name_of_its_own() -> None:
     modules = [shared_steps, *plans]
     actions = {id(value): value for module in modules for value in vars(module).values() if isinstance(value, Action)}
     kinds = [action.kind for action in actions.values()]
-    assert len(kinds) == len(set(kinds)) == 15
+    assert len(kinds) == len(set(kinds)) == 16
     assert all(pickle.loads(pickle.dumps(action)) == action for action in actions.values())  # steps go to other processes

@@ -281,7 +281,7 @@ def test_a_secondary_effect_on_the_other_side_is_remarked_and_a_printed_range_lo
     other = ClaimedEffect(name="other", rule="difference", parameters=parameters, side="below", otherwise="one reading only")
     verdict = judge(evidence(numbers), [effect], [other], note="scale enters")
     assert verdict.remarks == ("scale enters", "one reading only (other +0.0101)")
-    assert "the interval lies below the printed 0.02 to 0.03" in verdict.effects[0].how
+    assert "the interval is below the printed 0.02 to 0.03" in verdict.effects[0].how
 
 
 def layout(points: np.ndarray, state: str, *, scale: float = 1.0, **about: object) -> dict[str, object]:

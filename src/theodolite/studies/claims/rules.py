@@ -184,8 +184,11 @@ class ClaimedEffect:
         if low is None or high is None or not self.printed_range:
             return ""
         least, most = self.printed_range["from"], self.printed_range["to"]
-        where = "below" if high < least else "above" if low > most else "around" if low <= least and high >= most else "across"
-        return f"the interval lies {where} the printed {least:g} to {most:g}"
+        printed = f"the printed {least:g} to {most:g}"
+        if low <= least and high >= most:
+            return f"the interval contains {printed}"
+        where = "below" if high < least else "above" if low > most else "partly in"
+        return f"the interval is {where} {printed}"
 
 
 def judge(
@@ -237,7 +240,11 @@ def judge(
             estimate = effect.estimate(evidence)
         except Missing:
             continue
-        effects.append(effect.shown(estimate, primary=False, place=effect.place(estimate)))
+        shown = effect.shown(estimate, primary=False, place=effect.place(estimate))
+        # The only task that was measured is the mean over tasks.
+        if effect.over == "tasks" and any((shown.value, shown.low) == (other.value, other.low) for other in effects):
+            continue
+        effects.append(shown)
         if effect.otherwise and effect.points(estimate.value) == "against":
             remarks.append(f"{effect.otherwise} ({effects[-1].name} {estimate.value:+.3g})")
     if unmet:
