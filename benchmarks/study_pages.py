@@ -44,7 +44,8 @@ ENCODERS = {
     "minilm-mlm": "all-MiniLM-L6-v2 re-trained as a masked language model, six layers, d = 384; it has seen contrastive training",
     "all-MiniLM-L6-v2": "the demo's encoder, six layers, d = 384, contrastively tuned before this study, so that its first state "
     "is not a pre-trained one",
-    "mobilebert": "MobileBERT as MediaPipe ships it, with int8 weights: 24 layers, d = 512, a real pre-trained encoder",
+    "mobilebert": "MobileBERT as MediaPipe ships it, with int8 weights: 24 layers, d = 512, a real pre-trained encoder; its "
+    "scores depend a little on the batches, because its input layer reads a padding token next to the last one",
 }
 # What of the paper's protocol has not been run yet, and the time on one core that it would take, estimated from what was run.
 LEFT = {
@@ -53,7 +54,8 @@ LEFT = {
     "il23": "RTE and CoLA, whose learning rates must be chosen too, about five hours of one core; and minilm-mlm, about as long "
     "again.",
     "zs22": "POS, DEP and TREC-50 with three seeds, about three hours of one core; the whole grid of the classifier probe, an "
-    "estimated 15 hours; and minilm-mlm, whose classifier probes alone take longer than that.",
+    "estimated 15 hours; PS-role and PS-fxn on minilm-mlm with three seeds, an estimated ten hours, and its other tasks and "
+    "mobilebert, which take days.",
     "do-no-harm": "",
 }
 # The rows that the numbers of each study are on.
