@@ -168,7 +168,7 @@ def write(name: str, text: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "give vectors"),
+        ([], "give either vectors"),
         (["x.npy"], "x.npy has vectors but no labels"),
         (["x.npy", "--labels", "yt.txt"], "24 labels for the 60 rows"),
         (["x.npy", "--labels", "nowhere.txt"], "nowhere.txt"),
@@ -183,7 +183,7 @@ def write(name: str, text: str) -> str:
         (["x.npy", "--labels", "y.txt", "--sample", "2"], "cannot hold all 3 labels"),
         (["x.npy", "--labels", "y.txt", "-o", "rows.xls"], "no known ending"),
         (["x.npy", "--labels", "y.txt", "--task", "pos"], "--task pos does not apply to a file of vectors"),
-        (["x.npy", "-m", "model", "--task", "pos"], "one of them"),
+        (["x.npy", "-m", "model", "--task", "pos"], "give either vectors"),
         (["-m", "model"], "--task NAME"),
         (["-m", "model", "--task", "stsb"], "has scores, not labels"),
     ],

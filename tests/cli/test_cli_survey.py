@@ -116,8 +116,8 @@ def test_every_metric_is_listed(run: Run) -> None:
 
 
 def test_survey_needs_files_or_an_encoder(refused: Callable[..., str]) -> None:
-    assert "give files of vectors" in refused("survey")
-    assert "one of them" in refused("survey", "x.npy", "-m", "model", "--task", "stsb")
+    assert "give either files of vectors" in refused("survey")
+    assert "give either files of vectors" in refused("survey", "x.npy", "-m", "model", "--task", "stsb")
 
 
 def test_the_first_screen_has_the_verdict_causes_worst_first_and_one_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

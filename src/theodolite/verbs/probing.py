@@ -79,7 +79,7 @@ def probe(
     """Measure how labels are arranged: linear separability, distances between labels, and the closest pairs.
 
     The clusters are DirectProbe's (Zhou & Srikumar 2022), with certified distances between their convex hulls. A space and an
-    encoder are probed layer by layer. Held-out rows are given the label of the nearest hull.
+    encoder are probed layer by layer. Held-out rows get the label of the nearest hull.
 
     Parameters
     ----------
