@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from theodolite.core.result import Result
 
 INSTRUCTIONS = (
-    "Theodolite measures embedding vectors. Paths are relative to one folder. Tools write nothing. Each answer has a verdict, one "
+    "Theodolite measures embedding vectors. Paths are relative to one folder; tools write nothing. An answer has a verdict, one "
     "sentence with its number, reasons, and the command that a person would run next. Quote the sentence rather than "
     "reading single numbers yourself, and call `explain_metric` before you interpret one."
 )
