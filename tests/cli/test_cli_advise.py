@@ -55,6 +55,6 @@ def test_faults_are_one_line(refused: Callable[..., str]) -> None:
 
 def test_calibrate_prints_cutoffs_and_lists_its_sentences(run: Run) -> None:
     text = run("calibrate", "x.npy").stdout
-    assert "Cutoff 0." in text and "own texts" in text
+    assert "The cutoff is 0." in text and "own texts" in text
     sentences = run("calibrate", "--list-sentences").stdout.splitlines()
     assert len(sentences) == 250
