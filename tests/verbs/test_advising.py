@@ -153,7 +153,7 @@ def test_mistakes_are_named(options: dict[str, Any], fault: str) -> None:
 
 def test_fewer_rows_than_folds_are_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"4 items are too few for folds=5: each fold needs one of its own; give more, or use fewer folds"
+        ValueError, match=r"4 items are too few for folds=5: each fold needs at least one; give more, or use fewer folds"
     ):
         th.advise(A[:4], pairs=B[:4], scores=COSINE[:4])
 

@@ -83,7 +83,7 @@ class Bound:
 
     def breach(self, row: Row, baseline: float | None = None) -> str:
         """One sentence if a value breaks the bound; empty if it does not."""
-        name = label_of(self.metric) + (f" of layer {row.layer}" if row.layer is not None else "")
+        name = label_of(self.metric) + (f" in layer {row.layer}" if row.layer is not None else "")
         name += f" of {row.label}" if row.label else ""
         if math.isnan(row.value):
             return f"{name} is not defined: {row.reason}"
