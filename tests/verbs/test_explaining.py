@@ -55,7 +55,7 @@ def test_a_table_brings_its_columns_along(tmp_path: Path, kind: str) -> None:
     )
     assert sentences[1].startswith("None of the 2 columns explains direction 2 (")
     text = repr(result)
-    assert "rows are taken as independent" in text
+    assert "rows are treated as independent" in text
     again = Result.load(result.save(tmp_path / "saved"))
     assert repr(again) == text
     # Without it, the same numbers and nothing else.
