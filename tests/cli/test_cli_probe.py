@@ -137,7 +137,7 @@ def test_a_budget_that_runs_out_leaves_bounds(run: Run) -> None:
     np.save("mixed.npy", rng.standard_normal((60, 2)))
     Path("mixed.txt").write_text("\n".join("ab" * 30) + "\n")
     said = " ".join(run("probe", "mixed.npy", "--labels", "mixed.txt", "--budget", "0", "-o", "rows.json").stdout.split())
-    assert "– the budget ended before its clusters were merged" in said and "single point" not in said
+    assert "– the budget ran out before its clusters were merged" in said and "single point" not in said
     assert "not separable: The two labels overlap, so planes do not separate the labels." in said
     assert "the 2 labels are split into between" in said and "clusters; merging of 2 labels was stopped after 0 s" in said
     values = {row.metric: row for row in read_rows("rows.json") if not row.label}

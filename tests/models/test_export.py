@@ -172,7 +172,7 @@ def test_folders_that_cannot_be_read_or_written(pipeline: Any, tiny: Tiny, tmp_p
 def test_only_an_exported_folder_is_replaced(pipeline: Any, tmp_path: Path) -> None:
     source = Path(pipeline(normalize=False))
     files = sorted(source.parent.rglob("*"))
-    with pytest.raises(ValueError, match=r"is replaced, but .* in it is needed to make it"):
+    with pytest.raises(ValueError, match=r"cannot be replaced, because .* in it is still needed"):
         write_dense(source, *map_of(), source.parent, overwrite=True)
     assert sorted(source.parent.rglob("*")) == files
     (tmp_path / "mine").mkdir()

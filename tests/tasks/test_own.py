@@ -170,7 +170,7 @@ def test_json_labels_may_be_numbers_or_true(tmp_path: Path) -> None:
             "there is no column 'text' for the text; the columns are sentence",
         ),
         ("own.csv", "text, Label\na,x\n", "classification", 1, "(did you mean ' Label'?)"),
-        ("own.csv", "text,text,label\na,b,x\n", "classification", 1, "column 'text' is there twice"),
+        ("own.csv", "text,text,label\na,b,x\n", "classification", 1, "column 'text' occurs twice"),
         ("own.csv", "text,label\na,\n", "classification", 2, "the label is empty"),
         ("own.csv", "text,label\n,x\n", "classification", 2, "the text is empty"),
         ("own.tsv", "text\tlabel\na\tx\ty\n", "classification", 2, "the line has 3 cells, the header has 2"),

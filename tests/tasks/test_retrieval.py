@@ -68,7 +68,7 @@ def test_missing_files_and_repeated_ids_are_named(tmp_path: Path) -> None:
         read_beir(tmp_path / "nowhere")
     folder = beir(tmp_path / "set")
     (folder / "corpus.jsonl").write_text('{"_id": "d1", "text": "x"}\n' * 2)
-    with pytest.raises(DataError, match=r"corpus.jsonl, line 2: the id 'd1' is there twice"):
+    with pytest.raises(DataError, match=r"corpus.jsonl, line 2: the id 'd1' occurs twice"):
         read_beir(folder)
     (folder / "corpus.jsonl").write_text('{"id": "d1"}\n')
     with pytest.raises(DataError, match=r"line 1: the line is not an object with `_id` and `text`"):

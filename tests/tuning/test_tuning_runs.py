@@ -106,7 +106,7 @@ def test_a_finished_run_stays_until_the_one_that_replaces_it_is_finished(
     few = task_of(tmp_path, ["the dog,a", "the cat,b"] * 2, ["the dog,a"])
     with pytest.raises(DataError):
         fine_tune(quick(few), overwrite=True)  # a mistyped file costs nothing
-    with pytest.raises(ValueError, match=r"is replaced, but .* in it is needed to make it"):
+    with pytest.raises(ValueError, match=r"cannot be replaced, because .* in it is still needed"):
         fine_tune(quick(moods, model=str(finished.model_folder)), overwrite=True)
 
     def interrupt(done: int, total: int) -> None:

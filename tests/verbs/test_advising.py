@@ -93,7 +93,7 @@ def test_queries_and_judgements_are_arrays_or_files(scored: Result, tmp_path: Pa
     assert [row.value for row in one.rows] == [row.value for row in other.rows]
     assert one.rows[0].metric == "recall@3" and one.rows[0].n == 60
     # What was fitted on what is said as it is: documents are seen by every repair, judgements by none.
-    for result, fitted in ((one, "fitted on all 150 documents, without the queries"), (scored, "fitted on other pairs")):
+    for result, fitted in ((one, "fitted on all 150 documents, without the queries"), (scored, "fitted on pairs other than")):
         assert result.answer is not None and fitted in result.answer.reasons[0]
 
 

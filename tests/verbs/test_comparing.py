@@ -36,7 +36,7 @@ def test_equal_numbers_of_rows_are_not_pairing() -> None:
     assert result.answer.next[0].words == "th.compare(A, B, paired=True)"  # type: ignore[union-attr]
     declared = th.compare(X, again, metrics=["ev_1"], bootstrap=20, paired=True)
     assert declared.provenance["paired_by"] == "declared" and declared.answer.verdict == "different"  # type: ignore[union-attr]
-    with pytest.raises(ValueError, match="300 and 100"):
+    with pytest.raises(ValueError, match="300 rows and B 100"):
         th.compare(X, Y[:100], metrics=["ev_1"], paired=True)
 
 
@@ -94,7 +94,7 @@ def test_rows_are_paired_by_their_texts_in_any_order() -> None:
     some = Space.of({3: X[:120]}, rows={"sentence": texts[:120]})
     partly = th.compare(A, some, metrics=["iso_score"], bootstrap=20)
     assert partly.answer.verdict == "identical"  # type: ignore[union-attr]
-    assert "180 rows only A has are left out" in partly.conditions
+    assert "180 rows that only A has are left out" in partly.conditions
 
 
 def test_rows_of_files_are_paired_by_their_ids(tmp_path: Path) -> None:

@@ -211,9 +211,9 @@ def test_the_last_layer_is_judged_unless_another_is_named(here: Path) -> None:
         ("[bounds", "is not valid TOML"),
         ("baseline = 'b'", r"needs a table \[bounds\] with at least one bound"),
         ("bounds = 3", r"needs a table \[bounds\]"),
-        ("[bound]\niso_score = { min = 0 }", "no use for 'bound'; did you mean 'bounds'"),
+        ("[bound]\niso_score = { min = 0 }", "unknown key 'bound'; did you mean 'bounds'"),
         ("[bounds]\niso_score = { drop = 0.1 }", r"but names none; add baseline = 'baseline'"),
-        ("[survey]\nmetrics = ['iso_score']\n[bounds]\niso_score = { min = 0 }", r"\[survey\] must say what is measured"),
+        ("[survey]\nmetrics = ['iso_score']\n[bounds]\niso_score = { min = 0 }", r"\[survey\] must name what to measure"),
         (
             "[survey]\nsource = 'vectors.npy'\nsede = 1\n[bounds]\niso_score = { min = 0 }",
             r"no option 'sede'; did you mean 'seed'",
@@ -236,7 +236,7 @@ def test_a_comparison_is_strict_about_what_is_certain_and_large() -> None:
     assert sentence.startswith("mean cosine got worse: ")
     assert worse_metrics(th.compare(X + 1, X, metrics=["mean_cosine"])) == []
     assert worse_metrics(th.compare(X, X + 0.03, metrics=["mean_cosine"])) == []  # certain, but within the tolerance
-    with pytest.raises(ValueError, match="draw some with bootstrap=200"):
+    with pytest.raises(ValueError, match="add bootstrap=200"):
         worse_metrics(th.compare(X, X, metrics=["mean_cosine"], bootstrap=0))
 
 

@@ -228,7 +228,7 @@ def _deviations(
         return {}
     if count < FEWEST_REPLICATES:
         raise ValueError(
-            f"{count} replicates are too few for an interval; take at least {FEWEST_REPLICATES}, {REPLICATES} is usual"
+            f"{count} replicates are too few for an interval; use at least {FEWEST_REPLICATES} ({REPLICATES} is usual)"
         )
     m = len(cloud.sample)
     if m < FEWEST_ROWS:

@@ -130,7 +130,7 @@ def test_a_list_of_another_length_is_named(tmp_path: Path, ending: str) -> None:
 def test_several_list_columns_need_a_choice(tmp_path: Path) -> None:
     for ending in (".parquet", ".csv", ".jsonl"):
         path = write(pd.DataFrame({"a": [[1.0, 2.0]], "b": [[3.0, 4.0]]}), tmp_path / f"v{ending}")
-        with pytest.raises(ValueError, match=r"several list columns \(a, b\); choose with columns=NAME"):
+        with pytest.raises(ValueError, match=r"several list columns \(a, b\); choose one with columns=NAME"):
             read(path)
         np.testing.assert_array_equal(array(read(path, columns=["b"])), [[3.0, 4.0]])
 
@@ -224,7 +224,7 @@ def test_a_column_name_that_is_there_twice_is_an_error(tmp_path: Path) -> None:
     columns = [pa.array([1.0, 2.0]), pa.array([3.0, 4.0]), pa.array(["x", "y"])]
     pq.write_table(pa.Table.from_arrays(columns, names=["a", "a", "text"]), tmp_path / "v.parquet")
     for choice in (None, ["a"]):
-        with pytest.raises(ValueError, match="column 'a' is there twice"):
+        with pytest.raises(ValueError, match="column 'a' occurs twice"):
             read(tmp_path / "v.parquet", columns=choice)
 
 
