@@ -285,7 +285,7 @@ def missing_column(tmp_path: Path) -> str:
 def test_a_missing_column_is_chosen_with_column_in_python(tmp_path: Path) -> None:
     message = missing_column(tmp_path)
     assert (
-        "; choose it with column={'text': NAME}. The first line was taken as the names" in message and "header=False" in message
+        "; choose it with column={'text': NAME}. The first line was read as column names" in message and "header=False" in message
     )
 
 

@@ -242,7 +242,7 @@ def unique_ids(ids: Sequence[str], where: Any) -> tuple[str, ...]:
     """The ids, if each is there once."""
     repeated = next((name for name, count in Counter(ids).items() if count > 1), None)
     if repeated is not None:
-        raise DataError(f"the id {repeated!r} is there twice; every id must be given once", where)
+        raise DataError(f"the id {repeated!r} occurs twice; every id must be unique", where)
     return tuple(ids)
 
 
@@ -308,7 +308,7 @@ def _texts(file: File) -> dict[str, str]:
             raise DataError("the line is not an object with `_id` and `text`", file, line)
         name = str(record["_id"])
         if name in texts:
-            raise DataError(f"the id {name!r} is there twice; every id must be given once", file, line)
+            raise DataError(f"the id {name!r} occurs twice; every id must be unique", file, line)
         texts[name] = f"{record.get('title') or ''} {record['text']}".strip()
     return texts
 

@@ -83,7 +83,7 @@ def test_arrays_without_labels_are_refused() -> None:
     with pytest.raises(ValueError, match="row 1: None is not a label"):
         read_labels("y.parquet")
     Path("z.parquet").write_text("no")
-    with pytest.raises(ValueError, match="not a whole Parquet file"):
+    with pytest.raises(ValueError, match="not a complete Parquet file"):
         read_labels("z.parquet")
 
 
@@ -128,7 +128,7 @@ def test_scores_are_one_number_per_pair() -> None:
 
 def test_a_column_of_labels_without_a_header_is_read_by_its_number() -> None:
     Path("y.csv").write_text("A;x\nB;y\n")
-    with pytest.raises(ValueError, match=r"no column '0'.*The first line was taken as the names.*header=False"):
+    with pytest.raises(ValueError, match=r"no column '0'.*The first line was read as column names.*header=False"):
         read_labels("y.csv:0")
     assert read_labels("y.csv:0", header=False) == ["A", "B"]
     assert read_labels("y.csv:1", header=False, delimiter=";") == ["x", "y"]
