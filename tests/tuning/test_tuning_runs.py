@@ -83,7 +83,7 @@ def test_another_run_in_the_same_folder_is_an_error(quick: Quick, moods: Any) ->
 def test_a_folder_with_files_of_others_is_left_alone(quick: Quick, moods: Any, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "thesis.tex").write_text("mine")
-    with pytest.raises(FileExistsError, match="not of a run"):
+    with pytest.raises(FileExistsError, match="do not belong to a run"):
         fine_tune(quick(moods), overwrite=True)
     assert (tmp_path / "run" / "thesis.tex").read_text() == "mine"
 
@@ -93,7 +93,7 @@ def test_a_folder_with_settings_of_others_is_left_alone(quick: Quick, moods: Any
     for content in ("{}", '{"model": "bert", "epochs": 1}', "not JSON", '{"format": 1, "verb": "extract"}'):
         (tmp_path / "run" / "settings.json").write_text(content)
         (tmp_path / "run" / "thesis.tex").write_text("mine")
-        with pytest.raises(FileExistsError, match="not of a run"):
+        with pytest.raises(FileExistsError, match="do not belong to a run"):
             fine_tune(quick(moods), overwrite=True)
         assert {path.name for path in (tmp_path / "run").iterdir()} == {"settings.json", "thesis.tex"}
 
