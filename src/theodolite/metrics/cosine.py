@@ -70,7 +70,7 @@ def rogue_share(X: Vectors | Moments | Cloud) -> float:
 
 @metric("[1, d]", LOWER, needs="moments", paper="Timkey & van Schijndel 2021")
 def largest_variance_ratio(X: Vectors | Moments | Cloud) -> float:
-    """Variance of the widest dimension over the mean variance of all, in [1, d]; 1 is even.
+    """Variance of the widest dimension over the mean variance of all dimensions, in [1, d]; 1 is even.
 
     Parameters
     ----------

@@ -137,7 +137,7 @@ def hubness(X: Vectors | Cloud) -> float:
 
 @metric("[0, 1)", NEITHER, needs="sample", paper="Radovanović et al. 2010", resample=False)
 def never_retrieved(X: Vectors | Cloud) -> float:
-    """Share of rows that no other has among its 10 nearest by cosine: anti-hubs (Radovanović et al. 2010), in [0, 1); 0 is best.
+    """Share of rows among the 10 nearest (cosine) of no other row: anti-hubs (Radovanović et al. 2010), in [0, 1); 0 is best.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def never_retrieved(X: Vectors | Cloud) -> float:
 
 @metric("[0.01, 1]", NEITHER, needs="sample", paper="Radovanović et al. 2010", resample=False)
 def hub_share(X: Vectors | Cloud) -> float:
-    """Share of all lists of 10 nearest that the 1% of rows in most of them fill, in [0.01, 1]; 0.01 is an even spread.
+    """Share of all top-10 results (by cosine) that the most popular 1% of rows take up, in [0.01, 1]; 0.01 is an even spread.
 
     The 1% is rounded up to whole rows.
 
@@ -198,7 +198,7 @@ def exact_duplicates(X: Vectors | Cloud) -> float:
 
 @metric("(0, inf)", NEITHER, needs="sample", paper="Aggarwal et al. 2001", resample=False)
 def relative_contrast(X: Vectors | Cloud) -> float:
-    """Mean cosine distance of two rows over the median one to the nearest (Aggarwal et al. 2001), above 0; 1 is no signal.
+    """Mean cosine distance of two rows over the median to the nearest row (Aggarwal et al. 2001), above 0; 1 is no signal.
 
     Near 1, the nearest row is as far away as any other. Copies of a row count once.
 
@@ -326,7 +326,7 @@ def island_components(X: Vectors | Cloud) -> list[Indices]:
 
 @metric("[0, 1)", NEITHER, needs="sample", resample=False)
 def islands(X: Vectors | Cloud) -> float:
-    """Share of rows in small parts cut off from the rest of the graph of 10 nearest by cosine, in [0, 1); 0 is none.
+    """Share of rows in small parts cut off from the rest of the 10-nearest-neighbour graph (cosine), in [0, 1); 0 is none.
 
     A part is small with at most 20 rows or 0.5% of them. `island_components` names the rows.
 

@@ -49,7 +49,7 @@ class Populations:
 
 @metric("[0, 0.5]", NEITHER, needs="sample", resample=False)
 def second_population(X: Vectors | Cloud) -> float:
-    """Share of rows that look like a second population, as of another encoder, in [0, 0.5]; 0 if all look like one.
+    """Share of rows that look like a second population, such as another encoder's, in [0, 0.5]; 0 if all look like one.
 
     Two groups of rows are two populations if neighbours across them are at most a quarter of what chance gives, both are wide,
     and their covariances are not aligned. The smaller one has at least 20 rows and 1% of them. Of more than 3,000 rows, a sample

@@ -165,7 +165,7 @@ def _require_matrix(layout: ArrayLayout, name: object, size: int) -> None:
     """Raise an error unless an array is an (n, d) matrix of numbers that ends inside its file of `size` bytes."""
     if layout.dtype.hasobject:
         hint = "save it as numbers: numpy.save(path, numpy.stack(list(X)).astype('float32'))"
-        raise DataError(f"it holds pickled Python objects, which can run code when opened, and is refused; {hint}", name)
+        raise DataError(f"it holds pickled Python objects, which can run code when opened; {hint}", name)
     axes = len(layout.shape)
     if axes != 2:
         for_few = "X.reshape(1, -1) for one vector, X.reshape(-1, 1) for one dimension"
