@@ -131,7 +131,7 @@ def test_other_columns_stay_and_zero_rows_are_named(run: Run) -> None:
     lines = Path("out.csv").read_text().splitlines()
     assert lines[0] == "id,v,w,text" and lines[1] == "000,-9.5,-123.5,t0" and len(lines) == 21
     told = run("repair", "apply", "r", "docs.csv", "--columns", "v,w", "--to", "out.npy").stdout
-    assert "vectors alone: id, text" in " ".join(told.split())
+    assert "leaves out id, text" in " ".join(told.split())
 
 
 def test_a_map_is_exported_for_other_programs(run: Run) -> None:

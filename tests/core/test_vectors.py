@@ -158,7 +158,7 @@ def test_a_sum_that_overflows_is_not_mistaken_for_a_bad_entry() -> None:
         ([np.zeros((0, 2)), np.zeros((0, 2))], "every chunk is empty"),
         (lambda: iter([]), "chunks are empty"),
         ([[1.0, 2.0], [3.0]], "different length"),
-        ([np.zeros((2, 3)), np.zeros((2, 4))], "had 3 columns"),
+        ([np.zeros((2, 3)), np.zeros((2, 4))], "has 3 columns"),
         (np.ma.masked_invalid([[np.nan, 1.0]]), "masked"),
     ],
 )

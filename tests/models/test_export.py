@@ -225,8 +225,8 @@ def test_half_precision_is_still_the_same_path(pipeline: Any, tmp_path: Path) ->
     ("path", "said"),
     [
         (FittingPath(unit="tokens"), "fitted on vectors of tokens, .* unit='text'"),
-        (FittingPath(unit="cls"), "fitted on cls vectors, and model pools by mean"),
-        (FittingPath(unit="mean", layer=1), "fitted on layer 1, and model returns its last one, 3; fit it on layers='last'"),
+        (FittingPath(unit="cls"), "fitted on cls vectors, but model pools by mean"),
+        (FittingPath(unit="mean", layer=1), "fitted on layer 1, but model returns its last one, 3; fit it on layers='last'"),
     ],
 )
 def test_a_map_of_another_unit_or_layer_is_refused(pipeline: Any, tmp_path: Path, path: FittingPath, said: str) -> None:

@@ -47,7 +47,7 @@ def test_empty_shards_and_prose_are_skipped(tmp_path: Path) -> None:
 def test_shards_of_different_width_are_an_error(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", X)
     np.save(tmp_path / "b.npy", X[:, :3])
-    with pytest.raises(ValueError, match=r"b\.npy has 3 columns, .*a\.npy has 5"):
+    with pytest.raises(ValueError, match=r"b\.npy has 3 columns and .*a\.npy has 5"):
         read(tmp_path)
 
 

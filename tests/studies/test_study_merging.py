@@ -25,5 +25,5 @@ def test_records_made_by_another_version_of_a_step_are_refused():
         merge_slices(part(0, layers=3), part(1, layers=4))
     old = part(0)
     del old.provenance["step_versions"]
-    with pytest.raises(ValueError, match="'layers' steps are of an unknown version"):
+    with pytest.raises(ValueError, match="'layers' steps are from an unknown version"):
         merge_slices(old, part(1, layers=4))

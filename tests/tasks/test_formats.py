@@ -52,7 +52,7 @@ def test_other_line_separators_belong_to_the_text(tmp_path: Path, write: Callabl
         (sts(score=""), "score '' is not a number"),
         (sts(first=" "), "the first text is empty"),
         (sts(second=""), "the second text is empty"),
-        ("main\tMSRvid\t2012", "the line has 3 tab-separated columns, an STS-Benchmark file has 7 or 9"),
+        ("main\tMSRvid\t2012", "the line has 3 tab-separated columns, but an STS-Benchmark file has 7 or 9"),
     ],
 )
 def test_errors_of_sts_name_file_and_line(tmp_path: Path, write: Callable[..., Path], line: str, fault: str) -> None:
@@ -76,7 +76,7 @@ def test_glue_labels_get_their_names(tmp_path: Path, write: Callable[..., Path])
     [
         ("rte", "dev.tsv", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentails\n", 2, "label 'entails' must be 0"),
         ("rte", "dev.tsv", "index\tsentence_1\tsentence2\tlabel\n", 1, "no column 'sentence1' for the text"),
-        ("rte", "dev.tsv", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\n", 2, "the line has 3 cells, the header has 4"),
+        ("rte", "dev.tsv", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\n", 2, "the line has 3 cells, but the header has 4"),
         ("cola", "in_domain_train.tsv", "gj04\t1\t\tFine.\ngj04\t2\t\tFine.\n", 2, "label '2' must be 0 (unacceptable) or 1"),
         ("cola", "in_domain_train.tsv", "gj04\t1\tFine.\n", 1, "the line has 3 tab-separated columns, but CoLA has 4"),
         (

@@ -49,7 +49,7 @@ def test_a_name_with_a_colon_is_a_file_if_it_exists() -> None:
     ("name", "text", "place", "fault"),
     [
         ("y.csv", "text,pos\na,A\n", "y.csv", "no column 'label'; the columns are text, pos"),
-        ("y.csv", "text,label\na,A\nb\n", "y.csv", "line 3: the line has 1 cells, the header has 2"),
+        ("y.csv", "text,label\na,A\nb\n", "y.csv", "line 3: the line has 1 cells, but the header has 2"),
         ("y.csv", "text,label\na,A\nb,\n", "y.csv", "line 3: '' is not a label"),
         ("y.csv", "la,lb\na,A\n", "y.csv:l*", "names 2 columns"),
         ("y.jsonl", '{"pos": "A"}\n', "y.jsonl", "there is no column 'label'; the columns are pos"),

@@ -243,8 +243,8 @@ def test_a_cell_may_hold_a_very_long_list(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "fault"),
     [
-        ("v.csv", "a,b\n1,2\n3\n", "line 3: the line has 1 cells, the header has 2"),
-        ("v.csv", "1,2\n3\n", "line 2: the line has 1 cells, the first line has 2"),
+        ("v.csv", "a,b\n1,2\n3\n", "line 3: the line has 1 cells, but the header has 2"),
+        ("v.csv", "1,2\n3\n", "line 2: the line has 1 cells, but the first line has 2"),
         ("v.csv", "a,b\n1,2\n3,x\n", "line 3: column 'b': 'x' is not a number"),
         ("v.csv", "a,b\n1,2\n3,\n", "line 3: column 'b': '' is not a number"),
         ("v.csv", 'v\n"[1, 2]"\nhello\n', "line 3: column 'v': 'hello' is not a list"),
