@@ -246,5 +246,5 @@ def test_a_full_disk_is_told_in_a_unit_that_shows_the_number(tmp_path: Path, mon
     from theodolite.spaces import folder
 
     monkeypatch.setattr(folder.shutil, "disk_usage", lambda _: SimpleNamespace(free=12_288))
-    with pytest.raises(OSError, match=r"s needs 2\.5 MB, 12\.3 kB are free there"):
+    with pytest.raises(OSError, match=r"s needs 2\.5 MB, but only 12\.3 kB are free"):
         folder.require_disk_space(tmp_path, 2_500_000, tmp_path / "s")
