@@ -119,7 +119,7 @@ def test_few_items_that_all_speak_for_one_side_do_not_decide() -> None:
     [
         (lambda r: (judged(r, 30)[0], scored(r, 30)[1]), "A is scored by queries and B by pairs"),
         (lambda r: (judged(r, 30)[0], judged(r, 20)[1]), "A has 30 queries and B 20"),
-        (lambda r: (scored(r, 30)[0], scored(r, 30)[1]), "the scores of A and B differ first in row 0"),
+        (lambda r: (scored(r, 30)[0], scored(r, 30)[1]), "the scores of A and B first differ in row 0"),
         (lambda r: (labelled(r, 4)[0], labelled(r, 4)[1]), "4 rows in 4 groups of equal rows are too few"),
     ],
 )

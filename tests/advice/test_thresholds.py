@@ -111,5 +111,5 @@ def test_a_few_pairs_at_the_end_that_all_match_make_no_certainty() -> None:
 
 
 def test_one_kind_of_pairs_is_refused() -> None:
-    with pytest.raises(ValueError, match="every one of the 3 pairs is a match"):
+    with pytest.raises(ValueError, match="all 3 pairs are matches"):
         LabelledPairs(np.ones(3), np.ones(3, bool), np.arange(3))

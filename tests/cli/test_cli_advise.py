@@ -44,17 +44,17 @@ def test_json_and_rows_are_the_verbs(run: Run) -> None:
 
 
 def test_faults_are_one_line(refused: Callable[..., str]) -> None:
-    assert "give vectors" in refused("repair", "advise")
+    assert "give either vectors" in refused("repair", "advise")
     assert "--pairs FILE and --scores FILE go together" in refused("repair", "advise", "x.npy", "--pairs", "b.npy")
     Path("one.txt").write_text("a\n" * 90)
     assert "all 90 rows have the label 'a'" in refused("repair", "advise", "x.npy", "--labels", "one.txt")
     assert "is not a folder" in refused("repair", "advise", "-m", "tiny", "--retrieval", "nowhere")
-    assert "give an encoder" in refused("calibrate")
+    assert "give either an encoder" in refused("calibrate")
     assert "unrelated pairs" in refused("calibrate", "x.npy", "--false-positive-rate", "0.000001")
 
 
 def test_calibrate_prints_cutoffs_and_lists_its_sentences(run: Run) -> None:
     text = run("calibrate", "x.npy").stdout
-    assert "Cutoff 0." in text and "own texts" in text
+    assert "The cutoff is 0." in text and "own texts" in text
     sentences = run("calibrate", "--list-sentences").stdout.splitlines()
     assert len(sentences) == 250

@@ -83,8 +83,8 @@ def test_pairs_words_and_plain_texts_are_read(family: str, tiny: Tiny, run: Run)
     ("arguments", "sentence"),
     [
         (["--task", "nothing"], "there is no task 'nothing'"),
-        ([], "say which texts the encoder is to read"),
-        (["--task", "cola", "--texts", "texts.txt"], "say which texts the encoder is to read"),
+        ([], "give the texts that the encoder should read"),
+        (["--task", "cola", "--texts", "texts.txt"], "give the texts that the encoder should read"),
         (["--own", "dev=labelled.csv"], "--own train=FILE needs --kind KIND"),
         (["--own", "labelled.csv", "--kind", "classification"], "must be NAME=VALUE"),
         (["--own", "dev=labelled.csv", "--kind", "classification", "--column", "label=colour"], "colour"),

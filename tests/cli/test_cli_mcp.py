@@ -44,13 +44,13 @@ def root(here: Path) -> Path:
 def escapes(root: Path) -> dict[str, str]:
     """Ways out of the root, each with what the refusal must say."""
     return {
-        "../secret.npy": "leads out of the root",
-        "shards/../../secret.npy": "leads out of the root",
-        str(root.parent / "secret.npy"): "is not relative",
-        str(root / "x.npy"): "is not relative",
-        "~/secret.npy": "is not relative",
-        "outside.npy": "leads out of the root",
-        "shards": "holds a link that leads out of the root",
+        "../secret.npy": "points outside the root",
+        "shards/../../secret.npy": "points outside the root",
+        str(root.parent / "secret.npy"): "is not a relative path",
+        str(root / "x.npy"): "is not a relative path",
+        "~/secret.npy": "is not a relative path",
+        "outside.npy": "points outside the root",
+        "shards": "contains a link that points outside the root",
         "s3://bucket/x.npy": "is a URL",
         "file:///etc/passwd": "is a URL",
         "zip::x.npy": "is a URL",
@@ -76,7 +76,7 @@ def test_labels_may_name_a_column(root: Path) -> None:
     assert folder.argument("labels", "topic") == "topic"
     assert folder.argument("labels", "labels.txt") == "labels.txt"
     assert folder.argument("labels", "labels.txt:topic") == "labels.txt:topic"
-    with pytest.raises(ValueError, match="leads out of the root"):
+    with pytest.raises(ValueError, match="points outside the root"):
         folder.argument("labels", "../secret.npy:topic")
 
 
@@ -148,7 +148,7 @@ def test_the_client_gets_answers_and_nothing_is_written(root: Path) -> None:
     assert results[0].structured_content["sentence"] == surveyed.sentence
     assert results[1].structured_content["verdict"] == "turned"
     refusals = results[len(answered) :]
-    for result, why in zip(refusals, [*(why for _, why in ways_out), "leads out of the root"], strict=True):
+    for result, why in zip(refusals, [*(why for _, why in ways_out), "points outside the root"], strict=True):
         assert result.is_error
         assert why in result.content[0].text
     assert {path: path.lstat().st_mtime_ns for path in root.parent.rglob("*")} == before

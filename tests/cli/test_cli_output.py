@@ -138,7 +138,7 @@ def test_a_signal_ends_with_one_line_and_nothing_half_written(tmp_path: Path, se
         process.send_signal(sent)
         _, err = process.communicate(timeout=600)
     assert process.returncode == code
-    assert err.splitlines() == ["theodolite: interrupted; nothing half-written is left behind"]
+    assert err.splitlines() == ["theodolite: interrupted; no partial files are left behind"]
     assert not list(tmp_path.glob("*rows*")) and not list(tmp_path.glob(".*"))
 
 
@@ -189,7 +189,7 @@ def test_an_interruption_names_what_the_same_command_continues(
     monkeypatch.setattr(files, "UNFINISHED", begun)
     with pytest.raises(typer.Exit):
         guarded(interrupt)()
-    kept = f"what was done so far is in {tmp_path / 'run'}, and the same command continues from it"
+    kept = f"finished work is in {tmp_path / 'run'}; run the same command again to continue from it"
     assert capsys.readouterr().err == f"theodolite: interrupted; {kept}\n"
 
 

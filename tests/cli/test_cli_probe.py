@@ -49,7 +49,7 @@ def test_vectors_and_labels_give_a_verdict_a_table_and_an_accuracy(run: Run) -> 
     words = " ".join(said.split())
     assert "✓ separable: The nearest hull labels 100% of 24 held-out rows correctly; always answering ADP gets 33%;" in words
     assert "planes separate all 3 pairs of labels, which happens in none of 19 shuffles of the labels." in words
-    assert "The smallest gap, between ADP and VERB, is 5.33; in all 19 shuffles (seed 0) labels overlap." in words
+    assert "The smallest gap, between ADP and VERB, is 5.33; labels overlap in all 19 shuffles (seed 0)." in words
     assert "theodolite probe x.npy --labels y.txt --test t.npy --test-labels yt.txt --classifier linear" in words
     assert len(said.splitlines()) <= 25
     assert f"accuracy {np.mean(probe.predict(T) == np.array(YT)):.3f}" in said
@@ -137,9 +137,9 @@ def test_a_budget_that_runs_out_leaves_bounds(run: Run) -> None:
     np.save("mixed.npy", rng.standard_normal((60, 2)))
     Path("mixed.txt").write_text("\n".join("ab" * 30) + "\n")
     said = " ".join(run("probe", "mixed.npy", "--labels", "mixed.txt", "--budget", "0", "-o", "rows.json").stdout.split())
-    assert "– the budget ended before its clusters were merged" in said and "single point" not in said
+    assert "– the budget ran out before its clusters were merged" in said and "single point" not in said
     assert "not separable: The two labels overlap, so planes do not separate the labels." in said
-    assert "the 2 labels fall into between" in said and "clusters; merging of 2 labels was stopped after 0 s" in said
+    assert "the 2 labels are split into between" in said and "clusters; merging of 2 labels was stopped after 0 s" in said
     values = {row.metric: row for row in read_rows("rows.json") if not row.label}
     assert values["is_linear"].value == 0 and 3 <= values["clusters"].low < values["clusters"].high == values["clusters"].value
     assert "between" not in run("probe", "mixed.npy", "--labels", "mixed.txt", "--budget", "1000").stdout.split("label  rows")[0]
@@ -168,7 +168,7 @@ def write(name: str, text: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "give vectors"),
+        ([], "give either vectors"),
         (["x.npy"], "x.npy has vectors but no labels"),
         (["x.npy", "--labels", "yt.txt"], "24 labels for the 60 rows"),
         (["x.npy", "--labels", "nowhere.txt"], "nowhere.txt"),
@@ -183,7 +183,7 @@ def write(name: str, text: str) -> str:
         (["x.npy", "--labels", "y.txt", "--sample", "2"], "cannot hold all 3 labels"),
         (["x.npy", "--labels", "y.txt", "-o", "rows.xls"], "no known ending"),
         (["x.npy", "--labels", "y.txt", "--task", "pos"], "--task pos does not apply to a file of vectors"),
-        (["x.npy", "-m", "model", "--task", "pos"], "one of them"),
+        (["x.npy", "-m", "model", "--task", "pos"], "give either vectors"),
         (["-m", "model"], "--task NAME"),
         (["-m", "model", "--task", "stsb"], "has scores, not labels"),
     ],

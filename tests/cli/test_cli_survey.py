@@ -116,8 +116,8 @@ def test_every_metric_is_listed(run: Run) -> None:
 
 
 def test_survey_needs_files_or_an_encoder(refused: Callable[..., str]) -> None:
-    assert "give files of vectors" in refused("survey")
-    assert "one of them" in refused("survey", "x.npy", "-m", "model", "--task", "stsb")
+    assert "give either files of vectors" in refused("survey")
+    assert "give either files of vectors" in refused("survey", "x.npy", "-m", "model", "--task", "stsb")
 
 
 def test_the_first_screen_has_the_verdict_causes_worst_first_and_one_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +168,7 @@ def test_a_space_is_shown_layer_by_layer(run: Run) -> None:
         (["-m", "model", "--texts", "t.txt", "--key", "k"], "--key k does not apply to an encoder"),
         (["x.npy", "--no-store"], "--no-store is for encoders"),
         (["x.npy", "--metrics", "iso_scor"], "did you mean 'iso_score'?"),
-        (["bert-base-uncased"], "if it is an encoder, say which texts it is to read: --task NAME or --texts FILE"),
+        (["bert-base-uncased"], "if it is an encoder, give the texts that it should read: --task NAME or --texts FILE"),
         (["x.npy", "--trust-remote-code"], "--trust-remote-code does not apply to a file of vectors"),
     ],
 )

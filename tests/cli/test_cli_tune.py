@@ -108,7 +108,7 @@ def test_one_seed_prints_before_and_after(world: dict[str, Any], tmp_path: Path,
         (["--method", "isolayer", "--layer", "dept=2"], "no setting 'dept'"),
         (["--method", "isolayer", "--layer", "batch_size=1"], "at least 3"),
         (["--method", "isobn", "--batch-size", "1"], "at least 2"),
-        (["--seeds", "0,0"], "each once"),
+        (["--seeds", "0,0"], "each only once"),
         (["--seeds", "a"], "whole numbers"),
         (["--from-run", "nowhere"], "is for method isolayer"),
     ],
@@ -130,7 +130,7 @@ def test_a_plain_run_that_does_not_fit_is_one_line(world: dict[str, Any], tmp_pa
         (["--from-run", plain, "--epochs", "5"], "leave out"),
         (["--from-run", plain, "--seeds", "0"], "is not the folder of a run"),
         (["other-model", "--from-run", plain], "leave"),
-        ([], "say what to tune: a model"),
+        ([], "give a model to tune"),
     ):
         done = tune(*start, *options)
         assert done.exit_code == 2 and said in done.output, done.output
@@ -138,7 +138,7 @@ def test_a_plain_run_that_does_not_fit_is_one_line(world: dict[str, Any], tmp_pa
     assert diverged.exit_code == 2 and "diverged" in diverged.output and len(diverged.output.strip().splitlines()) == 1
     assert not (tmp_path / "run" / "model").exists()
     wrong = tune("--method", "isolayer", "--from-run", plain, "--to", str(tmp_path / "other"))
-    assert wrong.exit_code == 2 and "name its files again" in wrong.output
+    assert wrong.exit_code == 2 and "give its files again" in wrong.output
 
 
 def test_help_has_examples() -> None:

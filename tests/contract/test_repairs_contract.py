@@ -70,7 +70,7 @@ def test_a_stream_that_can_be_read_once_serves_or_says_why_not(name: str) -> Non
     if repair.is_affine or name == "unit-length":
         np.testing.assert_array_equal(repair.fit(iter([X[:90], X[90:]])).transform(X), small(name).fit_transform(X))
     else:
-        with pytest.raises(ValueError, match="can be read once"):
+        with pytest.raises(ValueError, match="can be read only once"):
             repair.fit(iter([X[:90], X[90:]]))
 
 

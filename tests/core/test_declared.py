@@ -52,7 +52,7 @@ def test_none_is_nan_where_a_number_is_declared_and_none_where_nothing_is() -> N
         (int, math.inf, "it is inf; it must be a whole number"),
         (float, "x", "it is 'x'; it must be a number"),
         (float, True, "it is True; it must be a number"),
-        (float, 10**400, "it is a number of too many digits"),
+        (float, 10**400, "it has too many digits"),
         (str, 3, "it is 3; it must be text"),
         (bool, 1, "it is 1; it must be true or false"),
         (int | None, "x", "it is 'x'; it must be a whole number"),

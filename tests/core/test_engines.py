@@ -162,7 +162,7 @@ def test_a_fault_names_the_row_of_the_whole_cloud(shards: Path) -> None:
 def test_shards_that_change_are_refused(shards: Path) -> None:
     data = read(shards)
     np.save(shards / "shard-2.npy", X[:10])
-    with parallel_config(backend="threading", n_jobs=2), pytest.raises(ValueError, match="10 rows where the work runs and 795"):
+    with parallel_config(backend="threading", n_jobs=2), pytest.raises(ValueError, match="10 rows on the worker but 795"):
         Moments.of(data)
 
 
@@ -190,7 +190,7 @@ def test_work_inside_a_worker_stays_on_its_cores(shards: Path) -> None:
 
 
 def test_wrong_choices_say_what_to_do() -> None:
-    with pytest.raises(ValueError, match="give one of them"), chosen_engine(workers=2, engine="tcp://127.0.0.1:1"):
+    with pytest.raises(ValueError, match="give only one"), chosen_engine(workers=2, engine="tcp://127.0.0.1:1"):
         pass
     with pytest.raises(ValueError, match="workers=0 must be at least 1"), chosen_engine(workers=0):
         pass

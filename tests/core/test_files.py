@@ -261,7 +261,7 @@ def test_several_files_are_all_new_or_all_old(tmp_path: Path, moved: int) -> Non
 def test_what_is_read_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "run" / "model").mkdir(parents=True)
     for source in (tmp_path / "run", tmp_path / "run" / "model"):
-        with pytest.raises(ValueError, match=r"is replaced, but .* in it is needed to make it"):
+        with pytest.raises(ValueError, match=r"cannot be replaced, because .* in it is still needed"):
             require_outside(tmp_path / "run", source)
     for source in (tmp_path, tmp_path / "run" / "on-the-hub", "bert-base-uncased", None):
         require_outside(tmp_path / "run", source)
@@ -364,7 +364,7 @@ def test_a_planted_link_is_not_written_through(tmp_path: Path, name: str, link: 
     victim.write_text("precious")
     (tmp_path / name).symlink_to(victim) if link == "symbolic" else (tmp_path / name).hardlink_to(victim)
     if name.endswith(".lock"):
-        with pytest.raises(FileExistsError, match=r"\.a\.txt\.lock is not a lock that this program wrote"):
+        with pytest.raises(FileExistsError, match=r"\.a\.txt\.lock is not a lock file of this program"):
             write_text(tmp_path / "a.txt", "new")
     else:
         write_text(tmp_path / "a.txt", "new")
@@ -387,7 +387,7 @@ def test_the_name_of_an_unfinished_file_cannot_be_guessed_and_what_a_kill_left_i
 
 def test_a_file_of_another_program_is_not_taken_for_a_lock(tmp_path: Path) -> None:
     (tmp_path / ".a.txt.lock").write_text("settings of another program\n")
-    with pytest.raises(FileExistsError, match="not a lock that this program wrote"):
+    with pytest.raises(FileExistsError, match="not a lock file of this program"):
         write_text(tmp_path / "a.txt", "new")
     assert names(tmp_path) == [".a.txt.lock"] and (tmp_path / ".a.txt.lock").read_text() == "settings of another program\n"
 

@@ -109,7 +109,7 @@ def test_a_gap_is_named_by_its_row() -> None:
         ("0 1 t", "ffo", [0, 1]),
         ("x y z", "fff", [0, 1, 2]),
         ("a b my_score", "fff", "'my_score' looks like a row number or label"),
-        ("d0 d0 d1", "fff", "'d0' is there twice"),
+        ("d0 d0 d1", "fff", "'d0' occurs twice"),
         ("v t", "vo", [0]),
         ("v w", "vv", "several list columns"),
         ("t u", "oo", "no column holds numbers"),

@@ -134,5 +134,5 @@ def test_wrong_arguments_are_errors() -> None:
     X = mixture(50, 3, 2)
     with pytest.raises(ValueError, match="k=0"):
         k_means(X, 0)
-    with pytest.raises(ValueError, match="can be read once"):
+    with pytest.raises(ValueError, match="can be read only once"):
         k_means(iter([X]), 2)

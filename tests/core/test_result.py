@@ -114,7 +114,7 @@ def test_rows_are_selected_by_their_fields() -> None:
 def test_one_value_is_found_or_the_error_says_how_many_there_are() -> None:
     result = sample()
     assert result.value("iso_score", layer=1) == 0.6
-    with pytest.raises(LookupError, match="2 rows have metric='iso_score'; name fields that one row has"):
+    with pytest.raises(LookupError, match="2 rows have metric='iso_score'; name fields that only one row has"):
         result.value("iso_score")
     with pytest.raises(LookupError, match="0 rows have metric='iso_score', layer=9"):
         result.value("iso_score", layer=9)
@@ -175,12 +175,12 @@ def test_a_failed_save_leaves_the_result_that_was_there(folder: Path, monkeypatc
 
 def test_a_folder_of_other_things_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "rows.parquet").write_text("of a space")
-    with pytest.raises(FileExistsError, match=r"rows\.parquet is not of a result of the verb .*, so it is not replaced"):
+    with pytest.raises(FileExistsError, match=r"rows\.parquet does not belong to a result of the verb .*, so it is not replaced"):
         sample().save(tmp_path)
     assert (tmp_path / "rows.parquet").read_text() == "of a space"
     assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
     sample().save(tmp_path / "result")
-    with pytest.raises(FileExistsError, match="is not of a result of the verb gate"):
+    with pytest.raises(FileExistsError, match="does not belong to a result of the verb gate"):
         sample(verb="gate").save(tmp_path / "result")
 
 
@@ -216,7 +216,7 @@ def test_a_changed_file_is_refused(folder: Path, name: str) -> None:
 def test_a_link_out_of_the_folder_is_refused(folder: Path, tmp_path: Path, name: str) -> None:
     (folder / name).rename(tmp_path / "elsewhere")
     (folder / name).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ValueError, match="leads out of the result's folder") as error:
+    with pytest.raises(ValueError, match="points outside the result's folder") as error:
         Result.load(folder)
     assert "is not JSON" not in str(error.value)
 
@@ -224,7 +224,7 @@ def test_a_link_out_of_the_folder_is_refused(folder: Path, tmp_path: Path, name:
 def test_a_linked_folder_of_pictures_is_refused(folder: Path, tmp_path: Path) -> None:
     (folder / "pictures").rename(tmp_path / "pictures")
     (folder / "pictures").symlink_to(tmp_path / "pictures")
-    with pytest.raises(ValueError, match="leads out of the result's folder"):
+    with pytest.raises(ValueError, match="points outside the result's folder"):
         Result.load(folder)
 
 
@@ -233,7 +233,7 @@ def test_a_file_list_that_leads_out_of_the_folder_is_refused(folder: Path, name:
     (folder.parent / "secret.parquet").write_text("x")
     about = unhashed(folder)
     (folder / "result.json").write_text(json.dumps({**about, "files": {**about["files"], name: "0"}}))
-    with pytest.raises(ValueError, match="leads out of the result's folder"):
+    with pytest.raises(ValueError, match="points outside the result's folder"):
         Result.load(folder)
 
 
@@ -346,5 +346,5 @@ def test_rows_written_by_hand_are_loaded(tmp_path: Path) -> None:
 def test_a_verdict_that_the_verb_does_not_have_is_refused() -> None:
     with pytest.raises(ValueError, match="'fine' is not a verdict of survey; it must be one of not judged, OK, watch, bad"):
         Result(verb="survey", answer=Answer(verdict="fine", sentence="All is fine."))
-    with pytest.raises(ValueError, match="an answer has 4 reasons; three are the most"):
+    with pytest.raises(ValueError, match="an answer has 4 reasons; it may have at most three"):
         Answer(verdict="OK", sentence="All is OK.", reasons=tuple("abcd"))

@@ -115,10 +115,10 @@ def test_line_separators_inside_a_label_are_text(name: str, tmp_path: Path) -> N
         ('{"value": 1}', "it lacks 'metric'"),
         ("3", "3 is not a row"),
         ("[" * 100_000, "nested too deeply"),
-        ('{"metric": "m", "value": ' + "9" * 400 + "}", "value is a number of too many digits"),
+        ('{"metric": "m", "value": ' + "9" * 400 + "}", "value has too many digits"),
     ],
 )
 def test_damaged_rows_are_one_sentence(text: str, fault: str, tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text(text)
-    with pytest.raises(ValueError, match=f"does not hold whole rows .*{fault}"):
+    with pytest.raises(ValueError, match=f"does not hold complete rows .*{fault}"):
         read_rows(tmp_path / "rows.jsonl")

@@ -63,7 +63,7 @@ def test_a_sample_has_its_size_every_label_and_their_shares(counts: list[int], s
 def test_hold_out_leaves_a_row_of_every_label(counts: list[int], seed: int, share: float) -> None:
     y = labels(counts, seed)
     if max(counts) == 1:
-        with pytest.raises(ValueError, match="single row"):
+        with pytest.raises(ValueError, match="only one row"):
             hold_out(y, share, seed=seed)
         return
     rows = hold_out(y, share, seed=seed)

@@ -158,7 +158,7 @@ def test_a_sum_that_overflows_is_not_mistaken_for_a_bad_entry() -> None:
         ([np.zeros((0, 2)), np.zeros((0, 2))], "every chunk is empty"),
         (lambda: iter([]), "chunks are empty"),
         ([[1.0, 2.0], [3.0]], "different length"),
-        ([np.zeros((2, 3)), np.zeros((2, 4))], "had 3 columns"),
+        ([np.zeros((2, 3)), np.zeros((2, 4))], "has 3 columns"),
         (np.ma.masked_invalid([[np.nan, 1.0]]), "masked"),
     ],
 )
@@ -190,7 +190,7 @@ def test_a_number_next_to_text_is_not_taken_for_a_vector() -> None:
 def test_a_later_chunk_of_a_wider_type_is_refused_and_not_cast() -> None:
     wide = X.astype(np.float64) + 1e-12
     for form in (lambda: iter([X, wide]), iter([X, wide])):
-        with pytest.raises(ValueError, match="chunk at row 50 holds float64, which loses digits as the float32"):
+        with pytest.raises(ValueError, match="chunk at row 50 holds float64, which loses digits when cast to the float32"):
             array(form)
     for chunks in ([X, wide], [wide, X]):  # in a list all types are known beforehand
         assert array(chunks).dtype == np.float64

@@ -128,7 +128,7 @@ def test_a_sentence_model_that_pads_with_a_token_without_an_embedding_is_one_sen
     model = SentenceTransformer(modules=_sentence_modules(build("bert", tmp_path / "plain")))
     model.tokenizer.add_tokens(["[NEW]"])
     model.tokenizer.pad_token = "[NEW]"
-    with pytest.raises(ValueError, match="tokens that the encoder has no embedding for"):
+    with pytest.raises(ValueError, match="tokens for which the encoder has no embedding"):
         encode(model, unit="text")
 
 

@@ -134,7 +134,7 @@ def test_work_that_kills_every_worker_ends_in_one_sentence(cluster: Any, shards:
 
     with (
         chosen_engine(engine=cluster.scheduler_address),
-        pytest.raises(EngineError, match="several workers died over one piece"),
+        pytest.raises(EngineError, match="several workers died on the same piece"),
     ):
         list(in_parallel(die, range(6), prefer="processes"))
 
@@ -150,7 +150,7 @@ def test_an_error_of_a_worker_is_the_error_of_the_verb(cluster: Any, shards: Pat
 def test_a_worker_of_another_version_is_refused(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     own = engines.own_versions()
     monkeypatch.setattr(engines, "own_versions", lambda: {**own, "numpy": "0.1"})
-    with pytest.raises(EngineError, match=r"has numpy \d.*, this process has 0\.1; install the same version"):
+    with pytest.raises(EngineError, match=r"has numpy \d.*, but this process has 0\.1; install the same version"):
         th.survey(X, engine=cluster.scheduler_address)
 
 
@@ -195,7 +195,10 @@ def bare_cluster(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes], s
 
 @pytest.mark.parametrize(
     ("victim", "message"),
-    [("worker", "no workers for 2 seconds, so nothing is done; start workers again"), ("scheduler", "the scheduler was lost")],
+    [
+        ("worker", "no workers for 2 seconds, so no work is being done; start workers again"),
+        ("scheduler", "the scheduler was lost"),
+    ],
 )
 def test_a_lost_cluster_ends_in_one_sentence_and_writes_nothing(
     victim: str, message: str, shards: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch

@@ -26,10 +26,10 @@ def test_a_value_breaks_a_bound_exactly_if_it_is_outside(
 
 def test_the_sentence_names_the_value_the_limit_and_the_baseline_that_sets_it() -> None:
     row = Row(metric="mean_cosine", value=0.35, layer=6)
-    assert Bound(metric="mean_cosine", max=0.3).breach(row) == "mean cosine of layer 6 0.35 is above the bound 0.3"
+    assert Bound(metric="mean_cosine", max=0.3).breach(row) == "mean cosine in layer 6 0.35 is above the bound 0.3"
     relative = Bound(metric="mean_cosine", max=0.3, rise=0.1)
-    assert relative.breach(row, 0.12) == "mean cosine of layer 6 0.35 is above the bound 0.22 (the baseline has 0.12)"
-    assert relative.breach(row, 0.25) == "mean cosine of layer 6 0.35 is above the bound 0.3"
+    assert relative.breach(row, 0.12) == "mean cosine in layer 6 0.35 is above the bound 0.22 (the baseline has 0.12)"
+    assert relative.breach(row, 0.25) == "mean cosine in layer 6 0.35 is above the bound 0.3"
     label = Row(metric="minimum_distance", value=0.1, label="noun")
     assert Bound(metric="minimum_distance", min=1).breach(label) == "minimum distance of noun 0.1 is below the bound 1"
     undefined = Row(metric="iso_score", value=math.nan, reason="one row")

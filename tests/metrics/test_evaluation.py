@@ -214,7 +214,7 @@ def test_unequal_clouds_are_compared_as_independent() -> None:
     comparison = compare_clouds(draw(300, 0), draw(200, 1), ["iso_score"], bootstrap=40)[0]
     assert not comparison.paired
     assert comparison.low < comparison.difference < comparison.high  # type: ignore[operator]
-    with pytest.raises(ValueError, match="300 and 200"):
+    with pytest.raises(ValueError, match="300 rows and B 200"):
         compare_clouds(draw(300, 0), draw(200, 1), ["iso_score"], paired=True)
 
 

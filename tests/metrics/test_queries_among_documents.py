@@ -133,8 +133,8 @@ def test_a_difference_is_paired_by_query() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (lambda: query_measures(D, Q[:, :4]), "queries have 4 dimensions and documents 6; embed both with one encoder"),
-        (lambda: query_measures(D, np.vstack([Q, np.zeros(6)])), "query 40 is a row of zeros"),
+        (lambda: query_measures(D, Q[:, :4]), "queries have 4 dimensions and documents 6; embed both with the same encoder"),
+        (lambda: query_measures(D, np.vstack([Q, np.zeros(6)])), "query 40 is a zero vector"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_one_sentence(wrong: Callable[[], Any], said: str) -> None:

@@ -142,7 +142,7 @@ def test_a_sentence_model_without_a_transformer_is_an_error() -> None:
 
         def encode(self) -> None: ...
 
-    with pytest.raises(EncoderError, match="the first module of the model is str, which has no layers"):
+    with pytest.raises(EncoderError, match="the model's first module is str, which has no layers"):
         Encoder.load(WithoutTransformer(["a table of vectors"]))
 
 

@@ -142,7 +142,7 @@ def test_the_self_test_notices_other_weights(pipeline: Any, tmp_path: Path) -> N
     ("matrix", "bias", "said"),
     [
         (np.eye(16), np.zeros(3), r"\(16, 16\) and bias of shape \(3,\)"),
-        (np.eye(5), np.zeros(5), "takes 5 dimensions and model gives 16"),
+        (np.eye(5), np.zeros(5), "takes 5 dimensions but model gives 16"),
         (np.eye(16) * np.nan, np.zeros(16), "not finite"),
     ],
 )
@@ -172,7 +172,7 @@ def test_folders_that_cannot_be_read_or_written(pipeline: Any, tiny: Tiny, tmp_p
 def test_only_an_exported_folder_is_replaced(pipeline: Any, tmp_path: Path) -> None:
     source = Path(pipeline(normalize=False))
     files = sorted(source.parent.rglob("*"))
-    with pytest.raises(ValueError, match=r"is replaced, but .* in it is needed to make it"):
+    with pytest.raises(ValueError, match=r"cannot be replaced, because .* in it is still needed"):
         write_dense(source, *map_of(), source.parent, overwrite=True)
     assert sorted(source.parent.rglob("*")) == files
     (tmp_path / "mine").mkdir()
@@ -188,7 +188,7 @@ def test_a_failed_self_test_leaves_what_was_there(pipeline: Any, tmp_path: Path,
     written = write_dense(source, *map_of(), tmp_path / "out")
     before = encode(written)
     monkeypatch.setattr(export, "AGREEMENT", -1.0)
-    with pytest.raises(EncoderError, match="other vectors"):
+    with pytest.raises(EncoderError, match="vectors differ from the map"):
         write_dense(source, *map_of(seed=1), tmp_path / "out", overwrite=True)
     assert np.array_equal(encode(written), before)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "out"]
@@ -225,8 +225,8 @@ def test_half_precision_is_still_the_same_path(pipeline: Any, tmp_path: Path) ->
     ("path", "said"),
     [
         (FittingPath(unit="tokens"), "fitted on vectors of tokens, .* unit='text'"),
-        (FittingPath(unit="cls"), "fitted on cls vectors, and model pools by mean"),
-        (FittingPath(unit="mean", layer=1), "fitted on layer 1, and model returns its last one, 3; fit it on layers='last'"),
+        (FittingPath(unit="cls"), "fitted on cls vectors, but model pools by mean"),
+        (FittingPath(unit="mean", layer=1), "fitted on layer 1, but model returns its last one, 3; fit it on layers='last'"),
     ],
 )
 def test_a_map_of_another_unit_or_layer_is_refused(pipeline: Any, tmp_path: Path, path: FittingPath, said: str) -> None:
@@ -271,7 +271,7 @@ def test_the_length_limit_of_the_fit_goes_with_the_repair(pipeline: Any, tmp_pat
     np.testing.assert_allclose(written.encode(texts, show_progress_bar=False), expected, atol=1e-5)
     # Vectors from elsewhere do not carry it: the message names the limit, and the option sets it.
     plain = th.repair.fit("zero-mean", np.asarray(space[space.layers[-1]]))
-    with pytest.raises(ValueError, match=r"its own length limit \(if that was another one, name it with max_length=N\)"):
+    with pytest.raises(ValueError, match=r"its own length limit ; if the fit used another one, name it with max_length=N"):
         th.repair.export(plain, source, to=tmp_path / "other", texts=texts)
     th.repair.export(plain, source, to=tmp_path / "other", texts=texts, max_length=6)
     with pytest.raises(ValueError, match="the length limit of the fit, 8 tokens, than"):

@@ -218,7 +218,7 @@ def test_vectors_can_be_stored_in_half_the_bytes(to_folder: bool, tiny: Tiny, tm
 def test_values_that_float16_does_not_hold_are_refused(tiny: Tiny, tmp_path: Path) -> None:
     encoder = Encoder.load(tiny("bert"), device="cpu")
     encoder.module.embeddings.LayerNorm.weight.data *= 1e6
-    with pytest.raises(EncoderError, match=r"layer 0 has values up to \d+, and float16 ends at 65504; keep the vectors as"):
+    with pytest.raises(EncoderError, match=r"layer 0 has values up to \d+, but float16 ends at 65504; store the vectors as"):
         extract_space(encoder, TEXTS, layers=0, store_dtype="float16", to=tmp_path / "space")
     assert not (tmp_path / "space").exists()
 

@@ -142,5 +142,5 @@ def test_the_warning_names_the_option_as_it_is_typed(tiny: Tiny) -> None:
 
 def test_if_no_word_is_left_the_limit_is_named(tiny: Tiny) -> None:
     encoder = Encoder.load(tiny("bert"), max_length=2)
-    with pytest.raises(ValueError, match="no token of their own within max_length=2"):
+    with pytest.raises(ValueError, match="no tokens of their own within max_length=2"):
         plan_rows(encoder, text_inputs(["the cat"], "words"), "words")

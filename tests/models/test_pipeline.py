@@ -174,7 +174,7 @@ def test_a_token_that_the_encoder_does_not_have_is_refused(tiny: Tiny) -> None:
     model, tokenizer = AutoModel.from_pretrained(tiny("bert")), AutoTokenizer.from_pretrained(tiny("bert"))
     size = len(tokenizer)
     tokenizer.add_tokens(["theodolite"])
-    with pytest.raises(EncoderError, match=f"token number {size}, and the encoder has {size} tokens"):
+    with pytest.raises(EncoderError, match=f"token number {size}, but the encoder has only {size} tokens"):
         extract(model, ["the theodolite"], tokenizer=tokenizer, progress=False)
 
 

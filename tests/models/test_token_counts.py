@@ -55,7 +55,7 @@ def test_a_raw_folder_is_refused_or_warned_of(raw_folder: Path, tmp_path: Path) 
     with pytest.warns(TokenizerWarning) as caught:
         space = extract(raw_folder, REACTIONS, allow_unknown=True, progress=False)
     assert any("are unknown to the tokenizer" in str(each.message) for each in caught)
-    assert any("become the same tokens as another" in str(each.message) for each in caught)
+    assert any("have the same tokens as another" in str(each.message) for each in caught)
     # The tokenizer reads lower case: what it knows of one molecule it knows of the other.
     tokenizer = Encoder.load(raw_folder, device="cpu").tokenizer
     ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in REACTIONS]
@@ -79,7 +79,7 @@ def test_the_code_in_the_documentation_mends_it(raw_folder: Path, monkeypatch: p
 
 def test_every_verb_that_encodes_shows_the_counts(tiny: Tiny, tmp_path: Path) -> None:
     texts = ["the cat sat", "the dog", "the Dog", "a river bank " * 30]
-    line = "4 texts cut; 1 of 4 different texts tokenize like another"
+    line = "4 texts cut; 1 of 4 different texts tokenize the same as another"
     with pytest.warns(TokenizerWarning, match="1 of 4 texts are longer than max_length=64 and were cut"):
         space = extract(tiny("bert"), texts, to=tmp_path / "space", progress=False)
     assert line in counts_line(space.origin.counts) == counts_line(Space.open(tmp_path / "space").origin.counts)

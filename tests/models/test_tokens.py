@@ -77,7 +77,7 @@ def test_words_need_a_task_on_words(tiny: Tiny) -> None:
         (["a"], {"layers": "first"}, "layers.*first"),
         (["a"], {"batch_size": 0}, "at least 1"),
         (["a"], {"unit": "pairs"}, "needs examples of two words"),
-        ([""], {"unit": "tokens"}, "no token of their own"),
+        ([""], {"unit": "tokens"}, "no tokens of their own"),
     ],
 )
 def test_wrong_use_is_an_error_that_names_it(texts: Any, options: dict[str, Any], message: str, tiny: Tiny) -> None:

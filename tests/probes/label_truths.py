@@ -52,7 +52,7 @@ def normalised(n: int, d: int, seed: int) -> Cloud:
 
 
 ALONE, SEPARABLE, NOT = "separable by dimension alone", "separable", "not separable"
-STRUCTURE, BETTER, NO_BETTER = "the labels do have structure", "; always answering", "no better than"
+STRUCTURE, BETTER, NO_BETTER = "the labels have structure", "; always answering", "no better than"
 
 TRUTHS = {
     "noise labels, 60 rows in 96 dimensions": Truth(lambda seed: noise(60, 96, (1, 1, 1), seed), (SEPARABLE, NOT, STRUCTURE)),
@@ -62,10 +62,10 @@ TRUTHS = {
     ),
     "noise labels, 200 rows in 8 dimensions": Truth(lambda seed: noise(200, 8, (1, 1), seed), (SEPARABLE, ALONE)),
     "planted labels, 200 rows in 8 dimensions": Truth(lambda seed: planted(200, 8, seed), (ALONE, NOT)),
-    "planted labels, 60 rows in 96 dimensions": Truth(lambda seed: planted(60, 96, seed), (SEPARABLE, NOT, "no sign")),
+    "planted labels, 60 rows in 96 dimensions": Truth(lambda seed: planted(60, 96, seed), (SEPARABLE, NOT, "shows no structure")),
     "one row twice, with two labels": Truth(duplicated, (SEPARABLE, ALONE)),
     "LayerNorm, as many rows as dimensions": Truth(lambda seed: normalised(48, 48, seed), (SEPARABLE, NOT, STRUCTURE)),
-    "LayerNorm, one row more": Truth(lambda seed: normalised(49, 48, seed), (SEPARABLE, "as they would any", STRUCTURE)),
+    "LayerNorm, one row more": Truth(lambda seed: normalised(49, 48, seed), (SEPARABLE, "but would separate any", STRUCTURE)),
     "noise labels, held-out rows": Truth(lambda seed: noise(90, 32, (1, 1, 1), seed), (BETTER,), 0.3),
     "noise labels, held-out rows, 7 in 8 of one label": Truth(lambda seed: noise(96, 32, (1, 7), seed), (BETTER,), 0.3),
     "planted labels, held-out rows": Truth(lambda seed: planted(90, 8, seed), (NO_BETTER,), 0.3),

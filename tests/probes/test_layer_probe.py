@@ -163,9 +163,9 @@ def test_one_point_is_an_error_of_its_own() -> None:
         ({"classifier": "svm"}, "classifier='svm' must be one of none, linear, mlp"),
         (
             {"classifier": "linear"},
-            "a classifier is scored on held-out rows, and there are none; give test=PATH or hold_out=0.2",
+            "a classifier is scored on held-out rows, but there are none; give test=PATH or hold_out=0.2",
         ),
-        ({"train_test": True}, "train-test similarity compares with held-out rows, and there are none"),
+        ({"train_test": True}, "train-test similarity compares with held-out rows, but there are none"),
         ({"test": (T, U[:-1])}, "59 labels for 60 rows"),
         ({"label_distance": "most"}, "label_distance='most'"),
         ({"clusters": Y[:5]}, "shape (5,) for 100 rows"),

@@ -32,7 +32,7 @@ def test_unseen_labels_are_dropped_on_request_and_counted() -> None:
 
 def test_unseen_labels_are_an_error_that_names_the_row_and_the_option() -> None:
     with pytest.raises(
-        ValueError, match=r"held-out row 1 has a label that no fitted row has; unseen in all: C \(1\).*drop_unseen=True"
+        ValueError, match=r"held-out row 1 has a label that no fitted row has; all unseen labels: C \(1\).*drop_unseen=True"
     ):
         check_label_sets(["A", "B"], ["A", "C"])
     token = ON_COMMAND_LINE.set(True)

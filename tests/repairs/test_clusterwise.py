@@ -140,7 +140,7 @@ def test_labels_may_be_any_integers() -> None:
         repair.fit_transform(X, labels=names), one_by_one(X, labels, lambda: RemoveDirections(2)), atol=1e-8
     )
     np.testing.assert_array_equal(repair.classes_, [-3, 7, 40, 1000])
-    with pytest.raises(ValueError, match="label 8 was not in the fit"):
+    with pytest.raises(ValueError, match="label 8 did not occur in the fit"):
         repair.transform(X, labels=np.full(len(X), 8))
     with pytest.raises(ValueError, match="599 labels for 600 rows"):
         repair.fit(X, labels=labels[:-1])

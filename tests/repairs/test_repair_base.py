@@ -84,7 +84,7 @@ def test_errors_say_why_a_chain_cannot_be_folded() -> None:
         fold_affine([ZeroMean().fit(X), ClusterZeroMean(2).fit(X)])
     with pytest.raises(TypeError, match="step 1 is a PCA"):
         fold_affine(make_pipeline(ZeroMean(), PCA(2)).fit(X))
-    with pytest.raises(ValueError, match="gives 2 columns and ZeroMean takes 4"):
+    with pytest.raises(ValueError, match="gives 2 columns but ZeroMean takes 4"):
         fold_affine([Whiten(2).fit(X), ZeroMean().fit(X)])
     with pytest.raises(ValueError, match="no repair"):
         fold_affine([])

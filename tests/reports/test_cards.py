@@ -112,7 +112,7 @@ def test_a_card_says_what_the_verdict_stands_on() -> None:
         tasks=("rte", "mrpc"), remarks=("scale enters",), effects=(effect,),
     )  # fmt: skip
     verdict = Verdict(claim="C", title="A claim", rule="how", model="mini", measured=judged, stated="it grows")
-    words = "It stands on mini (a sentence encoder); fine-tuning seeds 0, 2; rte (277 items), mrpc (408 items). Scale enters."
+    words = "It is based on mini (a sentence encoder); fine-tuning seeds 0, 2; rte (277 items), mrpc (408 items). Scale enters."
     assert standing(judged) == words and card(verdict, 1)["measured"]["standing"] == words
     assert card(verdict, 1)["stated"] == "it grows"
     assert standing(Judged(source="measured", outcome="not measured", why="missing")) == ""

@@ -79,7 +79,7 @@ def test_hover_texts_are_text() -> None:
 
 
 def test_an_unknown_colour_or_dimension_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"color='pos' is not known of these points; use frequency, label, cluster"):
+    with pytest.raises(ValueError, match=r"color='pos' is not a column of these points; use frequency, label, cluster"):
         pair().plot(color="pos")
     with pytest.raises(ValueError, match="dimensions=4 must be 2 or 3"):
         pair().plot(4)  # type: ignore[arg-type]

@@ -142,7 +142,7 @@ def test_one_changed_bit_is_found(stored: Path, name: str) -> None:
     content = bytearray((stored / name).read_bytes())
     content[len(content) // 2] ^= 1
     (stored / name).write_bytes(content)
-    with pytest.raises(StoredSpaceError, match=f"{name} has SHA-256 .* its bytes were changed"):
+    with pytest.raises(StoredSpaceError, match=f"{name} has SHA-256 .* its content was changed"):
         Space.open(stored)
     assert Space.open(stored, verify=False).n == N  # the way out for somebody who knows why
 
@@ -198,7 +198,7 @@ def test_a_description_that_is_not_json(stored: Path) -> None:
 def test_rows_of_another_length_than_the_layers(stored: Path, rows: int) -> None:
     row_table.write_row_table({"word": np.arange(rows)}, rows, stored / "rows.parquet")
     write_about(stored, **SHAPE)  # all hashes are right
-    with pytest.raises(StoredSpaceError, match=rf"rows.parquet has {rows} rows, the layers have n={N}"):
+    with pytest.raises(StoredSpaceError, match=rf"rows.parquet has {rows} rows, but the layers have n={N}"):
         Space.open(stored)
 
 
@@ -237,7 +237,7 @@ def test_a_layer_is_checked_when_it_is_read(stored: Path) -> None:
     content = bytearray((stored / "layer-01.npy").read_bytes())
     content[-1] ^= 1
     (stored / "layer-01.npy").write_bytes(content)
-    with pytest.raises(StoredSpaceError, match="its bytes were changed"):
+    with pytest.raises(StoredSpaceError, match="its content was changed"):
         read_layer(stored, key="1")
     np.testing.assert_array_equal(array(read_layer(stored, key="0")), X[0])
 
@@ -246,5 +246,5 @@ def test_a_full_disk_is_told_in_a_unit_that_shows_the_number(tmp_path: Path, mon
     from theodolite.spaces import folder
 
     monkeypatch.setattr(folder.shutil, "disk_usage", lambda _: SimpleNamespace(free=12_288))
-    with pytest.raises(OSError, match=r"s needs 2\.5 MB, 12\.3 kB are free there"):
+    with pytest.raises(OSError, match=r"s needs 2\.5 MB, but only 12\.3 kB are free"):
         folder.require_disk_space(tmp_path, 2_500_000, tmp_path / "s")

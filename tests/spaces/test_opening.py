@@ -47,7 +47,7 @@ def test_empty_shards_and_prose_are_skipped(tmp_path: Path) -> None:
 def test_shards_of_different_width_are_an_error(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", X)
     np.save(tmp_path / "b.npy", X[:, :3])
-    with pytest.raises(ValueError, match=r"b\.npy has 3 columns, .*a\.npy has 5"):
+    with pytest.raises(ValueError, match=r"b\.npy has 3 columns and .*a\.npy has 5"):
         read(tmp_path)
 
 
@@ -62,7 +62,7 @@ def test_a_folder_with_two_formats_or_none_is_an_error(tmp_path: Path) -> None:
 
 def test_an_unknown_ending_lists_the_known_ones(tmp_path: Path) -> None:
     (tmp_path / "v.pkl").touch()
-    with pytest.raises(ValueError, match=r"the ending '\.pkl' is not known; known are \.npy"):
+    with pytest.raises(ValueError, match=r"the ending '\.pkl' is not known; use one of \.npy"):
         read(tmp_path / "v.pkl")
 
 
@@ -141,7 +141,7 @@ def test_other_weights_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         submodule_search_locations = (str(tmp_path),)
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: Spec)
-    with pytest.raises(FileNotFoundError, match="installed without"):
+    with pytest.raises(FileNotFoundError, match="the installed wordllama lacks"):
         demo_vectors()
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / "l2_supercat_256.safetensors").write_bytes(b"other")

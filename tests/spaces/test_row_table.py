@@ -38,13 +38,13 @@ def test_rows_keep_their_values() -> None:
 @pytest.mark.parametrize(
     ("rows", "fault"),
     [
-        ({"text": ["a"] * 9}, "column 'text' has 9 values, there are n=10 vectors"),
+        ({"text": ["a"] * 9}, "column 'text' has 9 values, but there are n=10 vectors"),
         ({"text": "a text of "}, "column 'text' is one string"),
         ({"label": ["a"] * 3 + [7] + ["b"] * 6}, "column 'label' holds row 0: 'a', row 3: 7"),
         ({"label": [0.5] * 9 + [b"x"]}, "column 'label' holds row 0: 0.5, row 9: b'x'"),
         ({"label": [[1]] * 10}, r"column 'label' holds row 0: \[1\]"),
         ({"label": [2**63] * 10}, "column 'label' holds an int that needs more than 64 bits"),
-        ({"": [1] * 10}, "a column is called ''"),
+        ({"": [1] * 10}, "a column has the empty name ''"),
     ],
 )
 def test_wrong_rows(rows: dict[str, list[object]], fault: str) -> None:

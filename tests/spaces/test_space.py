@@ -59,11 +59,11 @@ def test_layers_are_chosen_by_word_number_and_text(choice: object, expected: tup
 @pytest.mark.parametrize(
     ("choice", "fault"),
     [
-        ("first", "layers 'first' cannot be read; the layers are 0–12: give all, last, or numbers such as 0,6,12"),
-        ("0,,1", "layers '0,,1' cannot be read"),
-        ("", "layers '' cannot be read"),
-        (1.5, "layers 1.5 cannot be read"),
-        (None, "layers None cannot be read"),
+        ("first", "layers='first' is not a choice of layers; the layers are 0–12: give all, last, or numbers such as 0,6,12"),
+        ("0,,1", "layers='0,,1' is not a choice of layers"),
+        ("", "layers='' is not a choice of layers"),
+        (1.5, "layers=1.5 is not a choice of layers"),
+        (None, "layers=None is not a choice of layers"),
         ([0, 13], "there is no layer 13; the layers are 0–12"),
         ("-14", "there is no layer -14"),
         ([], "no layer is chosen; the layers are 0–12"),
@@ -143,7 +143,7 @@ def test_a_space_says_what_it_is_in_one_line() -> None:
 def test_labels_are_a_column_as_text() -> None:
     space = Space.of(X, rows={"label": list(range(10)), "gap": [0.5] * 9 + [None]})
     assert space.labels() == [str(i) for i in range(10)]
-    with pytest.raises(ValueError, match="row 9 of the space has no 'gap'; every row needs a label"):
+    with pytest.raises(ValueError, match="row 9 of the space has no 'gap', but every row needs a label"):
         space.labels("gap")
     with pytest.raises(ValueError, match="no column 'pos' of labels; it has label, gap: name one with labels=COLUMN"):
         space.labels("pos")

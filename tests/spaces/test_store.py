@@ -32,7 +32,7 @@ def write_part(into: SpaceWriter, part: int) -> None:
 
 
 def test_a_space_larger_than_the_disk_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match=r"needs .* GB, .* GB are free there"):
+    with pytest.raises(OSError, match=r"needs .* GB, but only .* GB are free"):
         writer(tmp_path / "s", n=2**22, d=2**40, rows=None)
     assert not is_space(tmp_path / "s")
 

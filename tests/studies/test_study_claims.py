@@ -86,7 +86,7 @@ def test_the_four_outcomes(side: str, boundary: float, outcome: str) -> None:
     assert verdict.outcome == outcome
     assert (verdict.seeds, verdict.lean) == ((-1, 0, 1), "against" if outcome == "contradicted" else verdict.lean)
     if outcome == "inconclusive":
-        assert "would decide it" in verdict.why or "not worth it at this size of effect" in verdict.why
+        assert "would decide it" in verdict.why or "even ten times as much data would not decide it" in verdict.why
         assert (verdict.command != "") == (verdict.effects[0].more_of == "fine-tuning seeds")
     absent = ClaimedEffect(name="other", rule="difference", parameters={**parameters, "metric": "none"})
     assert judge(source, [effect, absent]).outcome == ("contradicted" if outcome == "contradicted" else "not measured")
@@ -114,7 +114,10 @@ def test_more_units_are_counted_up_to_ten_times_and_one_run_is_never_enough() ->
     rng = np.random.default_rng(2)
     spread = rng.normal(0, 0.1, 500)
     effect = ClaimedEffect(name="change", rule="difference", parameters={"metric": "m", "of": TUNED, "minus": PRE})
-    for value, words in ((0.17, "more pairs would decide it as claimed, if it is as large as observed"), (0.001, "not worth it")):
+    for value, words in (
+        (0.17, "more pairs would decide it as claimed, if it is as large as observed"),
+        (0.001, "even ten times as much data"),
+    ):
         numbers = {("pre-trained", 0): (0.5, [0.5] * 500)}
         numbers |= {("fine-tuned", s): (0.5 + value, (0.5 + value + spread).tolist()) for s in range(3)}
         verdict = judge(evidence(numbers), [effect])

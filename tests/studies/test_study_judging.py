@@ -80,7 +80,7 @@ def test_il23s_claims_on_its_tables(il23: StudySpec) -> None:
 
 def test_rows_of_another_study_are_one_clear_error(il23: StudySpec) -> None:
     rows = [Row(metric="spearman", value=0.5, study="rp21", model="m")]
-    with pytest.raises(ValueError, match="the rows are of the study rp21, not of il23"):
+    with pytest.raises(ValueError, match="the rows are from the study rp21, not il23"):
         judge_claims(il23, rows)
 
 

@@ -19,9 +19,11 @@ def test_slices_of_the_same_versions_are_put_together():
 
 
 def test_records_made_by_another_version_of_a_step_are_refused():
-    with pytest.raises(ValueError, match=r"its 'layers' steps are of version 3, those of this run of version 4; export to a new"):
+    with pytest.raises(
+        ValueError, match=r"its 'layers' steps are from version 3, and those of this run from version 4; export to a new"
+    ):
         merge_slices(part(0, layers=3), part(1, layers=4))
     old = part(0)
     del old.provenance["step_versions"]
-    with pytest.raises(ValueError, match="'layers' steps are of an unknown version"):
+    with pytest.raises(ValueError, match="'layers' steps are from an unknown version"):
         merge_slices(old, part(1, layers=4))

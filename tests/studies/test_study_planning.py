@@ -74,7 +74,7 @@ def test_tasks_seeds_and_layers_are_chosen_or_all():
 def test_own_tasks_come_after_the_studys_and_must_be_of_a_kind_that_it_measures(moods):
     both = request(tasks=[moods, "pos"])
     assert both.choose_tasks(["trec-50", "pos"], kinds=LABELLED) == ["pos", "moods"]
-    with pytest.raises(ValueError, match="'moods' is a classification task; this study measures similarity tasks"):
+    with pytest.raises(ValueError, match="'moods' is a classification task, but this study measures similarity tasks"):
         request(tasks=moods).choose_tasks(["stsb"], kinds=["similarity"])
     assert both.choose_split("moods", "dev") == "test"
     assert both.choose_split("moods", "train") == "train"
@@ -88,7 +88,7 @@ def test_a_declared_task_that_the_study_does_not_have_is_one_more_task(tmp_path)
     with pytest.raises(ValueError, match="no task 'trec-6'"):  # by name only the study's own
         request(tasks=["trec-6"]).choose_tasks(["rte"], kinds=LABELLED)
     other = replace(find_task("trec-6"), score="matthews")
-    with pytest.raises(ValueError, match="another task called 'trec-6'"):
+    with pytest.raises(ValueError, match="another task is called 'trec-6'"):
         _ = request(tasks=[other]).own_tasks
 
 

@@ -151,7 +151,7 @@ def own_study(tmp_path):
 
 
 def test_a_plan_outside_the_package_is_code_and_needs_trust(own_study, study_bert, tmp_path):
-    with pytest.raises(ValueError, match=r"counting\.py is code that would run here.*trust_plan"):
+    with pytest.raises(ValueError, match=r"counting\.py is Python code.*trust_plan"):
         study(own_study).run(study_bert, to=tmp_path / "run", progress=False)
     assert not (tmp_path / "run").exists()
     here = study(own_study).run(study_bert, to=tmp_path / "run", trust_plan=True, progress=False)

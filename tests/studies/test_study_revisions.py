@@ -37,7 +37,7 @@ def test_the_studys_revision_unless_another_is_named():
     assert pinned.name == named.name == "bert-base-uncased" and pinned.identity != named.identity
     with pytest.raises(ValueError, match=r"two models are called 'bert-base-uncased'.*give one revision of it"):
         identify_models(["bert-base-uncased", f"bert-base-uncased@{OTHER}"], load_spec("rp21"))
-    with pytest.raises(ValueError, match="names no revision after the @"):
+    with pytest.raises(ValueError, match="has no revision after the @"):
         identify_models("bert-base-uncased@")
 
 

@@ -147,7 +147,7 @@ def test_a_step_whose_files_were_changed_is_done_again(tmp_path, file):
     wrong.write_bytes(content)
     DONE.clear()
     last = Step(COUNT, {"name": "d"}, {"one": plan[1]})
-    with pytest.warns(UserWarning, match=f"{file} was changed after it was written; the step is done again"):
+    with pytest.warns(UserWarning, match=f"{file} was changed after it was written; the step will be run again"):
         outcome = run([*plan, last], tmp_path)
     assert DONE == ["b", "d"] and len(outcome.reused) == 3
     assert Store(tmp_path).rows(last)[0].setting == "d b"

@@ -389,7 +389,7 @@ def test_own_files_are_planned_and_need_a_kind(study_bert, topics):
         study("il23").plan(study_bert, own=files)
     with pytest.raises(ValueError, match="kind=X describes your own files"):
         study("il23").plan(study_bert, kind="classification")
-    with pytest.raises(ValueError, match="'own' is a classification task; this study measures similarity"):
+    with pytest.raises(ValueError, match="'own' is a classification task, but this study measures similarity"):
         study("rp21").plan(study_bert, own=files, kind="classification")
 
 
@@ -431,7 +431,7 @@ def test_errors_name_the_value_and_the_way_out(study_bert, releases, pairs, tmp_
 
     with pytest.raises(ValueError, match="two models are called 'bert'"):
         plan(models=[study_bert, f"{study_bert}/"])
-    with pytest.raises(ValueError, match="no model to run with"):
+    with pytest.raises(ValueError, match="no model is given"):
         plan(models=[])
     with pytest.raises(ValueError, match="there is no folder"):
         plan(models=tmp_path / "nothing")
@@ -441,10 +441,10 @@ def test_errors_name_the_value_and_the_way_out(study_bert, releases, pairs, tmp_
         plan(layers=[9])
     with pytest.raises(ValueError, match="no setting 'pionts'"):
         plan(settings={"pionts": 3})
-    with pytest.raises(ValueError, match="'trec-50' is a classification task; this study measures similarity"):
+    with pytest.raises(ValueError, match="'trec-50' is a classification task, but this study measures similarity"):
         plan(tasks=[TASKS["trec-50"]], settings={"task": "trec-50"})
     clash = own_task({"train": pairs / "train.csv"}, "similarity", name="stsb", score_range=(0, 10))
-    with pytest.raises(ValueError, match="another task called 'stsb'"):
+    with pytest.raises(ValueError, match="another task is called 'stsb'"):
         plan(tasks=[clash])
     with pytest.raises(FileNotFoundError, match=r"there is no run of rp21 in .*to="):
         study("rp21").check(tmp_path / "nothing")

@@ -66,7 +66,7 @@ def test_a_claim_without_a_primary_effect_is_refused(rp21: StudySpec, tmp_path: 
     path = tmp_path / "own.toml"
     text = Path(rp21.path).read_text(encoding="utf-8")
     path.write_text(text.replace("claims.primary", "claims.secondary"), encoding="utf-8")
-    with pytest.raises(DataError, match=r"key 'claims\[0\].primary': there are 0; a claim has one to three primary effects"):
+    with pytest.raises(DataError, match=r"key 'claims\[0\].primary': there are 0; a claim needs one to three primary effects"):
         load_spec(path)
 
 
@@ -139,7 +139,7 @@ def test_a_file_may_declare_several_tasks(rp21: StudySpec, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("good", "bad", "message"),
     [
-        ('name = "mine"', 'name = "stsb"', "'stsb' is a task that comes with the package"),
+        ('name = "mine"', 'name = "stsb"', "'stsb' is a task of the package"),
         ('kind = "similarity"', 'kind = "similar"', "kind 'similar'"),
         ('kind = "similarity"\n', "", "key 'task.kind': is missing"),
         ("files =", "file =", "key 'task.files': is missing"),

@@ -52,7 +52,7 @@ def test_other_line_separators_belong_to_the_text(tmp_path: Path, write: Callabl
         (sts(score=""), "score '' is not a number"),
         (sts(first=" "), "the first text is empty"),
         (sts(second=""), "the second text is empty"),
-        ("main\tMSRvid\t2012", "the line has 3 tab-separated columns, an STS-Benchmark file has 7 or 9"),
+        ("main\tMSRvid\t2012", "the line has 3 tab-separated columns, but an STS-Benchmark file has 7 or 9"),
     ],
 )
 def test_errors_of_sts_name_file_and_line(tmp_path: Path, write: Callable[..., Path], line: str, fault: str) -> None:
@@ -76,9 +76,9 @@ def test_glue_labels_get_their_names(tmp_path: Path, write: Callable[..., Path])
     [
         ("rte", "dev.tsv", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentails\n", 2, "label 'entails' must be 0"),
         ("rte", "dev.tsv", "index\tsentence_1\tsentence2\tlabel\n", 1, "no column 'sentence1' for the text"),
-        ("rte", "dev.tsv", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\n", 2, "the line has 3 cells, the header has 4"),
+        ("rte", "dev.tsv", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\n", 2, "the line has 3 cells, but the header has 4"),
         ("cola", "in_domain_train.tsv", "gj04\t1\t\tFine.\ngj04\t2\t\tFine.\n", 2, "label '2' must be 0 (unacceptable) or 1"),
-        ("cola", "in_domain_train.tsv", "gj04\t1\tFine.\n", 1, "the line has 3 tab-separated columns, CoLA has 4"),
+        ("cola", "in_domain_train.tsv", "gj04\t1\tFine.\n", 1, "the line has 3 tab-separated columns, but CoLA has 4"),
         (
             "trec-50",
             "train_5500.label",
@@ -152,7 +152,7 @@ LEX = "1\tsat\tsit\tVERB\tVBD\t_\t0\troot\t_\t_\t_\tV\tsit\tv.stative\t_\t_\t_\t
 @pytest.mark.parametrize(
     ("name", "file", "text", "line", "fault"),
     [
-        ("pos", "en_pud-ud-test.conllu", "1\tCats\n", 1, "the line has 2 tab-separated columns, this format has 10"),
+        ("pos", "en_pud-ud-test.conllu", "1\tCats\n", 1, "the line has 2 tab-separated columns, but this format has 10"),
         ("pos", "en_pud-ud-test.conllu", "x" + CONLLU.format(head=0)[1:], 1, "'x' is not a word id"),
         ("pos", "en_pud-ud-test.conllu", CONLLU.format(head=0).replace("2\ts", "3\ts"), 2, "word id 3 should be 2"),
         ("pos", "en_pud-ud-test.conllu", CONLLU.format(head=0).replace("VERB", "VRB"), 2, "label 'VRB' is not one of ADJ"),

@@ -50,7 +50,7 @@ def test_a_hub_out_of_reach_is_explained_in_one_sentence(tmp_path: Path) -> None
 
 def test_without_the_library_the_install_command_is_named(tmp_path: Path) -> None:
     message = offline(tmp_path, "rte", "dev", code="import sys\nsys.modules['datasets'] = None\n" + READ)
-    assert message.startswith("ImportError task 'rte' comes from the Hub")
+    assert message.startswith("ImportError task 'rte' is downloaded from the Hub")
     assert 'pip install "theodolite[models]"' in message and "\n" not in message
 
 

@@ -135,7 +135,7 @@ def test_splits_may_have_several_files_in_a_folder(tmp_path: Path) -> None:
 def test_a_quoted_cell_may_span_lines_and_later_errors_still_name_the_right_one(tmp_path: Path) -> None:
     path = tmp_path / "own.csv"
     path.write_text('text,label\n"one\ntwo",x\n\nthree\n', encoding="utf-8")
-    with pytest.raises(DataError, match=re.escape(f"{path}, line 5: the line has 1 cells, the header has 2")):
+    with pytest.raises(DataError, match=re.escape(f"{path}, line 5: the line has 1 cells, but the header has 2")):
         load_task(own_task(path, "classification"), "train")
 
 
@@ -170,10 +170,10 @@ def test_json_labels_may_be_numbers_or_true(tmp_path: Path) -> None:
             "there is no column 'text' for the text; the columns are sentence",
         ),
         ("own.csv", "text, Label\na,x\n", "classification", 1, "(did you mean ' Label'?)"),
-        ("own.csv", "text,text,label\na,b,x\n", "classification", 1, "column 'text' is there twice"),
+        ("own.csv", "text,text,label\na,b,x\n", "classification", 1, "column 'text' occurs twice"),
         ("own.csv", "text,label\na,\n", "classification", 2, "the label is empty"),
         ("own.csv", "text,label\n,x\n", "classification", 2, "the text is empty"),
-        ("own.tsv", "text\tlabel\na\tx\ty\n", "classification", 2, "the line has 3 cells, the header has 2"),
+        ("own.tsv", "text\tlabel\na\tx\ty\n", "classification", 2, "the line has 3 cells, but the header has 2"),
         ("own.csv", "text,text_b,score\na,b,7\n", "similarity", 2, "score 7 must be between 0 and 5"),
         ("own.csv", "text,text_b,score\na,b,\n", "similarity", 2, "score '' is not a number"),
         ("own.jsonl", '{"text": "a"}\n', "classification", 1, "there is no column 'label' for the label; the columns are text"),
@@ -251,7 +251,7 @@ def test_a_task_that_does_not_fit_its_files_is_refused_at_once(arguments: tuple[
             {"columns": {"txt": "a"}},
             r"names 'txt'; a classification task has text, label \(did you mean 'text'",
         ),
-        ("classification", {"score_range": (0, 5)}, "has labels, not scores; leave score_range=LOW,HIGH out"),
+        ("classification", {"score_range": (0, 5)}, "has labels, not scores; leave out score_range=LOW,HIGH"),
         ("similarity", {"score_range": (5, 0)}, "lowest first"),
     ],
 )
@@ -285,7 +285,7 @@ def missing_column(tmp_path: Path) -> str:
 def test_a_missing_column_is_chosen_with_column_in_python(tmp_path: Path) -> None:
     message = missing_column(tmp_path)
     assert (
-        "; choose it with column={'text': NAME}. The first line was taken as the names" in message and "header=False" in message
+        "; choose it with column={'text': NAME}. The first line was read as column names" in message and "header=False" in message
     )
 
 

@@ -68,7 +68,7 @@ def test_missing_files_and_repeated_ids_are_named(tmp_path: Path) -> None:
         read_beir(tmp_path / "nowhere")
     folder = beir(tmp_path / "set")
     (folder / "corpus.jsonl").write_text('{"_id": "d1", "text": "x"}\n' * 2)
-    with pytest.raises(DataError, match=r"corpus.jsonl, line 2: the id 'd1' is there twice"):
+    with pytest.raises(DataError, match=r"corpus.jsonl, line 2: the id 'd1' occurs twice"):
         read_beir(folder)
     (folder / "corpus.jsonl").write_text('{"id": "d1"}\n')
     with pytest.raises(DataError, match=r"line 1: the line is not an object with `_id` and `text`"):
@@ -116,7 +116,7 @@ def test_every_form_of_a_table_gives_the_same_judgements(tmp_path: Path) -> None
         ([["q1", 0, 1]], r"query 'q1' is not one of the 2 queries"),
         ([[0, 0, 1]], r"query 1 has no judged document with a grade above 0 \(1 of 2 have none\)"),
         ([[0, 0, None]], r"the grade None is not a number"),
-        ([[0]], r"the row has 1 columns; a judgement is query, document and grade"),
+        ([[0]], r"the row has 1 columns; a judgement has a query, a document and a grade"),
     ],
 )
 def test_faulty_tables_are_named(table: Any, fault: str) -> None:

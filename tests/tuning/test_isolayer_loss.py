@@ -209,7 +209,7 @@ def test_what_has_no_score_is_an_error(X: torch.Tensor, message: str) -> None:
 
 
 def test_wrong_options_of_the_scores_are_errors() -> None:
-    with pytest.raises(ValueError, match="at least 3 rows, the batch has 2"):
+    with pytest.raises(ValueError, match="at least 3 rows, but the batch has 2"):
         iso_score(torch.eye(2), corrected=True)
     with pytest.raises(ValueError, match=r"C0 must be \(4, 4\)"):
         iso_score_star(cloud(9, 4), torch.eye(3))

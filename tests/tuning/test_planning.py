@@ -54,7 +54,7 @@ def test_settings_come_back_from_a_run(quick: Quick, moods: Any, tmp_path: Path)
     fine_tune(settings)
     earlier = settings_of_run(settings.output, output=str(tmp_path / "other"), task=moods)
     assert replace(earlier, output=settings.output) == settings
-    with pytest.raises(ValueError, match="a task of one's own"):
+    with pytest.raises(ValueError, match="a run on your own task"):
         settings_of_run(settings.output, output="x")
     with pytest.raises(FileNotFoundError, match="not the folder of a run"):
         settings_of_run(tmp_path, output="x")
@@ -115,7 +115,7 @@ def test_a_request_with_seeds_is_one_run_per_seed(moods: Any) -> None:
         ({"task": "cola"}, "name a model"),
         ({"model": "m"}, "name a task to fine-tune on, such as task='stsb'"),
         ({"model": "m", "task": "cola", "seeds": []}, "at least one seed"),
-        ({"model": "m", "task": "cola", "seeds": [1, 1]}, "each once"),
+        ({"model": "m", "task": "cola", "seeds": [1, 1]}, "each only once"),
         ({"plain": "x"}, "for method isolayer, not 'plain'"),
         ({"plain": "x", "method": "isolayer", "epochs": 3}, "leave out epochs"),
         ({"plain": "x", "method": "isolayer", "preset_name": "il23"}, "leave out preset"),

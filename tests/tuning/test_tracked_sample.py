@@ -191,7 +191,7 @@ def test_texts_without_labels_have_a_reason_in_every_layer(tiny_bert: str, moods
     encoder = Encoder.load(tiny_bert, device="cpu")
     rows = hulls(GeometryTracker(load_task(moods, "dev").texts, encoder.tokenizer, hulls=True).measure(encoder.module, 0))
     assert [(row.layer, row.metric) for row in rows] == [(0, MEAN_DISTANCE), (1, MEAN_DISTANCE), (2, MEAN_DISTANCE)]
-    assert all("give examples of a task with labels" in row.reason for row in rows)
+    assert all("give examples from a task with labels" in row.reason for row in rows)
 
 
 def test_the_first_layer_of_cls_is_one_point(tiny_bert: str, moods: Any) -> None:

@@ -55,7 +55,7 @@ def test_a_head_that_names_a_pooler_without_weights_is_an_error(plain_run: Path,
     shutil.copytree(plain_run / "model", tmp_path / "model")
     about = json.loads((tmp_path / "model" / "head.json").read_text())
     (tmp_path / "model" / "head.json").write_text(json.dumps({**about, "pooler": True}))
-    with pytest.raises(ValueError, match=r"it names a pooler, and there is no pooler\.safetensors"):
+    with pytest.raises(ValueError, match=r"it names a pooler, but there is no pooler\.safetensors"):
         TunedClassifier.from_pretrained(tmp_path / "model")
 
 

@@ -152,7 +152,7 @@ def test_cut_words_are_dropped_from_training_scoring_and_tracking_with_one_warni
     dropped = [warning for warning in warnings if warning.category is DroppedWordsWarning]
     assert [str(warning.message).partition(",")[0] for warning in dropped] == ["120 of 420 words"]
     assert {row.split: row.n for row in tuned.rows if row.split} == {"train": 160, "validation": 40, "dev": 100}
-    assert tuned.result.notes == ("120 of 420 words of the task were cut off or have no token, and were left out.",)
+    assert tuned.result.notes == ("120 of 420 words of the task were cut off or have no tokens, and were left out.",)
 
 
 def test_a_tokenizer_without_cls_needs_another_pooling(quick: Quick, moods: Any, tmp_path: Path, tiny_bert: str) -> None:

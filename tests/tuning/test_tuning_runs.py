@@ -83,7 +83,7 @@ def test_another_run_in_the_same_folder_is_an_error(quick: Quick, moods: Any) ->
 def test_a_folder_with_files_of_others_is_left_alone(quick: Quick, moods: Any, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "thesis.tex").write_text("mine")
-    with pytest.raises(FileExistsError, match="not of a run"):
+    with pytest.raises(FileExistsError, match="do not belong to a run"):
         fine_tune(quick(moods), overwrite=True)
     assert (tmp_path / "run" / "thesis.tex").read_text() == "mine"
 
@@ -93,7 +93,7 @@ def test_a_folder_with_settings_of_others_is_left_alone(quick: Quick, moods: Any
     for content in ("{}", '{"model": "bert", "epochs": 1}', "not JSON", '{"format": 1, "verb": "extract"}'):
         (tmp_path / "run" / "settings.json").write_text(content)
         (tmp_path / "run" / "thesis.tex").write_text("mine")
-        with pytest.raises(FileExistsError, match="not of a run"):
+        with pytest.raises(FileExistsError, match="do not belong to a run"):
             fine_tune(quick(moods), overwrite=True)
         assert {path.name for path in (tmp_path / "run").iterdir()} == {"settings.json", "thesis.tex"}
 
@@ -106,7 +106,7 @@ def test_a_finished_run_stays_until_the_one_that_replaces_it_is_finished(
     few = task_of(tmp_path, ["the dog,a", "the cat,b"] * 2, ["the dog,a"])
     with pytest.raises(DataError):
         fine_tune(quick(few), overwrite=True)  # a mistyped file costs nothing
-    with pytest.raises(ValueError, match=r"is replaced, but .* in it is needed to make it"):
+    with pytest.raises(ValueError, match=r"cannot be replaced, because .* in it is still needed"):
         fine_tune(quick(moods, model=str(finished.model_folder)), overwrite=True)
 
     def interrupt(done: int, total: int) -> None:

@@ -72,12 +72,12 @@ def test_a_sound_space_is_left_alone_by_many_items_and_few_do_not_show_it() -> N
     few = th.advise(X, labels=y.tolist()).answer
     assert few is not None and few.verdict == "not shown" and "texts would settle it" in few.sentence and not few.next
     answer = th.advise(random.standard_normal((200, 8)), labels=["a", "b"] * 100, folds=3).answer
-    assert answer is not None and answer.verdict == "not shown" and "score above chance (0.500)" in answer.sentence
+    assert answer is not None and answer.verdict == "not shown" and "scores above chance (0.500)" in answer.sentence
     many = np.arange(900) % 3
     result = th.advise(random.standard_normal((900, 6)) * 0.15 + np.eye(6)[many], labels=many.tolist(), folds=3)
     answer = result.answer
     assert answer is not None and answer.verdict == "leave it alone"
-    assert answer.sentence.startswith("none of ")
+    assert answer.sentence.startswith("None of ")
     assert result.provenance["advice"]["recommended"] is None
     assert not any("power-whiten" in step.words for step in answer.next)
     linear = th.advise(X, labels=y.tolist(), metric="linear_accuracy")
@@ -93,7 +93,7 @@ def test_queries_and_judgements_are_arrays_or_files(scored: Result, tmp_path: Pa
     assert [row.value for row in one.rows] == [row.value for row in other.rows]
     assert one.rows[0].metric == "recall@3" and one.rows[0].n == 60
     # What was fitted on what is said as it is: documents are seen by every repair, judgements by none.
-    for result, fitted in ((one, "fitted on all 150 documents, without the queries"), (scored, "fitted on other pairs")):
+    for result, fitted in ((one, "fitted on all 150 documents, without the queries"), (scored, "fitted on pairs other than")):
         assert result.answer is not None and fitted in result.answer.reasons[0]
 
 
@@ -111,7 +111,7 @@ def test_a_space_brings_its_pairs_or_labels_along(scored: Result) -> None:
 def test_without_a_signal_geometry_is_reported_and_nothing_recommended() -> None:
     result = th.advise(A)
     assert result.answer is not None and result.answer.verdict == "not shown"
-    assert result.answer.sentence.startswith("geometry alone does not tell")
+    assert result.answer.sentence.startswith("Geometry alone does not show")
     assert result.value("mean_cosine", setting="zero-mean") < 0.1 < result.value("mean_cosine", setting="leave it alone")
     assert result.provenance["advice"]["recommended"] is None
     assert "pairs=FILE" in result.answer.reasons[-1]
@@ -153,7 +153,7 @@ def test_mistakes_are_named(options: dict[str, Any], fault: str) -> None:
 
 def test_fewer_rows_than_folds_are_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"4 items are too few for folds=5: each fold needs one of its own; give more, or use fewer folds"
+        ValueError, match=r"4 items are too few for folds=5: each fold needs at least one; give more, or use fewer folds"
     ):
         th.advise(A[:4], pairs=B[:4], scores=COSINE[:4])
 
@@ -178,5 +178,5 @@ def test_an_encoder_reads_a_task_and_a_collection(models: Path, data: Path, tmp_
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "\n".join(judged) + "\n")
     result = th.advise(encoder, retrieval=folder, metric="mrr")
     assert result.rows[0].metric == "mrr" and result.rows[0].task == "cisi test"
-    with pytest.raises(ValueError, match="brings its own texts"):
+    with pytest.raises(ValueError, match="has its own texts"):
         th.advise(encoder, retrieval=folder, task="stsb")

@@ -35,8 +35,8 @@ def test_each_line_has_its_cutoff_and_the_own_one_is_the_answer() -> None:
     cutoff = result.value("cutoff", setting="canonical sentences")
     assert ((units @ units.T)[apart] > cutoff).mean() == pytest.approx(0.05, abs=1e-3)
     assert result.answer is not None and result.answer.verdict == "separates"
-    assert f"Cutoff {result.value('cutoff', setting='own non-matches'):.4f}" in result.answer.sentence
-    assert "across domains, not inside one" in result.answer.reasons[-1]
+    assert f"The cutoff from your own pairs is {result.value('cutoff', setting='own non-matches'):.4f}" in result.answer.sentence
+    assert "across domains, not within one" in result.answer.reasons[-1]
     cosines = (X * Y).sum(axis=1) / np.linalg.norm(X, axis=1) / np.linalg.norm(Y, axis=1)
     for metric, side in (("matches_above", 1), ("non_matches_above", 0)):
         share = (cosines[side == MATCHES] > cutoff).mean()
@@ -83,7 +83,7 @@ def test_without_known_pairs_the_cutoff_says_what_it_holds_for() -> None:
     own = ((units[:40] @ units[:40].T)[mine] > cutoff).mean()
     assert result.value("own_texts_above") == pytest.approx(own)
     assert result.conditions == ("780 pairs of your own texts are too few for a cutoff at 1%",)
-    reason = f"across domains, not inside one: {inside:.0%} of sentence pairs of one domain exceed it, and {own:.1%} of random"
+    reason = f"across domains, not within one: {inside:.0%} of sentence pairs of one domain exceed it, and {own:.1%} of random"
     assert reason in result.answer.reasons[0]
     alone = th.calibrate(vectors).answer
     assert alone is not None and "canonical=FILE" in alone.reasons[-1] and "--list-sentences" in alone.next[0].words
@@ -116,10 +116,10 @@ def test_queries_and_judged_documents_give_a_cutoff_of_their_own(tmp_path: Path)
 
 def test_graded_scores_need_the_grade_that_matches(matched: Result) -> None:
     grades = np.where(MATCHES == 1, 4.0, np.arange(300) % 3)
-    with pytest.raises(ValueError, match=r"scores run from 0 to 4; say from which one on two texts match, such as match=4"):
+    with pytest.raises(ValueError, match=r"scores range from 0 to 4; give the lowest score of a match, such as match=4"):
         th.calibrate(X, pairs=Y, scores=grades)
     assert th.calibrate(X, pairs=Y, scores=grades, match=3).value("separation") == matched.value("separation")
-    with pytest.raises(ValueError, match=r"every one of the 300 pairs is not a match"):
+    with pytest.raises(ValueError, match=r"all 300 pairs are non-matches"):
         th.calibrate(X, pairs=Y, scores=grades, match=9)
 
 
@@ -152,5 +152,5 @@ def test_an_encoder_reads_the_sentences_alone_or_with_pairs(models: Path) -> Non
     result = th.calibrate(models / "tiny-mlm", task="demo-pairs", match=4)
     assert result.value("cutoff", setting="canonical sentences") == pytest.approx(alone.value("cutoff"), abs=1e-5)
     assert result.value("separation") > 0.6
-    with pytest.raises(ValueError, match=r"scores run from 0 to 5"):
+    with pytest.raises(ValueError, match=r"scores range from 0 to 5"):
         th.calibrate(models / "tiny-mlm", task="demo-pairs")

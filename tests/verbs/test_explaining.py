@@ -55,7 +55,7 @@ def test_a_table_brings_its_columns_along(tmp_path: Path, kind: str) -> None:
     )
     assert sentences[1].startswith("None of the 2 columns explains direction 2 (")
     text = repr(result)
-    assert "rows are taken as independent" in text
+    assert "rows are treated as independent" in text
     again = Result.load(result.save(tmp_path / "saved"))
     assert repr(again) == text
     # Without it, the same numbers and nothing else.
@@ -93,9 +93,9 @@ def test_an_encoder_counts_its_tokens(tiny: Any) -> None:
 
 def test_errors_name_the_way_out(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X)
-    with pytest.raises(ValueError, match=r"explain=True needs columns that say something about the rows, and x.npy has none"):
+    with pytest.raises(ValueError, match=r"explain=True needs columns that describe the rows, but x.npy has none"):
         th.survey(tmp_path / "x.npy", explain=True)
-    with pytest.raises(ValueError, match=r"explain=True looks at the vectors, which store=False does not keep; leave one out"):
+    with pytest.raises(ValueError, match=r"explain=True needs the vectors, which store=False does not keep; leave one out"):
         th.survey("demo", texts=["a", "b"], explain=True, store=False)
     outcome = CliRunner().invoke(app, ["survey", str(tmp_path / "x.npy"), "--explain"])
     assert outcome.exit_code == 2 and "--explain needs columns" in outcome.output and "Traceback" not in outcome.output

@@ -73,8 +73,8 @@ def test_a_space_is_one_in_memory_and_in_a_folder(tmp_path: Path) -> None:
         ("model", {"key": "x", "texts": ["a"]}, "key=.*does not apply to an encoder"),
         ("model", {"texts": ["a"], "split": "dev"}, "split=.*belongs to a task"),
         ("model", {"texts": ["a"], "kind": "tagging"}, "kind=.*describes your own files"),
-        ("model", {}, "which texts"),
-        ("model", {"texts": ["a"], "task": "stsb"}, "which texts"),
+        ("model", {}, "texts that"),
+        ("model", {"texts": ["a"], "task": "stsb"}, "texts that"),
     ],
 )
 def test_an_option_that_does_not_apply_is_refused(make: str, options: dict[str, Any], sentence: str, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_an_option_that_does_not_apply_is_refused(make: str, options: dict[str, 
 
 
 def test_a_name_that_is_not_there_says_how_an_encoder_is_read() -> None:
-    with pytest.raises(FileNotFoundError, match=r"if it is an encoder, say which texts it is to read: task='?NAME"):
+    with pytest.raises(FileNotFoundError, match=r"if it is an encoder, give the texts that it should read: task='?NAME"):
         th.survey("bert-base-uncased")
     with pytest.raises(FileNotFoundError, match="there is no file"):
         th.survey("nowhere.npy")

@@ -97,7 +97,7 @@ def test_rows_are_matched_by_id_in_any_order(tmp_path: Path, result: Result) -> 
         th.migrate(old, table(tmp_path / "less.parquet", DOCUMENTS[:218], names[:218]))
     with pytest.raises(ValueError, match=r"1 of 220 documents of NEW are not in OLD, such as 'd219'"):
         th.migrate(table(tmp_path / "less2.parquet", DOCUMENTS[:219], names[:219]), new)
-    with pytest.raises(ValueError, match=r"documents of OLD have ids and those of NEW have none"):
+    with pytest.raises(ValueError, match=r"documents of OLD have ids but those of NEW have none"):
         th.migrate(old, DOCUMENTS)
 
 
@@ -118,12 +118,12 @@ def test_without_judged_queries_nothing_is_recommended() -> None:
         ({"queries_old": None}, r"queries_old=FILE, queries_new=FILE and judgements=FILE go together"),
         ({"judgements": None}, r"go together; give all three, or none"),
         ({"judgements": JUDGEMENTS[:-1]}, r"query 159 has no judged document with a grade above 0 \(1 of 160 have none\)"),
-        ({"queries_new": QUERIES[:-1]}, r"OLD has 160 queries and NEW 159, and they have no ids to match them by"),
+        ({"queries_new": QUERIES[:-1]}, r"OLD has 160 queries and NEW 159, without ids to match them by"),
         ({"queries_new": QUERIES[:, :-1]}, r"documents have 12 dimensions and queries 11"),
         ({"judgements": [(0, 999, 1)]}, r"document 999 is not one of the 220 documents"),
         ({"margin": 0.0}, r"margin=0.0 must be above 0 and below 1"),
         ({"folds": 1}, r"folds=1 must be at least 2"),
-        ({"unit_old": "cls"}, r"unit_old=UNIT is for an encoder, and OLD is vectors"),
+        ({"unit_old": "cls"}, r"unit_old=UNIT is for an encoder, but OLD has vectors"),
         ({"query_prompt_new": "query: "}, r"query_prompt_new=TEXT is for an encoder that reads queries"),
         ({"max_length": 12}, r"max_length=12 does not apply to vectors in memory"),
     ],
@@ -135,7 +135,7 @@ def test_wrong_use_is_one_sentence(options: dict[str, Any], message: str) -> Non
 
 
 def test_different_numbers_of_rows_without_ids_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"OLD has 220 documents and NEW 219, and they have no ids to match them by"):
+    with pytest.raises(ValueError, match=r"OLD has 220 documents and NEW 219, without ids to match them by"):
         th.migrate(DOCUMENTS, DOCUMENTS[:-1])
 
 
@@ -165,11 +165,11 @@ def test_stored_vectors_are_matched_to_the_ids_of_a_folder(tmp_path: Path, resul
     }
     matched = th.migrate(old, new, retrieval=folder, **queries)
     assert [row.value for row in matched.where(state="tier")] == [row.value for row in result.where(state="tier")]
-    with pytest.raises(ValueError, match=r"OLD is stored vectors, so its model's vectors of the queries are needed too"):
+    with pytest.raises(ValueError, match=r"OLD holds stored vectors, so its model's query vectors are needed too"):
         th.migrate(old, new, retrieval=folder, queries_new=queries["queries_new"])
-    with pytest.raises(ValueError, match=r"brings its own judgements; leave out judgements=FILE"):
+    with pytest.raises(ValueError, match=r"has its own judgements; leave out judgements=FILE"):
         th.migrate(old, new, retrieval=folder, **queries, judgements=JUDGEMENTS)
-    with pytest.raises(ValueError, match=r"documents of beir have ids and those of NEW have none"):
+    with pytest.raises(ValueError, match=r"documents of beir have ids but those of NEW have none"):
         th.migrate(old, DOCUMENTS, retrieval=folder, **queries)
-    with pytest.raises(ValueError, match=r"queries_old=FILE is for stored vectors, and OLD is an encoder"):
+    with pytest.raises(ValueError, match=r"queries_old=FILE is for stored vectors, but OLD is an encoder"):
         th.migrate("demo", new, retrieval=folder, **queries)

@@ -65,7 +65,7 @@ def test_the_layer_of_a_space_that_carries_the_labels_is_named(tmp_path: Path) -
 def test_the_last_layer_is_fine_where_it_is() -> None:
     result = th.advise(layered(3), layers=[0, 1, 2, 3], folds=3)
     assert result.answer is not None and result.answer.verdict == "leave it alone"
-    assert result.answer.sentence.startswith("layer 3 is fine: none of 3 other layers and poolings can be expected to raise")
+    assert result.answer.sentence.startswith("Keep layer 3: none of 3 other layers and poolings can be expected to raise")
     assert result.provenance["advice"]["recommended"] is None and not result.answer.next
 
 
@@ -152,19 +152,23 @@ def test_judged_queries_choose_a_layer_too(tiny: Any, tmp_path: Path, monkeypatc
         (
             CENTRES,
             {"labels": LABELS, "units": "mean"},
-            r"units='mean' is for an encoder, and these are vectors, which have no tokens",
+            r"units='mean' is for an encoder, but these are vectors, which have no tokens",
         ),
         (
             layered(1),
             {"units": "mean,cls"},
-            r"units='mean,cls' is for an encoder, and a space has been pooled already; leave it out",
+            r"units='mean,cls' is for an encoder, but a space has been pooled already; leave it out",
         ),
         ("demo", {"texts": ["a"], "units": "mean,first"}, r"units='first' must be one or several of mean, cls, max, last"),
         ("demo", {"texts": ["a"], "units": []}, r"units='?X'? must be one or several of mean, cls, max, last"),
-        ("demo", {"texts": ["a"], "units": "cls", "unit": "mean"}, r"unit='mean' and units='cls' both say how texts are pooled"),
+        (
+            "demo",
+            {"texts": ["a"], "units": "cls", "unit": "mean"},
+            r"unit='mean' and units='cls' both choose how texts are pooled",
+        ),
         (layered(1), {"layers": "all", "labels": "topic"}, r"topic"),
         (layered(1), {"layers": "0,9"}, r"there is no layer 9; the layers are"),
-        (Space.of({0: CENTRES, 1: CENTRES}), {"layers": "all"}, r"a layer is chosen by labels, scored pairs or judged queries"),
+        (Space.of({0: CENTRES, 1: CENTRES}), {"layers": "all"}, r"choosing a layer needs labels, scored pairs or judged queries"),
     ],
 )
 def test_what_does_not_go_together_is_said_in_one_sentence(source: Any, options: dict[str, Any], fault: str) -> None:

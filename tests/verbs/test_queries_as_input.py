@@ -119,7 +119,7 @@ def test_compare_scores_both_sides_on_their_own_queries() -> None:
     assert score["high"] < 0 and result.value("ndcg@10", state="difference") == score["difference"]
     sentence = result.answer.sentence  # type: ignore[union-attr]
     assert sentence.startswith(
-        f"B is worse by {-score['difference']:.3f} [{-score['high']:.3f}, {-score['low']:.3f}] nDCG@10 on 50"
+        f"B is worse by {-score['difference']:.3f} [{-score['high']:.3f}, {-score['low']:.3f}] in nDCG@10 on 50"
     )
     same = th.compare(X, X @ turn, queries=(Q, Q @ turn), judgements=JUDGED, metrics=["ev_1"])
     assert same.answer.sentence.startswith("No difference in nDCG@10 is shown on 50 queries (B - A +0.000")  # type: ignore[union-attr]
@@ -223,8 +223,8 @@ def test_gates_bound_queries_and_only_a_certain_change_breaches() -> None:
         (lambda: th.survey(X, queries="empty.npy"), "empty"),
         (lambda: th.compare(X, X, queries=(Q, Q[1:])), "A has 50 queries and B 49"),
         (lambda: th.compare(X, X, queries=(Q, Q, Q)), "queries=.* is given 3 times"),
-        (lambda: th.compare(X, X, metric="ndcg@10"), "needs something to score by on both sides"),
-        (lambda: th.compare(X, X, labels=["a", "b"] * 100, queries=Q), "are different signals; give one of them"),
+        (lambda: th.compare(X, X, metric="ndcg@10"), "needs items to score on both sides"),
+        (lambda: th.compare(X, X, labels=["a", "b"] * 100, queries=Q), "are different signals; give only one"),
     ],
 )
 def test_wrong_queries_are_one_sentence(call: Callable[[], Any], said: str) -> None:

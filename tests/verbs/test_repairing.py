@@ -170,7 +170,7 @@ def test_what_a_space_knows_of_its_rows_is_kept_and_what_is_left_out_is_named(tm
     rows = read_table(tmp_path / "out.parquet")
     assert list(rows[0]) == ["sentence", "label", "vector"] and [row["sentence"] for row in rows] == TEXTS
     result = th.repair.apply(repair, space, to=tmp_path / "out.npy")
-    assert "not in out.npy, which holds vectors alone: sentence, label" in result.notes[0]
+    assert "out.npy stores vectors only and leaves out sentence, label" in result.notes[0]
 
 
 def test_shards_keep_their_columns(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_rows_that_end_near_zero_are_counted_and_named(tmp_path: Path) -> None:
     lengths = np.linalg.norm(np.load(tmp_path / "out.npy"), axis=1)
     assert np.flatnonzero(lengths < 1e-3).tolist() == [300, 301]
     assert result.value("nearly_zero_rows") == 2
-    assert "2 of 302 rows have (nearly) zero length now, so no direction: rows 300, 301" in result.notes[0]
+    assert "2 of 302 rows now have (nearly) zero length and so no direction: rows 300, 301" in result.notes[0]
     assert th.repair.apply(th.repair.fit("whiten", 1e6 * X), 1e6 * X, to=tmp_path / "w.npy").value("nearly_zero_rows") == 0
 
 
@@ -218,7 +218,7 @@ def test_clustered_repairs_say_what_cannot_carry_them(tmp_path: Path) -> None:
     repair = th.repair.fit("cluster-based", X, clusters=2, directions=1)
     with pytest.raises(ValueError, match="neither a Dense nor FAISS's LinearTransform, an ONNX Gemm or an SQL expression"):
         th.repair.export(repair, to=tmp_path / "r.onnx")
-    with pytest.raises(ValueError, match="is about a model"):
+    with pytest.raises(ValueError, match="applies to a model"):
         th.repair.export(th.repair.fit("zero-mean", X), to=tmp_path / "r", texts=["a"])
     assert list(tmp_path.iterdir()) == []
 

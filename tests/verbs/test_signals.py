@@ -223,8 +223,8 @@ def test_tables_give_their_column_of_texts(tmp_path: Path) -> None:
     [
         ("x.csv", "title,body\na,b\n", r"no column is called text; name the column of texts, one of title, body: column="),
         ("x.csv", "a first text\nanother\n", r"no column is called text"),
-        ("x.jsonl", '{"text": "a"}\n{"text": 3}\n', r"line 2: the text is '3', which is not text"),
-        ("x.jsonl", '{"id": 1, "text": "a"}\n{"id": 1, "text": "b"}\n', r"the id '1' is there twice"),
+        ("x.jsonl", '{"text": "a"}\n{"text": 3}\n', r"line 2: '3' is not text"),
+        ("x.jsonl", '{"id": 1, "text": "a"}\n{"id": 1, "text": "b"}\n', r"the id '1' occurs twice"),
         ("x.jsonl", '{"text": "a"}\n["b"]\n', r"line 2: the line is not an object"),
         ("x.txt", '{"text": "a"}\n{"text": "b"}\n', r"the first line is JSON, not a text; rename the file to .jsonl"),
         ("x.json", '["a", "b"]', r".json is not a file of texts; give a .txt file"),

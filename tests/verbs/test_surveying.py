@@ -75,7 +75,7 @@ def test_streaming_gives_the_rows_of_stored_vectors(tiny: Any, vector_texts: lis
     streamed = th.survey(tiny("bert"), texts=vector_texts, store=False)
     assert [(row.metric, row.layer) for row in streamed] == [(row.metric, row.layer) for row in stored]
     np.testing.assert_allclose([row.value for row in streamed], [row.value for row in stored], rtol=1e-6)
-    with pytest.raises(ValueError, match=r"bootstrap=N looks at the vectors, which store=False does not keep"):
+    with pytest.raises(ValueError, match=r"bootstrap=N needs the vectors, which store=False does not keep"):
         th.survey(tiny("bert"), texts=vector_texts, store=False, bootstrap=50)
     with pytest.raises(ValueError, match="store=False is for encoders"):
         th.survey(X, store=False)

@@ -247,14 +247,14 @@ def test_two_files_are_paired_by_their_ids(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"source": X100}, "name what the vectors should be"),
-        ({"source": X100, "original": X100, "model": "demo"}, "one of the two"),
-        ({"source": X100, "original": X100[:99]}, "has 100 vectors, and there are 99 vectors of"),
+        ({"source": X100}, "give either a model"),
+        ({"source": X100, "original": X100, "model": "demo"}, "give either a model"),
+        ({"source": X100, "original": X100[:99]}, "has 100 vectors, but there are 99 vectors of"),
         ({"source": X100, "original": X100, "prompt": "query: "}, "is for a model"),
         ({"source": X100, "original": X100, "rows": 0}, "must be at least 1"),
         ({"source": np.empty((0, 4)), "original": X100}, "row"),
-        ({"source": X100, "model": "demo"}, "say which texts the encoder is to read"),
-        ({"source": X100, "model": "demo", "texts": ["one", "two"]}, "has 100 vectors, and there are 2 texts"),
+        ({"source": X100, "model": "demo"}, "give the texts that the encoder should read"),
+        ({"source": X100, "model": "demo", "texts": ["one", "two"]}, "has 100 vectors, but there are 2 texts"),
         ({"source": X100, "model": "demo", "texts": ["a"] * 100, "unit": "tokens"}, "one vector per text"),
     ],
 )

@@ -84,8 +84,8 @@ RULES: tuple[FindingRule, ...] = (
     FindingRule("cone", "mean_cosine", watch=0.2, bad=0.95,
          source="0 is isotropic; all-MiniLM-L6-v2 sentences show 0.02, the same encoder as a masked language model 0.47",
          meaning="{similar_pairs:.0%} of random pairs have a cosine above 0.8{cone}",
-         action="a cutoff from another encoder does not carry over; search was unharmed up to 0.88 (study do-no-harm), and "
-                "nothing above that was measured"),
+         action="a cutoff from another encoder does not carry over; search was unharmed up to 0.88 (study do-no-harm), "
+                "and higher values were not measured"),
     FindingRule("dominant direction", "ev_1_centered", watch=0.15, bad=0.4,
          source="all-MiniLM-L6-v2 sentences show 0.05, the masked language model 0.19, fine-tuned BERT 0.4 to 0.9 (IL23)",
          meaning="the first principal component holds {ev_1_centered:.0%} of the variance, {ev_1:.0%} before centring",
@@ -94,11 +94,11 @@ RULES: tuple[FindingRule, ...] = (
     FindingRule("rogue dimensions", "largest_variance_ratio", watch=5.0, bad=25.0,
          source="1 is even; all-MiniLM-L6-v2 sentences show 1.6, tokens of the masked language model 33",
          meaning="{widest}",
-         action="such dimensions decide most distances and hide what the others encode (Timkey & van Schijndel 2021)"),
+         action="such dimensions dominate distances and hide what the others encode (Timkey & van Schijndel 2021)"),
     FindingRule("near-duplicates", "near_duplicates", watch=0.02, bad=0.1, examples="copies", is_share=True,
          source="0 in a deduplicated set; STS-B sentences, which repeat, show 0.13",
          meaning="{near_duplicates:.1%} of rows have another at cosine 0.99 or more, "
-                 "{exact_duplicates:.1%} repeat an earlier row exactly",
+                 "and {exact_duplicates:.1%} repeat an earlier row exactly",
          action="copies fill search results, and leak from training into test rows; if their texts differ, the encoder does not "
                 "distinguish them"),
     # Never bad: vectors alone do not show that the groups come from two models.
@@ -145,14 +145,14 @@ RULES: tuple[FindingRule, ...] = (
          meaning="{never_retrieved:.1%} of rows are not among the 10 nearest of any other row",
          action="read the rows named here: a search with these vectors as queries never finds them"),
     FindingRule("zero vectors", "zero_rows", watch=0.0, bad=0.01, examples="zeros", is_share=True,
-         source="none in a sound set",
+         source="healthy data has none",
          meaning="{zero_rows:.2%} of rows are exactly zero",
          action="they match nothing: find the empty texts or failed calls behind them"),
     # Never bad: it costs nothing if the index uses the measure that the encoder was trained for.
     FindingRule("cosine or inner product", "metric_agreement", watch=0.9, bad=0.0,
          source="1 for normalised vectors; mean-pooled sentences of all-MiniLM-L6-v2 before normalising show 0.67",
          meaning="the 10 nearest rows by cosine and by inner product agree in {metric_agreement:.0%}",
-         action="an index set to the other measure returns other rows: set it to the one the encoder was trained for"),
+         action="an index set to the other measure returns different rows: use the one the encoder was trained for"),
     FindingRule("distance contrast", "relative_contrast", watch=1.5, bad=1.2,
          source="1 carries no signal; pure noise in 384 dimensions shows 1.24, all-MiniLM-L6-v2 sentences 3.8",
          meaning="a random row is {relative_contrast:.2f} times as far away as the nearest one",
@@ -160,7 +160,7 @@ RULES: tuple[FindingRule, ...] = (
     FindingRule("outliers", "outliers", watch=0.01, bad=0.05, examples="outlying", is_share=True,
          source="all-MiniLM-L6-v2 sentences show 0.00, tokens of the masked language model 0.15",
          meaning="{outliers:.2%} of rows are unusually far from their nearest neighbour",
-         action="read the rows named here: another language, code, broken text, another model's vectors"),
+         action="read the rows named here: they may be another language, code, broken text or another model's vectors"),
     FindingRule("islands", "islands", watch=0.01, bad=0.1, examples="cut_off", is_share=True,
          source="0 in all spaces of docs/ranges.md",
          meaning="{islands:.2%} of rows are in small parts cut off from the rest of the neighbour graph",
@@ -198,7 +198,7 @@ def diagnose(cloud: Cloud, rows: Sequence[Row], others: Sequence[Finding] = ()) 
     """All findings, worst first, including `others` that were made elsewhere, and the verdict on them in one sentence."""
     if cloud.n < FEWEST_ROWS:
         rows_are = "1 row is" if cloud.n == 1 else f"{cloud.n} rows are"
-        few = f"{rows_are} too few to judge a space by: survey at least {FEWEST_ROWS}, better 1,000."
+        few = f"{rows_are} too few to judge a space: survey at least {FEWEST_ROWS}, preferably 1,000."
         return [], Answer(verdict="not judged", sentence=few)
     # A metric without a value has no finding: its row says why.
     facts = Facts(cloud, {row.metric: row.value for row in rows if math.isfinite(row.value)})
@@ -209,9 +209,7 @@ def diagnose(cloud: Cloud, rows: Sequence[Row], others: Sequence[Finding] = ()) 
     ordered = sorted([*others, *judged.values()], key=lambda finding: -finding.severity)
     unusual = [finding for finding in ordered if finding.severity]
     if not unusual:
-        checks = (
-            f"All {len(ordered)} checks are within their usual ranges." if ordered else "No metric was measured that has a check."
-        )
+        checks = f"All {len(ordered)} checks are within their usual ranges." if ordered else "No measured metric has a check."
         return ordered, Answer(verdict="OK" if ordered else "not judged", sentence=checks)
     counts = Counter(finding.cause for finding in unusual)
     # Of the worst, the one whose cause accounts for most.

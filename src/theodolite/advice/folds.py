@@ -37,7 +37,7 @@ def grouped_folds(groups: Indices, k: int, *, strata: NDArray[Any] | None = None
     _, first, codes, sizes = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
     if k < 2 or len(sizes) < k:
         groups_text = "" if len(sizes) == len(groups) else f" in {len(sizes)} groups that share nothing"
-        rule = f"{len(groups)} items{groups_text} are too few for {option('folds', str(k))}: each fold needs one of its own"
+        rule = f"{len(groups)} items{groups_text} are too few for {option('folds', str(k))}: each fold needs at least one"
         raise ValueError(f"{rule}; give more, or use fewer folds")
     if sizes.max() > 2 * len(groups) / k:
         raise ValueError(

@@ -56,7 +56,7 @@ class GateFile:
         known = ("baseline", "bounds", *MEASURING)
         unknown = next((name for name in values if name not in known), None)
         if unknown is not None:
-            raise ValueError(f"{path} has no use for {unknown!r}; {suggestion(unknown, known)}")
+            raise ValueError(f"{path} has the unknown key {unknown!r}; {suggestion(unknown, known)}")
         tables = {name: values[name] for name in ("bounds", *MEASURING) if name in values}
         # A bound on judged queries may stand where they are described.
         if isinstance(table := tables.get("retrieval"), dict):
@@ -71,10 +71,10 @@ class GateFile:
             raise ValueError(f"{path}: {error}") from None
         for name, table in tables.items():
             if "source" not in table:
-                raise ValueError(f"{path}: [{name}] must say what is measured: source = 'vectors.npy', or a model")
+                raise ValueError(f"{path}: [{name}] must name what to measure: source = 'vectors.npy', or a model")
         baseline = values.get("baseline")
         if baseline is None and any(bound.needs_baseline for bound in bounds):
-            raise ValueError(f"{path} has bounds relative to a baseline (drop, rise) and names none: baseline = 'baseline'")
+            raise ValueError(f"{path} has bounds relative to a baseline (drop, rise) but names none; add baseline = 'baseline'")
         located = {name: {key: _located(path.parent, value) for key, value in table.items()} for name, table in tables.items()}
         return cls(
             path=path, bounds=bounds, measuring=located, baseline=None if baseline is None else path.parent / str(baseline)
@@ -139,8 +139,8 @@ def _change_interval(row: Row, old: Row, now: Mapping[Any, Mapping[int, float]],
     if key in now and key in before:
         if set(now[key]) != set(before[key]):
             raise ValueError(
-                f"the baseline is not comparable: its {row.metric} stands on {len(before[key])} items or half-samples, this one "
-                f"on {len(now[key])}; measure the same, or {_new_baseline()}"
+                f"the baseline is not comparable: its {row.metric} is from {len(before[key])} items or half-samples, the new one "
+                f"from {len(now[key])}; measure the same, or {_new_baseline()}"
             )
         return replicate_interval(difference, [now[key][number] - before[key][number] for number in sorted(now[key])])
     errors = [(side.high - side.low) / 2 for side in (row, old) if side.low is not None and side.high is not None]
@@ -149,13 +149,13 @@ def _change_interval(row: Row, old: Row, now: Mapping[Any, Mapping[int, float]],
         return difference - half, difference + half
     if row.low is not None or key in now:
         raise ValueError(
-            f"the baseline has {row.metric} without what an interval needs, as older releases saved it, and a change "
+            f"the baseline's {row.metric} has no data for an interval (older releases did not save it), so a change "
             f"cannot be told from noise; {_new_baseline()}"
         )
     entry = METRICS.get(row.metric)
     if entry is not None and entry.resample:
         raise ValueError(
-            f"{row.metric} was measured without an interval, and a change cannot be told from noise; measure it with "
+            f"{row.metric} was measured without an interval, so a change cannot be told from noise; measure it with "
             f"{option('bootstrap', '40')}"
         )
     return NO_INTERVAL
@@ -169,7 +169,7 @@ def worse_metrics(result: Result) -> list[str]:
     """
     changes = [row for row in result.rows if row.state == DIFFERENCE]
     if not any(row.low is not None for row in changes):
-        raise ValueError(f"without intervals no metric is certainly worse; draw some with {option('bootstrap', '200')}")
+        raise ValueError(f"without intervals, no metric can be shown to be worse; add {option('bootstrap', '200')}")
     sentences = []
     for number, change in enumerate(result.rows):
         entry = METRICS.get(change.metric)
@@ -181,7 +181,7 @@ def worse_metrics(result: Result) -> list[str]:
         tolerance = max(TOLERANCE * abs(before), SMALLEST_TOLERANCE)
         loss = {HIGHER: -change.high, LOWER: change.low}.get(direction, -math.inf)
         if loss > tolerance:
-            layer = f" of layer {change.layer}" if change.layer is not None else ""
+            layer = f" in layer {change.layer}" if change.layer is not None else ""
             interval = f"{number_text(change.low)} to {number_text(change.high)}"
             sentences.append(
                 f"{label_of(change.metric)}{layer} got worse: {number_text(before)} → {number_text(after)}, a change of "
@@ -195,12 +195,12 @@ def _judged_rows(bound: Bound, rows: Sequence[Row]) -> list[Row]:
     matching = [row for row in rows if row.metric == bound.metric and row.state not in (BEFORE, AFTER, DIFFERENCE)]
     if not matching:
         measured = list(dict.fromkeys(row.metric for row in rows))
-        raise ValueError(f"{bound.metric} has a bound and was not measured; {suggestion(bound.metric, measured)}")
+        raise ValueError(f"{bound.metric} has a bound but was not measured; {suggestion(bound.metric, measured)}")
     layers = {row.layer for row in matching if row.layer is not None}
     layer = bound.layer if bound.layer is not None else max(layers, default=None)
     judged = [row for row in matching if row.layer == layer]
     if not judged:
-        raise ValueError(f"{bound.metric} has a bound for layer {layer}, and was measured for {sorted(layers) or 'no layer'}")
+        raise ValueError(f"{bound.metric} has a bound for layer {layer}, but was measured for {sorted(layers) or 'no layer'}")
     return judged
 
 
@@ -216,7 +216,7 @@ def _counterpart(row: Row, baseline: Result) -> Row:
             now, then = getattr(row, name), getattr(candidates[0], name)
             title = {"setting": "pooling or setting", "n": "number of rows", "d": "dimension"}.get(name, name)
             raise ValueError(
-                f"the baseline is not comparable: the {title} of its {row.metric} is {then!r}, this one's is {now!r}; "
+                f"the baseline is not comparable: the {title} of its {row.metric} is {then!r}, the new one's is {now!r}; "
                 f"measure the same, or {_new_baseline()}"
             )
         candidates = remaining

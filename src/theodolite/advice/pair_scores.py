@@ -40,7 +40,7 @@ class SentencePairs:
         self._order = np.argsort(sentence, kind="stable")
         _, self._starts, self._counts = np.unique(sentence[self._order], return_index=True, return_counts=True)
         if len(self._starts) != 2 * len(numbers):
-            raise ValueError("a sentence of a pair has no token, so that it cannot be pooled; use longer texts")
+            raise ValueError("a sentence of a pair has no tokens, so it cannot be pooled; use longer texts")
         self.scores: Doubles = np.empty(len(numbers))
         self.scores[self.pair] = np.asarray(space.rows["score"], dtype=np.float64)
 

@@ -121,9 +121,9 @@ def _require_same_items(before: Signal, after: Signal) -> None:
     own = {LabelledRows: "labels", ScoredPairs: "scores"}.get(type(before))
     if own is not None and not np.array_equal(getattr(before, own), getattr(after, own)):
         row = int(np.flatnonzero(getattr(before, own) != getattr(after, own))[0])
-        raise ValueError(f"the {own} of A and B differ first in row {row}; row i of both must be the same text")
+        raise ValueError(f"the {own} of A and B first differ in row {row}; row i of both must be the same text")
     if isinstance(before, JudgedQueries) and isinstance(after, JudgedQueries):
         counts = [np.bincount(side.judgements.query, minlength=len(side)) for side in (before, after)]
         if not np.array_equal(counts[0], counts[1]):
             query = int(np.flatnonzero(counts[0] != counts[1])[0])
-            raise ValueError(f"query {query} has other judgements in A than in B; query i of both must be the same")
+            raise ValueError(f"query {query} has different judgements in A and B; query i of both must be the same")

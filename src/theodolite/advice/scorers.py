@@ -100,7 +100,7 @@ class ScoredPairs(Signal):
         missing = np.flatnonzero(~np.isfinite(self.scores))
         if len(missing):
             raise ValueError(
-                f"pair {missing[0]} has no score ({len(missing)} of {len(first)} pairs are without one); leave such pairs out"
+                f"pair {missing[0]} has no score ({len(missing)} of {len(first)} pairs have none); leave such pairs out"
             )
         if np.ptp(self.scores) == 0:
             raise ValueError(f"all {len(first)} scores are {self.scores[0]:g}; a correlation needs scores that differ")

@@ -39,7 +39,7 @@ def sink_findings(cloud: Cloud, positions: Sequence[int]) -> list[Finding]:
     if share > max(WATCH, EXCESS * inside.mean()):
         carried = f"{share:.0%} of the squared norm with {inside.mean():.0%} of the tokens"
         meaning = f"position {position} of the texts carries {carried}; without it {_effect(X, X[~inside])}"
-        action = "means and cosines are about these tokens more than about the text; average and train without them"
+        action = "means and cosines reflect these tokens more than the text; average and train without them"
         rows = tuple(int(row) for row in cloud.sample_index[inside][:EXAMPLES])
         findings.append(_finding("attention sink", share, meaning, action, cause="one position", rows=rows))
     by_dimension = squares.sum(axis=0) / total
@@ -47,7 +47,7 @@ def sink_findings(cloud: Cloud, positions: Sequence[int]) -> list[Finding]:
     if X.shape[1] > 2 and share > max(WATCH, EXCESS / X.shape[1]):
         effect = _effect(X, np.delete(X, dimension, axis=1))
         meaning = f"dimension {dimension} carries {share:.0%} of the squared norm; without it {effect}"
-        action = "means and cosines are about this dimension more than about the text"
+        action = "means and cosines reflect this dimension more than the text"
         findings.append(_finding("massive activation", share, meaning, action, cause="rogue dimensions"))
     return findings
 

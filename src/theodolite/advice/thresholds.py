@@ -86,8 +86,8 @@ class LabelledPairs:
 
     def __post_init__(self) -> None:
         if self.matches.all() or not self.matches.any():
-            kind = "a match" if self.matches.all() else "not a match"
-            raise ValueError(f"every one of the {len(self.matches)} pairs is {kind}; a threshold needs pairs of both kinds")
+            kind = "matches" if self.matches.all() else "non-matches"
+            raise ValueError(f"all {len(self.matches)} pairs are {kind}; a threshold needs pairs of both kinds")
 
     @classmethod
     def of_queries(cls, signal: JudgedQueries, *, seed: int = 0, most: int = MOST_JUDGED) -> LabelledPairs:

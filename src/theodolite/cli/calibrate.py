@@ -18,7 +18,7 @@ def calibrate_command(
     ] = None,
     model: opt.Model = None,
     canonical: Annotated[
-        str | None, typer.Option(help="Vectors of the package's sentences by the encoder of PATH, in order.", metavar="FILE")
+        str | None, typer.Option(help="Vectors of the package's sentences, in order, from the encoder of PATH.", metavar="FILE")
     ] = None,
     pairs: opt.Pairs = None,
     scores: opt.Scores = None,
@@ -27,7 +27,7 @@ def calibrate_command(
     retrieval: opt.Retrieval = None,
     query_prompt: opt.QueryPrompt = None,
     document_prompt: opt.DocumentPrompt = None,
-    match: Annotated[float | None, typer.Option(help="Pairs of at least this score are matches.", metavar="SCORE")] = None,
+    match: Annotated[float | None, typer.Option(help="Pairs with at least this score are matches.", metavar="SCORE")] = None,
     false_positive_rate: Annotated[
         float, typer.Option(help="Share of unrelated pairs that may be above the cutoff.", metavar="SHARE")
     ] = 0.01,
@@ -38,10 +38,10 @@ def calibrate_command(
     ] = False,
     **_reading: Any,
 ) -> None:
-    """Find a similarity threshold that holds: a cutoff with its interval, and how probable a match is.
+    """Calibrate a similarity threshold: a cutoff with its interval, and how probable a match is.
 
-    Pairs of your own with known matches, or queries with judged documents, give your cutoff, or the answer that no threshold
-    separates them. Without them, unrelated pairs come from 250 sentences of 25 domains inside the package.
+    From your own pairs with known matches, or queries with judged documents, it finds your cutoff, or shows that no threshold
+    separates them. Without these, it uses unrelated pairs of the package's own 250 sentences from 25 domains.
 
     \b
     Examples:
@@ -60,7 +60,5 @@ def calibrate_command(
         print("\n".join(canonical_sentences()[0]))
         return
     if bool(path) == bool(model):
-        raise ValueError(
-            "give an encoder (theodolite calibrate -m MODEL) or vectors (theodolite calibrate vectors.npy), one of them"
-        )
+        raise ValueError("give either an encoder (theodolite calibrate -m MODEL) or vectors (theodolite calibrate vectors.npy)")
     measure(context, calibrate, path or model, without=("model", "list_sentences"))

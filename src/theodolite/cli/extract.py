@@ -24,7 +24,7 @@ def extract_command(
     to: Annotated[str, typer.Option("--to", metavar="FOLDER", help="Folder to write the space to.")],
     frequencies: Annotated[bool, typer.Option("--frequencies", help="Store each token's or word's English frequency.")] = False,
     store_dtype: Annotated[
-        str, typer.Option(help="What the vectors are stored as: float32, or float16 for half the size.", metavar="NAME")
+        str, typer.Option(help="Precision of the stored vectors: float32, or float16 for half the size.", metavar="NAME")
     ] = "float32",
     workers: opt.Workers = None,
     engine: opt.Engine = None,

@@ -15,10 +15,10 @@ def gate_command(
     context: typer.Context,
     results: Annotated[
         list[str] | None,
-        typer.Argument(help="Results to check; by default what the file describes.", metavar="RESULT", show_default=False),
+        typer.Argument(help="Results to check; by default, what the file says to measure.", metavar="RESULT", show_default=False),
     ] = None,
     config: Annotated[str, typer.Option(help="File with the bounds.", metavar="FILE")] = "theodolite.toml",
-    update: Annotated[bool, typer.Option("--update", help="Save what was measured as the new baseline.")] = False,
+    update: Annotated[bool, typer.Option("--update", help="Save the measurements as the new baseline.")] = False,
     as_json: opt.AsJson = False,
     output: opt.Output = None,
     report: Annotated[

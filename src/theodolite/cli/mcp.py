@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from theodolite.core.result import Result
 
 INSTRUCTIONS = (
-    "Theodolite measures embedding vectors. Paths are relative to one folder; nothing is written. Each answer has a verdict, one "
+    "Theodolite measures embedding vectors. Paths are relative to one folder; tools write nothing. An answer has a verdict, one "
     "sentence with its number, reasons, and the command that a person would run next. Quote the sentence rather than "
     "reading single numbers yourself, and call `explain_metric` before you interpret one."
 )
@@ -42,21 +42,21 @@ class Tool:
 
 
 TOOLS = (
-    Tool("survey", "What is unusual about vectors, and what that costs. An encoder's folder also needs texts."),
-    Tool("compare", "How two sets of vectors are related: the same, turned, another model's, or drifted.", ("before", "after")),
+    Tool("survey", "Find out what is unusual about vectors, and what that costs. With an encoder's folder, also give texts."),
+    Tool("compare", "Show how two sets of vectors relate: equal, rotated, from another model, or drifted.", ("before", "after")),
     Tool(
         "advise",
-        "Whether a repair (centring, whitening, fewer dimensions) helps, on pairs with scores, labels, or judged queries.",
+        "Test whether a repair (centring, whitening, fewer dimensions) helps on scored pairs, labels, or judged queries.",
         files=(*SIGNAL, "texts"),
         values={"metric": str | None},
     ),
     Tool(
         "calibrate",
-        "A similarity cutoff with its interval. match: pairs of at least this score are matches.",
+        "Find a similarity cutoff with its interval. match: pairs with at least this score are matches.",
         files=(*(name for name in SIGNAL if name != "labels"), "canonical", "texts"),
         values={"match": float | None},
     ),
-    Tool("verify", "Whether an encoder (a folder) made these stored vectors from these texts.", files=("model", "texts")),
+    Tool("verify", "Check whether an encoder (a folder) made these stored vectors from these texts.", files=("model", "texts")),
 )
 
 
@@ -66,24 +66,24 @@ class ReadableFolder:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(root).expanduser().resolve()
         if not self.root.is_dir():
-            raise ValueError(f"--root {root} is not a folder; name one that exists")
+            raise ValueError(f"--root {root} is not a folder; name an existing one")
 
     def path(self, text: str) -> str:
         """The path relative to the folder, or a ValueError in one sentence."""
-        name, rule = f"{text!r}", "name a file or folder below the root, by a path relative to it"
+        name, rule = f"{text!r}", "give a path to a file or folder below the root, relative to it"
         if "://" in text or "::" in text:
-            raise ValueError(f"{name} is a URL and is not read; {rule}")
+            raise ValueError(f"{name} is a URL, and tools read only local files; {rule}")
         if Path(text).is_absolute() or text.startswith("~"):
-            raise ValueError(f"{name} is not relative; {rule}")
+            raise ValueError(f"{name} is not a relative path; {rule}")
         target = (self.root / text).resolve()
         if not target.is_relative_to(self.root):
-            raise ValueError(f"{name} leads out of the root; {rule}")
+            raise ValueError(f"{name} points outside the root; {rule}")
         if not target.exists():
             raise ValueError(f"{name} does not exist below the root; {rule}")
         for parent, folders, files in os.walk(target):
             for entry in (Path(parent, child) for child in (*folders, *files)):
                 if entry.is_symlink() and not entry.resolve().is_relative_to(self.root):
-                    raise ValueError(f"{name} holds a link that leads out of the root ({entry.name}); {rule}")
+                    raise ValueError(f"{name} contains a link that points outside the root ({entry.name}); {rule}")
         return str(target.relative_to(self.root))
 
     def argument(self, name: str, text: str) -> str:

@@ -59,7 +59,7 @@ Queries = Annotated[
 ]
 QueriesOfBoth = Annotated[
     list[str] | None,
-    typer.Option(help="Queries: vectors, or texts with --texts; twice if A and B have their own.", metavar="FILE"),
+    typer.Option(help="Queries: vectors, or texts with --texts; give it twice if A and B have their own.", metavar="FILE"),
 ]
 Judgements = Annotated[str | None, typer.Option(help="Table of query, document and grade, by id or row number.", metavar="FILE")]
 Retrieval = Annotated[
@@ -80,7 +80,7 @@ READING: dict[str, Any] = {
         "LIST",
         "Vector columns of a table, separated by commas: names, first:last, patterns (dim_*), or one list column.",
     ),
-    "delimiter": _option(str | None, "TEXT", "What separates the cells of a .csv, .tsv or .txt table; detected by default."),
+    "delimiter": _option(str | None, "TEXT", "Cell separator of a .csv, .tsv or .txt table; detected by default."),
     "header": _option(
         bool | None,
         "",
@@ -88,17 +88,17 @@ READING: dict[str, Any] = {
         "--header/--no-header",
         show_default=False,
     ),
-    "decimal": _option(str | None, "TEXT", "Decimal mark of a table's numbers: a comma, or a point by default."),
+    "decimal": _option(str | None, "TEXT", "Decimal mark in a table's numbers: a point (default) or a comma."),
     "task": _option(str | None, "NAME", "A task by name, such as stsb, cola or pos."),
     "split": _option(str | None, "NAME", "Split of the task; the scored one (dev or test) by default."),
-    "data": _option(str | None, "FOLDER", "Folder with the task's own release files; the Hugging Face Hub without it."),
+    "data": _option(str | None, "FOLDER", "Folder with the task's release files; by default, the Hugging Face Hub is used."),
     "texts": _option(
-        str | None, "FILE", "Texts instead of a task: one per line, a column of a table (.jsonl, .csv, .parquet), a BEIR folder."
+        str | None, "FILE", "Texts instead of a task: one per line, a table column (.jsonl, .csv, .parquet), or a BEIR folder."
     ),
     "own": _option(
         list[str] | None,
         "SPLIT=FILE",
-        "Your own file of a split (.csv, .tsv, .jsonl, .conllu, .conll), instead of a task; may be repeated.",
+        "Your own file for a split (.csv, .tsv, .jsonl, .conllu, .conll), instead of a task; may be repeated.",
     ),
     "kind": _option(
         str | None, "KIND", "Kind of your own files: similarity, classification, pair_classification, tagging or word_pairs."
@@ -109,7 +109,7 @@ READING: dict[str, Any] = {
         "Column of your own files for text, text_b, label or score; of --texts for text or id.",
     ),
     "score_range": _option(str | None, "LOW,HIGH", "Lowest and highest score of your own pairs, such as 0,5."),
-    "encoding": _option(str | None, "NAME", "Character encoding of the files; UTF-8, or the task's own, by default."),
+    "encoding": _option(str | None, "NAME", "Character encoding of the files; by default UTF-8, or the task's own."),
     "unit": _option(
         str | None, "UNIT", f"Embedding unit: {UNITS}; by default text for sentence models, otherwise the task's own."
     ),
@@ -120,9 +120,9 @@ READING: dict[str, Any] = {
     "dtype": _option(str, "NAME", "Precision of the encoder: float32, bfloat16 or float16."),
     "max_length": _option(int | None, "N", "Cut texts to this number of tokens.", min=1),
     "revision": _option(str | None, "NAME", "Revision of the model on the Hub."),
-    "trust_remote_code": _option(bool, "", "Run code that comes with the model.", "--trust-remote-code"),
+    "trust_remote_code": _option(bool, "", "Run Python code from the model's folder or repository.", "--trust-remote-code"),
     "allow_unknown": _option(
-        bool, "", "Continue even if the tokenizer does not know 20% of the tokens or more.", "--allow-unknown"
+        bool, "", "Continue even if 20% of the tokens or more are unknown to the tokenizer.", "--allow-unknown"
     ),
 }
 # Those of a command that reads files of vectors and nothing else.
@@ -336,7 +336,7 @@ def _seeds(text: str) -> list[int]:
     except ValueError:
         raise ValueError(f"--seeds {text!r} must be whole numbers separated by commas, such as 0,1,2") from None
     if not numbers or len(set(numbers)) != len(numbers):
-        raise ValueError(f"--seeds {text!r} must name at least one number, and each once")
+        raise ValueError(f"--seeds {text!r} must list at least one number, and each only once")
     return numbers
 
 

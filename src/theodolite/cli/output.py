@@ -60,8 +60,8 @@ def _interrupted() -> str:
 
     begun = [str(folder) for folder in sorted(UNFINISHED) if folder.exists() and UNFINISHED.isdisjoint(folder.parents)]
     if not begun:
-        return "interrupted; nothing half-written is left behind"
-    return f"interrupted; what was done so far is in {' and '.join(begun)}, and the same command continues from it"
+        return "interrupted; no partial files are left behind"
+    return f"interrupted; finished work is in {' and '.join(begun)}; run the same command again to continue from it"
 
 
 class Terminated(KeyboardInterrupt):
@@ -97,7 +97,7 @@ def _warning_line(message: Any, category: type[Warning], *_: Any, **__: Any) -> 
 
 def _one_line(error: BaseException) -> str:
     if isinstance(error, MemoryError):
-        return "there is not enough memory for this; try fewer rows (--sample) or a .npy file, which is read in parts"
+        return "not enough memory; try fewer rows (--sample) or a .npy file, which is read in parts"
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror.lower()}"
     return " ".join(str(error).split()) or type(error).__name__
@@ -122,7 +122,7 @@ class Output:
         if self.output is not None:
             require_rows_file(self.output)
         if self.report is None and not self.text:
-            raise ValueError("--no-text leaves texts out of a report; name one with --report FILE")
+            raise ValueError("--no-text leaves texts out of a report; add --report FILE, or leave it out")
         if self.report is not None:
             from theodolite.reports.page import check_target
 

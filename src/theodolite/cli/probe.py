@@ -23,7 +23,7 @@ def probe_command(
         typer.Option(help="Labels: a column of the space (label by default), or FILE[:COLUMN].", metavar="NAME"),
     ] = None,
     test: Annotated[str | None, typer.Option(help="Held-out rows to score on, of the same kind as PATH.", metavar="PATH")] = None,
-    test_labels: Annotated[str | None, typer.Option(help="Labels of the test rows; syntax as --labels.", metavar="NAME")] = None,
+    test_labels: Annotated[str | None, typer.Option(help="Labels of the test rows, in the same syntax.", metavar="NAME")] = None,
     hold_out: Annotated[
         float | None,
         typer.Option(help="Hold out this share of the rows, stratified by label.", min=0.0, max=0.99, metavar="SHARE"),
@@ -34,31 +34,31 @@ def probe_command(
     search: Annotated[
         str,
         typer.Option(
-            help="Search of mlp's grid: full, or race (15 times fewer networks; loses 0.3 points on average, up to 1.2).",
+            help="How to search mlp's grid: full, or race (15 times fewer networks; loses 0.3 points on average, up to 1.2).",
             metavar="NAME",
         ),
     ] = "full",
     control: Annotated[
         int | None,
         typer.Option(
-            help="Shuffle the labels N times to compare gaps with; 19 by default if it takes seconds.", min=0, metavar="N"
+            help="Compare gaps with those of N shuffles of the labels; by default 19 if that takes seconds.", min=0, metavar="N"
         ),
     ] = None,
     sample: Annotated[
         int | None,
-        typer.Option(help="Fit on a stratified sample of N rows; every label keeps one.", min=2, metavar="N"),
+        typer.Option(help="Fit on a stratified sample of N rows; every label keeps at least one.", min=2, metavar="N"),
     ] = None,
     drop_unseen: Annotated[bool, typer.Option("--drop-unseen", help="Leave out held-out rows with new labels.")] = False,
     label_distance: Annotated[
-        str, typer.Option(help="Distance of two labels: mean or minimum over their clusters.", metavar="NAME")
+        str, typer.Option(help="Distance between two labels: mean or minimum over their clusters.", metavar="NAME")
     ] = "mean",
     min_cluster_size: Annotated[
-        int, typer.Option(help="Leave out smaller clusters (the published analysis: 6).", min=1, metavar="N")
+        int, typer.Option(help="Leave out clusters with fewer rows (6 in the published analysis).", min=1, metavar="N")
     ] = 1,
     budget: Annotated[
         float | None,
         typer.Option(
-            help="Time limit per layer; after it, bounds on the number of clusters are reported.", min=0.0, metavar="SECONDS"
+            help="Time limit per layer; at the limit, bounds on the number of clusters are reported.", min=0.0, metavar="SECONDS"
         ),
     ] = None,
     workers: opt.Workers = None,
@@ -70,7 +70,7 @@ def probe_command(
     """Measure how labels are arranged: linear separability, distances between labels, and the closest pairs.
 
     The clusters are DirectProbe's (Zhou & Srikumar 2022), with certified distances between their convex hulls. A space and an
-    encoder are probed layer by layer. Held-out rows are given the label of the nearest hull.
+    encoder are probed layer by layer. Held-out rows get the label of the nearest hull.
 
     \b
     Examples:
@@ -81,8 +81,6 @@ def probe_command(
     from theodolite.verbs.probing import probe
 
     if bool(path) == bool(model):
-        raise ValueError(
-            "give vectors (theodolite probe vectors.npy --labels FILE) or an encoder (--model with --task), one of them"
-        )
+        raise ValueError("give either vectors (theodolite probe vectors.npy --labels FILE) or an encoder (--model with --task)")
     # The verb also writes the rows of each layer as it goes.
     measure(context, probe, path or model, without=("model",), output=context.params["output"])

@@ -46,9 +46,9 @@ def fit_command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the repair; see repair list.")],
     path: Vectors,
     to: Annotated[str, typer.Option("--to", metavar="FOLDER", help="Folder to save the fitted repair to.")],
-    directions: Annotated[int | None, typer.Option(help="Principal directions to remove.", min=0, metavar="N")] = None,
-    clusters: Annotated[int | None, typer.Option(help="Clusters to repair one by one.", min=1, metavar="N")] = None,
-    components: Annotated[int | None, typer.Option(help="Dimensions to keep.", min=1, metavar="N")] = None,
+    directions: Annotated[int | None, typer.Option(help="Number of principal directions to remove.", min=0, metavar="N")] = None,
+    clusters: Annotated[int | None, typer.Option(help="Number of clusters to repair one by one.", min=1, metavar="N")] = None,
+    components: Annotated[int | None, typer.Option(help="Number of dimensions to keep.", min=1, metavar="N")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Any other setting of the repair; may be repeated.", metavar="KEY=VALUE")
     ] = None,
@@ -85,7 +85,7 @@ def fit_command(
     if pairs:
         say(f"Pearson of cosines with scores {repair.pearson_before_:.4f} → {repair.pearson_:.4f} on these pairs")
     elif hasattr(repair, "fit_pairs"):
-        say("its weights are all 1, which removes whole directions: --pairs and --scores let it learn them")
+        say("without --pairs and --scores, all weights are 1, which removes whole directions; give both to learn them")
     say(f"apply it with: theodolite repair apply {to} {path} --to repaired.npy")
 
 
@@ -127,7 +127,7 @@ def quantize_command(
     overwrite: opt.Overwrite = False,
     **_reading: Any,
 ) -> None:
-    """Store vectors in fewer bytes, as repair advise measured it.
+    """Store vectors in fewer bytes, in one of the forms that repair advise measures.
 
     \b
     Example:
@@ -146,11 +146,11 @@ def export_command(
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder of a saved repair.")],
     to: Annotated[str, typer.Option("--to", metavar="PATH", help="Folder to write; without MODEL also NAME.faiss or NAME.onnx.")],
     model: Annotated[
-        str | None, typer.Argument(metavar="MODEL", help="Model that gets the repair, by Hub id or folder.", show_default=False)
+        str | None, typer.Argument(metavar="MODEL", help="Model to put the repair into, by Hub id or folder.", show_default=False)
     ] = None,
     texts: Annotated[
         str | None,
-        typer.Option(help="Texts that the repair was fitted on, one per line, to check the model against.", metavar="FILE"),
+        typer.Option(help="Texts that the repair was fitted on, one per line, to check the exported model.", metavar="FILE"),
     ] = None,
     prompt: Annotated[
         str | None, typer.Option(help="Prompt before every text of the fit, if not the model's default.", metavar="TEXT")
@@ -181,7 +181,7 @@ def export_command(
 def check_command(
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder that repair export wrote.")],
 ) -> None:
-    """Repeat the self-test of an exported model; exit code 1 if it gives other vectors than when it was exported.
+    """Repeat the self-test of an exported model; exit with code 1 if its vectors differ from those at export.
 
     \b
     Example:
@@ -214,7 +214,7 @@ def advise_command(
     metric: Annotated[
         str | None,
         typer.Option(
-            help="spearman; knn_accuracy or linear_accuracy; ndcg@K, recall@K or mrr; the first that fits by default.",
+            help="spearman; knn_accuracy or linear_accuracy; ndcg@K, recall@K or mrr; by default the first that fits.",
             metavar="NAME",
         ),
     ] = None,
@@ -227,11 +227,11 @@ def advise_command(
     sample: Annotated[int, typer.Option(help="Use at most N pairs, texts or queries.", min=2, metavar="N")] = 10_000,
     seed: opt.Seed = 0,
     layers: Annotated[
-        str, typer.Option(help="Which layer: last or a number; all, or several, are tried instead of repairs.", metavar="LAYERS")
+        str, typer.Option(help="Layer: last or a number; with all or several, layers are tried, not repairs.", metavar="LAYERS")
     ] = "last",
     units: Annotated[
         str | None,
-        typer.Option(help="Poolings of --model to try instead of repairs: mean,cls,max,last or some of them.", metavar="LIST"),
+        typer.Option(help="Poolings of --model to try instead of repairs: some or all of mean,cls,max,last.", metavar="LIST"),
     ] = None,
     **_reading: Any,
 ) -> None:
@@ -254,5 +254,5 @@ def advise_command(
     from theodolite.verbs.advising import advise
 
     if bool(path) == bool(model):
-        raise ValueError("give vectors (theodolite repair advise vectors.npy) or an encoder (--model), one of them")
+        raise ValueError("give either vectors (theodolite repair advise vectors.npy) or an encoder (--model)")
     measure(context, advise, path or model, without=("model",))

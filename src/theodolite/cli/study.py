@@ -12,7 +12,7 @@ from theodolite.cli import options as opt
 from theodolite.cli.output import CHECK_FAILED, console, print_json, say, show
 
 app = typer.Typer(
-    help="Run a paper's experiments on your models, and judge its claims by what was measured.",
+    help="Run a paper's experiments on your models, and judge its claims by the measurements.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -50,7 +50,7 @@ def list_command(as_json: opt.AsJson = False) -> None:
 
 @app.command("show")
 def show_command(name: Name) -> None:
-    """Print a study's TOML file, to read it, or as a start for a study of your own.
+    """Print a study's TOML file, to read it or to start your own study from it.
 
     \b
     Examples:
@@ -72,15 +72,15 @@ def run_command(
         typer.Option("--model", "-m", metavar="MODEL", help="Folder or Hub id (ID@REVISION) of an encoder; may be repeated."),
     ],
     tasks: Annotated[
-        list[str] | None, typer.Option("--task", help="Only these tasks of the study; may be repeated.", metavar="NAME")
+        list[str] | None, typer.Option("--task", help="Run only this task of the study; may be repeated.", metavar="NAME")
     ] = None,
     seeds: Annotated[
         str | None, typer.Option(help="Seeds separated by commas; the study's own by default.", metavar="LIST")
     ] = None,
     layers: Annotated[
-        str | None, typer.Option(help="Only these layers: numbers separated by commas, or last.", metavar="LIST")
+        str | None, typer.Option(help="Measure only these layers: numbers separated by commas, or last.", metavar="LIST")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Use the study's small sizes: minutes, and wide intervals.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use the study's small sizes: fast, but with wide intervals.")] = False,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -90,7 +90,7 @@ def run_command(
     origin: Annotated[
         str | None,
         typer.Option(
-            help="How encoders that the study does not know were last trained: pre-trained (language modelling) or tuned.",
+            help="How encoders unknown to the study were last trained: pre-trained (language modelling) or tuned.",
             metavar="ORIGIN",
         ),
     ] = None,
@@ -146,7 +146,7 @@ def run_command(
 def check_command(
     name: Name,
     to: Run = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a claim is contradicted.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if a claim is contradicted.")] = False,
     page: Annotated[
         Path | None,
         typer.Option(help="Also write the run with these verdicts as a page (.html, .md), or its tables (.tex).", metavar="FILE"),

@@ -15,7 +15,7 @@ def survey_command(
     context: typer.Context,
     paths: Annotated[
         list[str] | None,
-        typer.Argument(help="Files, folders of shards, quoted patterns, spaces, URLs.", metavar="PATH", show_default=False),
+        typer.Argument(help="Files, folders of shards, quoted patterns, spaces or URLs.", metavar="PATH", show_default=False),
     ] = None,
     model: opt.Model = None,
     metrics: opt.Metrics = None,
@@ -67,7 +67,7 @@ def survey_command(
         _print_metrics()
         return
     if bool(paths) == bool(model):
-        raise ValueError("give files of vectors (theodolite survey vectors.npy) or an encoder (--model with --task), one of them")
+        raise ValueError("give either files of vectors (theodolite survey vectors.npy) or an encoder (--model with --task)")
     if strict and not (findings and store):
         raise ValueError(f"--strict needs findings; leave out {'--no-findings' if store else '--no-store'}")
     target = Output.of(context)

@@ -44,7 +44,7 @@ def verify_command(
     Examples:
       theodolite verify vectors.npy -m ./my-encoder --texts texts.txt
       theodolite verify docs.parquet -m ./my-encoder --texts docs.jsonl --unit cls
-      theodolite verify vectors.npy -m ./my-encoder --texts texts.txt --prompt "passage: " --rows 500
+      theodolite verify docs.npy -m ./e5 --texts docs.txt --prompt "passage: "
       theodolite verify served.npy original.npy
     """  # noqa: D301  # \b keeps the lines of the example apart
     from theodolite.verbs.verifying import PASSED, verify

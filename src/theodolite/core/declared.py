@@ -87,7 +87,7 @@ def _float(value: Any, name: str) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise ValueError(f"{name or 'it'} is a number of too many digits") from None
+        raise ValueError(f"{name or 'it'} has too many digits") from None
 
 
 def _union(kind: Any, members: Sequence[Any]) -> Check:

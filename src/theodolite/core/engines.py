@@ -36,14 +36,14 @@ PIECES = 1024  # about the most pieces that a cloud is read in
 
 # What joblib and Dask raise if a worker is gone, and what it means.
 WORKER_FAILURES = {
-    "TerminatedWorkerError": "a worker process was killed, most often because memory ran out; run again with fewer workers",
-    "KilledWorker": "several workers died over one piece of work, most often because memory ran out; give them more memory, or "
+    "TerminatedWorkerError": "a worker process was killed, usually because memory ran out; run again with fewer workers",
+    "KilledWorker": "several workers died on the same piece of work, usually because memory ran out; give them more memory, or "
     "write smaller shards",
     "CancelledError": "the scheduler was lost and its work cancelled; start it again and repeat the command",
     "FutureCancelledError": "the scheduler was lost and its work cancelled; start it again and repeat the command",
 }
 
-OTHER_PACKAGES = "the cluster cannot unpack its work; install the same packages there as here, and repeat the command"
+OTHER_PACKAGES = "the cluster cannot read the work sent to it; install the same packages there as here, and repeat the command"
 
 
 class EngineError(ConnectionError):
@@ -171,8 +171,8 @@ def chosen_engine(workers: int | None = None, engine: str | None = None) -> Iter
     from joblib import parallel_config
 
     if workers is not None and engine is not None:
-        problem = f"{option('workers', str(workers))} are processes of this machine and {option('engine', engine)} has its own"
-        raise ValueError(f"{problem}; give one of them")
+        problem = f"{option('workers', str(workers))} starts workers on this machine, but {option('engine', engine)} has its own"
+        raise ValueError(f"{problem}; give only one")
     if workers is not None and workers < 1:
         raise ValueError(f"{option('workers', str(workers))} must be at least 1")
     if engine is None:
@@ -249,7 +249,7 @@ def _require_same_versions(of_workers: dict[str, dict[str, str | None]]) -> None
         for name, value in own.items():
             other = _short(name, versions.get(name) or "not installed")
             if other != value:
-                problem = f"the worker {worker} has {name} {other}, this process has {value}"
+                problem = f"the worker {worker} has {name} {other}, but this process has {value}"
                 raise EngineError(f"{problem}; install the same version of {name} on both, so that the numbers are the same")
 
 
@@ -328,7 +328,7 @@ def _dask_backend(client: Any) -> Any:
                     continue
                 since = None if workers else since or time.monotonic()
                 if since is not None and time.monotonic() - since > NO_WORKERS:
-                    problem = f"the scheduler has had no workers for {NO_WORKERS:.0f} seconds, so nothing is done"
+                    problem = f"the scheduler has had no workers for {NO_WORKERS:.0f} seconds, so no work is being done"
                     self.fault = EngineError(f"{problem}; start workers again and repeat the command")
             for result in list(self.pending) if self.fault is not None else ():
                 self._end(result, error=self.fault)

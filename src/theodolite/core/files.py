@@ -121,7 +121,7 @@ def reading(path: Path, what: str, *, again: str = "copy it again, or write it a
         raise
     except Exception as error:  # libraries report damage by errors of every kind, of their own too
         problem = " ".join(str(error).split())[:200] or type(error).__name__
-        raise ValueError(f"{path} is not {what} as it was written ({problem}); {again}") from error
+        raise ValueError(f"{path} is damaged, or is not {what} ({problem}); {again}") from error
 
 
 def read_json(path: Path) -> Any:
@@ -133,7 +133,7 @@ def read_json(path: Path) -> Any:
 def require_regular(path: Path) -> Path:
     """The path, unless it is a pipe, a socket or a device: reading one may never end, and can be done once at most."""
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise ValueError(f"{path} is a pipe or a device, which cannot be read twice; write its content to a file first")
+        raise ValueError(f"{path} is a pipe or a device, which cannot be read twice; save its content to a file first")
     return path
 
 
@@ -171,7 +171,7 @@ def require_free_folder(folder: str | os.PathLike[str], *, overwrite: bool = Fal
 def require_own_folder(folder: Path) -> None:
     """Make a folder for unfinished work, or continue in the one that is there; a link in its place would lead elsewhere."""
     if folder.is_symlink():
-        raise FileExistsError(f"{folder} is a link, and what is unfinished is written to a folder of that name; remove it")
+        raise FileExistsError(f"{folder} is a link, but unfinished work is written to a folder of that name; remove the link")
     folder.mkdir(exist_ok=True)
 
 
@@ -179,7 +179,7 @@ def require_outside(target: Path, source: str | os.PathLike[str] | None) -> None
     """Raise an error if replacing a folder would delete what it is made from."""
     written, read = target.resolve(), Path(source or "/").resolve()
     if read.exists() and (written == read or written in read.parents):
-        raise ValueError(f"{target} is replaced, but {source} in it is needed to make it; write it somewhere else")
+        raise ValueError(f"{target} cannot be replaced, because {source} in it is still needed; write to another folder")
 
 
 @contextmanager
@@ -403,7 +403,7 @@ def _acquire(path: Path, target: Path, *, required: bool) -> int | None:
 
 def _open_lock(path: Path) -> int:
     """The file of a lock, made if it is not there; never through a link, and never a file that is something else."""
-    other = f"{path} is not a lock that this program wrote; move it away, or choose another name"
+    other = f"{path} is not a lock file of this program; move it away, or choose another name"
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError:

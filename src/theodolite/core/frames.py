@@ -146,7 +146,7 @@ def _arrow_table(frame: Any, names: Sequence[str] | None = None) -> Any:
     if module == "datasets":
         if not hasattr(frame, "with_format") or not hasattr(frame, "__getitem__") or isinstance(frame, dict):
             kind = type(frame).__name__
-            raise TypeError(f"a {kind} has no rows to take; choose a split, and load it without streaming: dataset['train']")
+            raise TypeError(f"a {kind} has no rows to read; choose a split, such as dataset['train'], loaded without streaming")
         frame = frame.select_columns(list(names or _vector_features(frame))).with_format("arrow")[:]
     elif module == "polars":
         frame = frame.collect() if hasattr(frame, "collect") else frame
@@ -242,7 +242,7 @@ def choose_columns(names: Sequence[str], columns: Sequence[str]) -> list[int]:
         raise ValueError("no column is chosen; name at least one")
     repeated, count = Counter(places).most_common(1)[0]
     if count > 1:
-        raise ValueError(f"column {names[repeated]!r} is chosen twice; name every column once")
+        raise ValueError(f"column {names[repeated]!r} is chosen twice; name each column once")
     return places
 
 
@@ -266,7 +266,7 @@ def vector_columns(
     vectors = [i for i, kind in enumerate(kinds) if kind == "vectors"]
     if len(vectors) > 1:
         several = ", ".join(names[i] for i in vectors)
-        raise ValueError(f"there are several list columns ({several}); choose with {option('columns', 'NAME')}")
+        raise ValueError(f"there are several list columns ({several}); choose one with {option('columns', 'NAME')}")
     if vectors:
         return vectors
     numbers = [i for i, kind in enumerate(kinds) if kind in ("floats", "ints")]
@@ -274,13 +274,13 @@ def vector_columns(
         raise ValueError(f"no column holds numbers or vectors; the columns are {name_list(names, most=8)}")
     double, count = Counter(names[i] for i in numbers).most_common(1)[0]
     if count > 1:
-        raise ValueError(f"column {double!r} is there twice; give every column a name of its own")
+        raise ValueError(f"column {double!r} occurs twice; give each column its own name")
     groups = _counted_groups(names, numbers) if is_named else {}
     for prefix, group in groups.items():
         counts = sorted(int(names[i].removeprefix(prefix)) for i in group)
         is_gapless = counts in (list(range(len(group))), list(range(1, len(group) + 1)))
         if len(groups) > 1 or (not is_gapless and len(group) < len(numbers)):
-            problem = f"are {len(groups)} groups" if len(groups) > 1 else "have a gap, and there are other numbers"
+            problem = f"are {len(groups)} groups" if len(groups) > 1 else "have a gap, and there are other number columns"
             listed = name_list([f"{names[group[0]]}:{names[group[-1]]}" for group in groups.values()], most=4)
             longest = max(groups.values(), key=len)
             choice = option("columns", f"{names[longest[0]]}:{names[longest[-1]]}")
@@ -339,7 +339,7 @@ def _counts_rows(values: Sequence[Any]) -> bool:
 def _require_numbers(names: Sequence[str], kinds: Sequence[ColumnKind], places: Sequence[int]) -> None:
     for i in places:
         if names.count(names[i]) > 1:
-            raise ValueError(f"column {names[i]!r} is there twice; give every column a name of its own")
+            raise ValueError(f"column {names[i]!r} occurs twice; give each column its own name")
         if kinds[i] == "vectors" and len(places) > 1:
             raise ValueError(f"column {names[i]!r} holds whole vectors; choose it alone, not with {len(places) - 1} more")
         if kinds[i] == "other":

@@ -49,7 +49,7 @@ def k_means(X: Vectors, k: int, *, seed: int = 0, passes: int = 3) -> Clusters:
     if k < 1 or passes < 1:
         raise ValueError(f"k={k} and passes={passes} must each be at least 1")
     if not data.replayable:
-        raise ValueError(f"k-means reads its rows several times, and this stream can be read once; {REPLAYABLE}")
+        raise ValueError(f"k-means reads its rows several times, but this stream can be read only once; {REPLAYABLE}")
     # Rows that come with their moments are shared by several repairs: the moments keep clusters, as they keep eigenpairs.
     known: dict[tuple[int, int, int], Clusters] = {} if data.moments is None else vars(data.moments).setdefault("_clusters", {})
     if (k, seed, passes) not in known:

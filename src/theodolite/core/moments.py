@@ -70,7 +70,7 @@ class Moments:
 
     def __or__(self, other: Moments) -> Moments:
         if self.d != other.d:
-            raise ValueError(f"moments of d={self.d} and d={other.d} describe different spaces and cannot be merged")
+            raise ValueError(f"moments with d={self.d} and d={other.d} describe different spaces and cannot be merged")
         n = self.n + other.n
         if self.rows is not None and other.rows is not None and n <= self.d:
             return _of_few_rows(np.concatenate([self.rows, other.rows]))

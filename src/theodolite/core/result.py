@@ -109,7 +109,7 @@ class Answer:
 
     def __post_init__(self) -> None:
         if len(self.reasons) > 3:
-            raise ValueError(f"an answer has {len(self.reasons)} reasons; three are the most")
+            raise ValueError(f"an answer has {len(self.reasons)} reasons; it may have at most three")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -418,7 +418,9 @@ class Result(Sequence[Row]):
         matching = self.where(metric=metric, **values).rows
         if len(matching) != 1:
             conditions = ", ".join(f"{name}={value!r}" for name, value in {"metric": metric, **values}.items())
-            raise LookupError(f"{len(matching)} rows have {conditions}; name fields that one row has, such as layer or state")
+            raise LookupError(
+                f"{len(matching)} rows have {conditions}; name fields that only one row has, such as layer or state"
+            )
         return matching[0].value
 
     def frame(self) -> pandas.DataFrame:
@@ -603,7 +605,9 @@ def require_result_folder(path: str | os.PathLike[str], verb: str) -> Path:
         raise FileExistsError(f"{path} is a file; name a folder, or a file that ends in {', '.join(ROW_ENDINGS)}")
     other = next((path / name for name in (ABOUT, ROWS, "pictures", "records") if (path / name).exists()), None)
     if other is not None and not Marker(ABOUT, verb).is_in(path):
-        raise FileExistsError(f"{other} is not of a result of the verb {verb}, so it is not replaced; choose another folder")
+        raise FileExistsError(
+            f"{other} does not belong to a result of the verb {verb}, so it is not replaced; use another folder"
+        )
     return path
 
 
@@ -679,7 +683,7 @@ def _inside(folder: Path, name: str) -> Path:
     """A file of the folder, refused if it is missing or a link that leads out of it."""
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise ValueError(f"{path} leads out of the result's folder, to {path.resolve()}; copy the file itself into the folder")
+        raise ValueError(f"{path} points outside the result's folder, to {path.resolve()}; copy the file itself into the folder")
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing; {AGAIN}")
     return path

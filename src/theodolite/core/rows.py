@@ -148,7 +148,7 @@ def row_of_record(record: dict[str, Any]) -> Row:
         raise ValueError(f"{record!r} is not a row")
     values = {name: value for name, value in record.items() if name != HASH}
     if HASH in record and record[HASH] != values_hash(values)[:16]:
-        raise ValueError(f"the row of {values.get('metric')!r} was changed after it was written: its hash differs")
+        raise ValueError(f"the row for {values.get('metric')!r} was changed after it was written: its hash differs")
     return Row.from_dict(values if "sample" in values else _from_0_2(values))
 
 
@@ -185,7 +185,7 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
             records = table.to_pylist()
             digest = (table.schema.metadata or {}).get(HASH.encode())
             if digest is not None and digest.decode(errors="replace") != values_hash(records):
-                raise ValueError("it was changed after it was written: the SHA-256 of its rows differs")
+                raise ValueError("the SHA-256 of its rows differs from when it was written")
         elif path.suffix == ".json":
             records = parse_json(path.read_bytes())
         else:  # not splitlines(): a label may contain other line separators of Unicode
@@ -198,7 +198,7 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
     # Arrow reports damage by errors of several kinds, and damaged text and JSON are ValueErrors.
     except (ValueError, OSError, TypeError, NotImplementedError, LookupError, OverflowError, MemoryError) as error:
         problem = " ".join(str(error).split())
-        raise ValueError(f"{path} does not hold whole rows ({problem}); write them again, or copy the file again") from error
+        raise ValueError(f"{path} does not hold complete rows ({problem}); write them again, or copy the file again") from error
 
 
 @functools.cache

@@ -64,7 +64,7 @@ def hold_out(y: ArrayLike, share: float, *, seed: int = 0) -> Indices:
     codes, counts = _label_codes(y)
     size = min(max(1, round(share * len(codes))), int((counts - 1).sum()))
     if size < 1:
-        raise ValueError("every label has a single row, so no row can be held out; give separate test rows")
+        raise ValueError("every label has only one row, so no row can be held out; give separate test rows")
     return _stratified(codes, _quotas(counts, size, least=np.zeros_like(counts), most=counts - 1), seed)
 
 

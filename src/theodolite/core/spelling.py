@@ -46,8 +46,8 @@ def refuse_trust(values: Any, file: str | os.PathLike[str]) -> None:
     A file travels with a repository: only whoever runs the command may say that a model's code runs.
     """
     if isinstance(values, Mapping) and values.get("trust_remote_code", False) is not False:
-        way = f"leave it out there, read that code, and allow it with {option('trust_remote_code')}"
-        raise ValueError(f"{os.fspath(file)} has the key trust_remote_code, and a file cannot allow a model's code to run; {way}")
+        way = f"remove it, read that code, and allow it with {option('trust_remote_code')}"
+        raise ValueError(f"{os.fspath(file)} has the key trust_remote_code, but a file cannot allow a model's code to run; {way}")
     if isinstance(values, (Mapping, list)):
         for value in values.values() if isinstance(values, Mapping) else values:
             refuse_trust(value, file)

@@ -174,7 +174,7 @@ class Piece:
         rows = sum(shard.n or 0 for shard in shards)
         if rows != self.n:
             problem = (
-                f"the shards from row {self.start} on have {rows} rows where the work runs and {self.n} where it was started"
+                f"the shards from row {self.start} on have {rows} rows on the worker but {self.n} where the work was started"
             )
             raise ValueError(f"{problem}; do not change them while they are read")
         return self._joined(shards)
@@ -194,7 +194,7 @@ def source(X: Vectors) -> Source:
     if isinstance(X, Source):
         return X
     if isinstance(X, (str, os.PathLike)):
-        raise TypeError(f"{os.fspath(X)!r} is a path, not vectors; open it with theodolite.read, which knows all formats")
+        raise TypeError(f"{os.fspath(X)!r} is a path, not vectors; open it with theodolite.read, which reads all formats")
     if is_frame(X):
         return _from_array(frame_vectors(X))
     if isinstance(X, (Mapping, Set)):
@@ -325,7 +325,7 @@ def _from_stream(stream: Iterator[Any]) -> Source:
     def chunks() -> Iterator[NDArray[Any]]:
         nonlocal is_spent
         if is_spent:
-            raise ValueError(f"this stream of chunks was read already and cannot be read twice; {REPLAYABLE}")
+            raise ValueError(f"this stream of chunks has been read already and cannot be read again; {REPLAYABLE}")
         is_spent = True
         yield first
         yield from plain
@@ -361,9 +361,11 @@ def _regroup(chunks: Iterable[NDArray[Any]], rows: int, d: int, dtype: np.dtype[
     start = 0
     for chunk in chunks:
         if chunk.ndim != 2 or chunk.shape[1] != d:
-            raise ValueError(f"the chunk at row {start} has shape {chunk.shape}; the first one had {d} columns")
+            raise ValueError(f"the chunk at row {start} has shape {chunk.shape}, but the first one has {d} columns")
         if not np.can_cast(working_dtype(chunk.dtype), dtype):
-            problem = f"the chunk at row {start} holds {chunk.dtype}, which loses digits as the {dtype} of the first one"
+            problem = (
+                f"the chunk at row {start} holds {chunk.dtype}, which loses digits when cast to the {dtype} of the first one"
+            )
             raise ValueError(f"{problem}; give all chunks one type")
         start += len(chunk)
         # What waits of the chunk before is copied if it is mapped: it would keep its file open.

@@ -35,7 +35,7 @@ class Bound:
         """The bound that a table of a configuration states."""
         known = [entry.name for entry in fields(cls) if entry.name != "metric"]
         if metric not in METRICS and metric not in MEASURES and not RETRIEVAL.fullmatch(metric):
-            raise ValueError(f"there is no metric {metric!r} to bound; {suggestion(metric, [*METRICS, *MEASURES])}")
+            raise ValueError(f"there is no metric {metric!r} to set a bound for; {suggestion(metric, [*METRICS, *MEASURES])}")
         if not isinstance(values, Mapping) or not set(values) - {"layer"}:
             raise ValueError(f"the bound of {metric} must be a table such as {{ max = 0.3, rise = 0.05 }}, not {values!r}")
         for name, value in values.items():
@@ -83,7 +83,7 @@ class Bound:
 
     def breach(self, row: Row, baseline: float | None = None) -> str:
         """One sentence if a value breaks the bound; empty if it does not."""
-        name = label_of(self.metric) + (f" of layer {row.layer}" if row.layer is not None else "")
+        name = label_of(self.metric) + (f" in layer {row.layer}" if row.layer is not None else "")
         name += f" of {row.label}" if row.label else ""
         if math.isnan(row.value):
             return f"{name} is not defined: {row.reason}"

@@ -131,7 +131,7 @@ class Cloud:
             return self.source
         if not self.is_sampled:
             return source(self.sample)
-        raise Undefined(f"it needs a second pass over the rows, and this stream can be read once: {REPLAYABLE}")
+        raise Undefined(f"it needs a second pass over the rows, but this stream can be read only once: {REPLAYABLE}")
 
     def cached(self, key: Hashable, compute: Callable[[], Value]) -> Value:
         """A value that is computed once per cloud, which is how metrics share intermediate results.
@@ -196,7 +196,7 @@ class Cloud:
         units = self.cached("unit rows", lambda: _unit_rows(self.sample, self.sample_index))
         if units.m < 2:
             zeros = f" ({units.zero_rows} rows of zeros have no direction)" if units.zero_rows else ""
-            raise Undefined(f"comparing rows needs at least two that are not zero, there are {units.m}{zeros}")
+            raise Undefined(f"comparing rows needs at least two that are not zero; there are {units.m}{zeros}")
         return units
 
 

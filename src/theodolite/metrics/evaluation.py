@@ -175,7 +175,7 @@ def compare_clouds(
     require_level(level)
     before, after = metric_rows(first, metrics, about=about[0]), metric_rows(second, metrics, about=about[1])
     if paired and first.n != second.n:
-        raise ValueError(f"paired rows need as many in both: there are {first.n} and {second.n}; compare them as independent")
+        raise ValueError(f"A has {first.n} rows and B {second.n}, and pairs need equal numbers; compare them as independent")
     if paired and (first.sample_size, first.seed) != (second.sample_size, second.seed):
         raise ValueError("paired clouds must share sample size and seed, so that the same rows are drawn")
 
@@ -228,7 +228,7 @@ def _deviations(
         return {}
     if count < FEWEST_REPLICATES:
         raise ValueError(
-            f"{count} replicates are too few for an interval; take at least {FEWEST_REPLICATES}, {REPLICATES} is usual"
+            f"{count} replicates are too few for an interval; use at least {FEWEST_REPLICATES} ({REPLICATES} is usual)"
         )
     m = len(cloud.sample)
     if m < FEWEST_ROWS:

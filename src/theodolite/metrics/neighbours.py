@@ -176,7 +176,7 @@ def near_duplicates(X: Vectors | Cloud) -> float:
     cloud = Cloud.of(X)
     table = neighbours_of(cloud)
     if len(table.distinct) > 1 and mean_distance(cloud.units.shifted, table.distinct) <= 1 - NEAR:
-        raise Undefined(f"any two rows are at cosine {NEAR} on average, so it says nothing of copies; remove the mean first")
+        raise Undefined(f"any two rows are at cosine {NEAR} on average, so this says nothing about copies; remove the mean first")
     return float(np.mean(table.distance[:, 0] <= 1 - NEAR))
 
 
@@ -357,7 +357,7 @@ def _excess(cloud: Cloud) -> Doubles:
     table = neighbours_of(cloud)
     distance = table.nearest_distinct
     if len(distance) < 3:
-        raise Undefined("an outlier needs at least two others to differ from, and there are only two distinct directions")
+        raise Undefined("an outlier needs at least two others to differ from, but there are only two distinct directions")
     middle = float(np.median(distance))
     deviation = 1.4826 * float(np.median(np.abs(distance - middle)))
     # If most distances are equal, as on a grid, their rounding must not decide.

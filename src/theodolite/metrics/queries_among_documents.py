@@ -95,10 +95,10 @@ def query_measures(documents: Vectors | Cloud, queries: Vectors) -> tuple[QueryM
     """
     cloud, asked = Cloud.of(documents), array(queries)
     if asked.shape[1] != cloud.d:
-        raise ValueError(f"queries have {asked.shape[1]} dimensions and documents {cloud.d}; embed both with one encoder")
+        raise ValueError(f"queries have {asked.shape[1]} dimensions and documents {cloud.d}; embed both with the same encoder")
     lengths = np.linalg.norm(asked.astype(np.float64), axis=1)
     if (lengths == 0).any():
-        raise ValueError(f"query {int(np.argmin(lengths))} is a row of zeros, which has no direction; leave it out")
+        raise ValueError(f"query {int(np.argmin(lengths))} is a zero vector, which has no direction; leave it out")
     try:
         units = cloud.units
     except Undefined as undefined:

@@ -96,7 +96,7 @@ def plan_rows(encoder: Encoder, inputs: TextInputs, unit: Unit, *more: Unit, spe
         text, runs = np.arange(len(inputs.texts)), np.concatenate(pooled, axis=1)
     if not len(text):
         limit = f" within {option('max_length', str(encoder.max_length))}" if dropped else ""
-        raise ValueError(f"no vector can be made: the texts have no token of their own{limit}")
+        raise ValueError(f"no vector can be made, because the texts have no tokens of their own{limit}")
     # Stable, so that the rows of one text stay in the order of their examples.
     by_text = np.argsort(text, kind="stable")
     bounds = np.searchsorted(text[by_text], np.arange(len(inputs.texts) + 1))
@@ -113,7 +113,7 @@ def warn_dropped(plans: Sequence[RowPlan], max_length: int | None) -> None:
         warnings.warn(
             f"{dropped} of {dropped + sum(plan.n for plan in plans)} {words}, in {texts} of "
             f"{sum(len(plan.tokens.lengths) for plan in plans)} texts, have no vector and are left out: {cut}the tokenizer "
-            "makes no token of them",
+            "makes no tokens from them",
             DroppedWordsWarning,
             stacklevel=4,
         )
@@ -132,7 +132,7 @@ def _runs_of_texts(encoder: Encoder, tokens: Tokens, unit: Unit) -> Ints:
     first = _cls_positions(encoder, tokens) if unit == "cls" else lengths - 1
     # The vector of unit "text" is made by the model itself, of which these tokens are only what it reads.
     if unit != "text" and not lengths.all():
-        raise ValueError(f"text {int(np.argmin(lengths))} has no token, so it has no vector; leave it out")
+        raise ValueError(f"text {int(np.argmin(lengths))} has no tokens, so it has no vector; leave it out")
     start, stop = (first, first + 1) if unit in ("cls", "last") else (np.zeros_like(lengths), lengths)
     return np.stack([start, stop], axis=1)[:, None]
 
@@ -142,11 +142,11 @@ def _prompted(encoder: Encoder, inputs: TextInputs) -> TextInputs:
     units = f"{option('unit', 'mean')} or {option('unit', 'cls')}"
     if encoder.pipeline is None:
         raise EncoderError(
-            f"{encoder.name} is not a sentence-transformers model, so it has no vector of a whole text of its own; use {units}"
+            f"{encoder.name} is not a sentence-transformers model and so has no vector of its own for a whole text; use {units}"
         )
     if inputs.second is not None:
         raise EncoderError(
-            f"{option('unit', 'text')} encodes one text at a time, and these are pairs in one sequence; use {units}"
+            f"{option('unit', 'text')} encodes one text at a time, but these are pairs in one sequence; use {units}"
         )
     prompt = encoder.pipeline.prompt
     return replace(inputs, texts=[prompt + text for text in inputs.texts]) if prompt else inputs

@@ -92,7 +92,7 @@ class TokenReading:
             if not np.isfinite(block).all():
                 text = self.inputs.number[self.plan.text[rows[int(np.argmin(np.isfinite(block).all(axis=1)))]]]
                 raise EncoderError(
-                    f"layer {layer} of {self.encoder.name} gives values that are not finite numbers (text {text}); check its "
+                    f"layer {layer} of {self.encoder.name} gives values that are not finite (text {text}); check its "
                     f"weights, or compute in {option('dtype', 'float32')}"
                 )
         return rows, blocks
@@ -173,8 +173,8 @@ def _encode(reading: TokenReading, texts: Ints) -> Blocks:
         assert encoder.pipeline is not None
         return {reading.layers[0]: encoder.pipeline.encode([reading.inputs.texts[text] for text in texts])}
     except IndexError as error:  # a sentence model pads by itself
-        problem = "the tokenizer makes tokens that the encoder has no embedding for"
-        raise ValueError(f"{problem} ({error}); give the encoder the tokenizer that it was trained with") from error
+        problem = "the tokenizer makes tokens for which the encoder has no embedding"
+        raise ValueError(f"{problem} ({error}); use the tokenizer that the encoder was trained with") from error
     except (RuntimeError, MemoryError) as error:
         if not _is_out_of_memory(error):
             raise
@@ -182,7 +182,7 @@ def _encode(reading: TokenReading, texts: Ints) -> Blocks:
             tokens = int(reading.plan.tokens.lengths[texts[0]])
             limit = option("max_length", str(encoder.max_length))
             raise MemoryError(
-                f"text {texts[0]} with {tokens} tokens does not fit in the memory of {encoder.device} even alone; lower {limit}"
+                f"text {texts[0]} with {tokens} tokens does not fit in the memory of {encoder.device}, even alone; lower {limit}"
             ) from None
     # Outside the handler, which would keep the tensors of the failed batch alive.
     first, second = (_encode(reading, half) for half in np.array_split(texts, 2))

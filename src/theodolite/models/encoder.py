@@ -189,14 +189,14 @@ class Encoder:
                 return cls._static(first, sentence_pipeline(model), name, max_length)
             module = getattr(first, "auto_model", None)
             if module is None:
-                raise EncoderError(f"the first module of the model is {type(first).__name__}, which has no layers to read")
+                raise EncoderError(f"the model's first module is {type(first).__name__}, which has no layers to read")
             length = max_length if max_length is not None else _within_positions(text_part(module), model.max_seq_length)
             pipeline = sentence_pipeline(model, max_length)
             return cls(module, tokenizer or model.tokenizer, name=name, max_length=length, pipeline=pipeline)
         if is_static_model(model):
             return cls._static(model, static_pipeline(model), name or type(model).__name__, max_length)
         if tokenizer is None:
-            raise EncoderError("a model in memory comes without its tokenizer; pass tokenizer=AutoTokenizer.from_pretrained(...)")
+            raise EncoderError("a model in memory has no tokenizer; pass tokenizer=AutoTokenizer.from_pretrained(...)")
         return cls(model, tokenizer, name=name, max_length=max_length)
 
     @classmethod
@@ -365,7 +365,7 @@ def layer_states(module: Any, **inputs: torch.Tensor) -> tuple[torch.Tensor, ...
     states, numbers = output.hidden_states, hidden_state_numbers(module.config)
     if len(states) != numbers[-1] + 1:
         name = type(module).__name__
-        raise EncoderError(f"{name} returned {len(states)} hidden states; its configuration promises {numbers[-1] + 1}")
+        raise EncoderError(f"{name} returned {len(states)} hidden states, but its configuration states {numbers[-1] + 1}")
     last = getattr(output, "last_hidden_state", None)
     # Some families, as CLIP, normalise the last layer once more; a model with a head returns its hidden states only.
     return (*(states[number] for number in numbers[:-1]), states[numbers[-1]] if last is None else last)
@@ -430,7 +430,7 @@ def _load(location: Location, tokenizer: Any, trust_remote_code: bool) -> tuple[
     missing = sorted(key for key in report["missing_keys"] if "pooler" not in key and key in names)
     if missing:
         lacking = f"{len(missing)} weights of its layers ({missing[0]}, ...)"
-        raise EncoderError(f"the files of {location.name!r} lack {lacking}, which would be random; save the whole encoder")
+        raise EncoderError(f"the files of {location.name!r} lack {lacking}, which would be random; save the complete encoder")
     for parameter in module.parameters():  # some files have transposed views, which safetensors does not write
         parameter.data = parameter.data.contiguous()
     if location.lower_case:

@@ -107,7 +107,7 @@ def add_dense(
     _require_same_path(folder, path, examples, reading, name)
     X = _vectors(folder, texts, **reading)
     if X.shape[1] != len(M):
-        raise ValueError(f"the map takes {len(M)} dimensions and {name} gives {X.shape[1]}; fit it on this model's vectors")
+        raise ValueError(f"the map takes {len(M)} dimensions but {name} gives {X.shape[1]}; fit it on this model's vectors")
     expected = X @ M + b
     if ends_normalized:
         expected /= np.linalg.norm(expected, axis=1, keepdims=True)
@@ -127,7 +127,7 @@ def add_dense(
     write_json(folder / dense / SELF_TEST, {"texts": list(texts), "prompt": reading["prompt"], "vectors": expected.tolist()})
     difference = check_dense(folder)
     if difference > AGREEMENT:
-        raise EncoderError(f"the written model gives other vectors than the map (by {difference:.2g} of the largest value)")
+        raise EncoderError(f"the written model's vectors differ from the map's (by {difference:.2g} of the largest value)")
 
 
 def check_dense(folder: str | os.PathLike[str]) -> float:
@@ -140,7 +140,7 @@ def check_dense(folder: str | os.PathLike[str]) -> float:
         test = read_json(tests[-1])
         texts, prompt, expected = list(test["texts"]), test.get("prompt"), np.asarray(test["vectors"], dtype=np.float64)
         if expected.ndim != 2 or len(texts) != len(expected):
-            raise ValueError("it has not one vector per text")
+            raise ValueError("it does not have one vector per text")
     vectors = _vectors(Path(folder), texts, prompt=prompt)
     return _difference(vectors, expected) if vectors.shape == expected.shape else math.inf
 
@@ -153,7 +153,7 @@ def _require_same_path(folder: Path, path: FittingPath, examples: Examples | Non
         last = last_layer(find_encoder(folder))
         if path.layer != last:
             raise ValueError(
-                f"the repair was fitted on layer {path.layer}, and {name} returns its last one, {last}; "
+                f"the repair was fitted on layer {path.layer}, but {name} returns its last one, {last}; "
                 f"fit it on {option('layers', 'last')}"
             )
     if examples is None or not len(examples[0]):
@@ -161,13 +161,13 @@ def _require_same_path(folder: Path, path: FittingPath, examples: Examples | Non
     vectors = _vectors(folder, examples[0], **reading)
     difference = _difference(vectors, examples[1]) if vectors.shape == examples[1].shape else np.inf
     if difference > SAME_PATH:
-        length = "of length 1" if path.normalized else "as it gives them before a Normalize"
+        length = "of length 1" if path.normalized else "before a Normalize"
         limit = "its own length limit" if path.max_length is None else f"the length limit of the fit, {path.max_length} tokens"
-        way = "" if path.max_length else f" (if that was another one, name it with {option('max_length', 'N')})"
+        way = "" if path.max_length else f"; if the fit used another one, name it with {option('max_length', 'N')}"
         raise ValueError(
-            f"{name} gives other vectors for the texts of the fit, taken {length} at {limit}{way}, than the repair was fitted on "
+            f"{name} gives other vectors for the texts of the fit ({length}, at {limit}{way}) than the repair was fitted on "
             f"(they differ by {difference:.2g} of the largest value); export it into the model, pooling and prompt it was fitted "
-            "on, or fit again"
+            "on, or fit it again"
         )
 
 
@@ -179,7 +179,7 @@ def _modules(folder: Path, path: FittingPath, name: str) -> list[dict[str, Any]]
     """The modules of the pipeline, in the form that old releases read; a plain encoder is given one."""
     if path.unit and path.unit not in ("text", *_POOLING):
         raise ValueError(
-            f"the repair was fitted on vectors of {path.unit}, and a sentence-transformers model returns texts; "
+            f"the repair was fitted on vectors of {path.unit}, but a sentence-transformers model returns vectors of texts; "
             f"fit it on {option('unit', 'text')}"
         )
     file = folder / "modules.json"
@@ -199,7 +199,7 @@ def _modules(folder: Path, path: FittingPath, name: str) -> list[dict[str, Any]]
             if modes != [_POOLING[path.unit]]:
                 own = " and ".join(modes)
                 raise ValueError(
-                    f"the repair was fitted on {path.unit} vectors, and {name} pools by {own}; fit it on its own vectors"
+                    f"the repair was fitted on {path.unit} vectors, but {name} pools by {own}; fit it on the model's own vectors"
                 )
         elif path.unit in _POOLING and kind not in ("Transformer", "Normalize"):
             raise ValueError(
@@ -269,7 +269,7 @@ def _vectors(
     with reading(folder / "modules.json", "a list of modules"):
         foreign = foreign_class(read_json(folder / "modules.json"), folder)
     if foreign:
-        raise EncoderError(f"{folder} runs code of its own ({foreign}); export a repair into a model without such code")
+        raise EncoderError(f"{folder} runs code of its own ({foreign}); use a model without such code")
     with quiet_loading(), reading(folder, "a sentence-transformers model"):
         model: Any = SentenceTransformer(str(folder), device="cpu", trust_remote_code=False)
         if without_last:

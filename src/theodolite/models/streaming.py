@@ -69,7 +69,7 @@ class _StreamedCloud(Cloud):
         self._sampled = index, rows
 
     def replay(self) -> Source:
-        raise Undefined("it needs a second pass over the rows, which were not stored")
+        raise Undefined("it needs a second pass over the rows, but they were not stored")
 
 
 def _first_pass(

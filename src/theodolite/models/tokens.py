@@ -86,7 +86,9 @@ def _from_examples(examples: Examples, unit: Unit, together: bool) -> TextInputs
     labels = {"labels": examples.labels, "scores": examples.scores}
     if unit in ("words", "pairs"):
         if examples.words is None:
-            raise ValueError(f"{option('unit', unit)} is for words; {examples.task.name!r} is on texts: use mean, cls or tokens")
+            raise ValueError(
+                f"{option('unit', unit)} is for words, but {examples.task.name!r} is on texts: use mean, cls or tokens"
+            )
         width = 0 if examples.places is None else examples.places.shape[1]
         if unit == "pairs" and width != 3:
             raise ValueError(f"{option('unit', unit)} needs two words per example; use {option('unit', 'words')}")
@@ -141,7 +143,7 @@ def tokenize(encoder: Encoder, inputs: TextInputs, *, offsets: bool = False) -> 
     """Tokenize all texts with the special tokens that the encoder was trained with; longer ones are cut to its `max_length`."""
     if offsets and not encoder.tokenizer.is_fast:
         raise EncoderError(
-            f"the tokenizer of {encoder.name} does not report which characters its tokens are, and vectors of words need that; "
+            f"the tokenizer of {encoder.name} does not report which characters its tokens cover, which vectors of words need; "
             f"use {option('unit', 'tokens')}, or an encoder with a fast tokenizer"
         )
     chunks = [_chunk(encoder, inputs, start, offsets) for start in range(0, len(inputs.texts), CHUNK)]
@@ -151,7 +153,7 @@ def tokenize(encoder: Encoder, inputs: TextInputs, *, offsets: bool = False) -> 
         del columns["types"]
     ids, size = columns["ids"], encoder.n_tokens
     if size is not None and len(ids) and ids.max() >= size:
-        mismatch = f"gives the token number {ids.max()}, and the encoder has {size} tokens"
+        mismatch = f"gives the token number {ids.max()}, but the encoder has only {size} tokens"
         raise EncoderError(f"the tokenizer of {encoder.name} {mismatch}; use the tokenizer that it was trained with")
     return Tokens(starts=starts, **columns)
 
@@ -255,7 +257,7 @@ class TokenCounts:
         confused_share = self.confused / max(1, self.distinct)
         if confused_share >= WORTH_A_WARNING:
             sentences.append(
-                f"{self.confused:,} of {self.distinct:,} distinct texts ({confused_share:.1%}) become the same tokens as "
+                f"{self.confused:,} of {self.distinct:,} distinct texts ({confused_share:.1%}) have the same tokens as "
                 "another, so the encoder cannot tell them apart"
             )
         return sentences
@@ -264,7 +266,7 @@ class TokenCounts:
         """Warn about what is worth a look, and raise if a fifth of the tokens is unknown."""
         sentences = self.warning_sentences()
         if self.unknown_share >= TOO_MANY_UNKNOWN and not allow_unknown:
-            raise EncoderError(f"{sentences[0]}; mend the tokenizer, or accept it with {option('allow_unknown')}")
+            raise EncoderError(f"{sentences[0]}; fix the tokenizer, or accept it with {option('allow_unknown')}")
         for sentence in sentences:
             warnings.warn(sentence, TokenizerWarning, stacklevel=4)
 
@@ -297,5 +299,7 @@ def counts_line(counts: Mapping[str, Any]) -> str:
     if not counts:
         return ""
     known = TokenCounts(**counts)
-    confused = f"; {known.confused:,} of {known.distinct:,} different texts tokenize like another" if known.confused else ""
+    confused = (
+        f"; {known.confused:,} of {known.distinct:,} different texts tokenize the same as another" if known.confused else ""
+    )
     return f"{known.tokens:,} tokens, {known.unknown_share:.1%} unknown; {known.cut:,} of {known.texts:,} texts cut{confused}"

@@ -339,7 +339,7 @@ def centred(vectors: Floats) -> tuple[Floats, Floats, float]:
     rows = vectors - origin
     reach = largest_norm(rows)
     if reach <= TOUCHING * float(np.linalg.norm(origin)) or reach == 0:
-        raise NoSpread(f"all {len(rows):,} rows are the same point within rounding; labels cannot be told apart there")
+        raise NoSpread(f"all {len(rows):,} rows are the same point up to rounding, so labels cannot be told apart")
     return rows, origin, TOUCHING * reach
 
 

@@ -32,7 +32,7 @@ def code_labels(rows: Floats, y: Any) -> tuple[Indices, NDArray[Any]]:
     try:
         classes, codes = np.unique(labels, return_inverse=True)
     except TypeError as error:
-        raise TypeError(f"the labels cannot be put in order ({error}); make all of them text, or all of them numbers") from None
+        raise TypeError(f"the labels cannot be sorted ({error}); make all of them text, or all of them numbers") from None
     if classes.dtype.kind == "f" and not np.isfinite(classes).all():
         row = int(np.flatnonzero(~np.isfinite(labels))[0])
         raise ValueError(f"label {row} is {labels[row]}; leave out rows without a label")
@@ -77,9 +77,9 @@ def check_label_sets(
     names = ", ".join(f"{label} ({count})" for label, count in unseen)
     if unseen and not drop_unseen:
         raise ValueError(
-            f"held-out row {int(np.flatnonzero(~usable)[0])} has a label that no fitted row has; unseen in all: {names}. "
+            f"held-out row {int(np.flatnonzero(~usable)[0])} has a label that no fitted row has; all unseen labels: {names}. "
             f"Correct the labels, or leave those rows out with {option('drop_unseen')}"
         )
     if not usable.any():
-        raise ValueError(f"no held-out row has a label that was fitted; theirs are {names}: give rows of the fitted labels")
+        raise ValueError(f"no held-out row has a label that was fitted; theirs are {names}: give rows with the fitted labels")
     return usable, unseen

@@ -29,8 +29,8 @@ Classifier: TypeAlias = Literal["none", "linear", "mlp"]
 
 _ONE_LABEL = "there is no other label with a cluster"
 _ONE_POINT = "every cluster of the label is a single point"
-_STOPPED = "the budget ended before its clusters were merged"
-_UNMEASURED = "the budget ended before all distances were measured"
+_STOPPED = "the budget ran out before its clusters were merged"
+_UNMEASURED = "the budget ran out before all distances were measured"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -147,7 +147,7 @@ def probe_layer(
     if test is None and (classifier != "none" or train_test):
         what = "a classifier is scored on" if classifier != "none" else "train-test similarity compares with"
         raise ValueError(
-            f"{what} held-out rows, and there are none; give {option('test', 'PATH')} or {option('hold_out', '0.2')}"
+            f"{what} held-out rows, but there are none; give {option('test', 'PATH')} or {option('hold_out', '0.2')}"
         )
     vectors, names = array(X), np.asarray(y)
     require_match(vectors, names)

@@ -160,7 +160,7 @@ def centroid_paths(states: Sequence[Vectors], y: ArrayLike, *, labels: Sequence[
         There are fewer than two states, their widths differ, or a label does not occur.
     """
     if len(states) < 2:
-        raise ValueError(f"a path needs at least 2 states, there are {len(states)}; give the vectors of every step in order")
+        raise ValueError(f"a path needs at least 2 states, but there are {len(states)}; give the vectors of every step in order")
     rows = [array(X) for X in states]
     names, codes = zip(*(_codes(X, y) for X in rows), strict=True)
     missing = [label for label in labels or () if label not in names[0]]

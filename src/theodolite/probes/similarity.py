@@ -75,7 +75,7 @@ def spatial_similarity(a: Any, b: Any, *, force: bool = False, level: float = LE
     names, measured = [], []
     for probe in (a, b):
         if not hasattr(probe, "label_distances_"):
-            raise TypeError(f"{type(probe).__name__} has no label distances; give a fitted DirectProbe")
+            raise TypeError(f"{type(probe).__name__} has no distances between labels; give a fitted DirectProbe")
         names.append(probe.classes_.tolist())
         # Labels with a distance to at least one other label.
         measured.append([name for name, row in zip(names[-1], probe.label_distances_, strict=True) if np.isfinite(row).any()])
@@ -87,7 +87,7 @@ def spatial_similarity(a: Any, b: Any, *, force: bool = False, level: float = LE
     value, reason = (math.nan, reason) if reason else _correlation(old, new)
     low = high = None
     if not reason and len(common) < _MIN_LABELS:
-        reason = f"an interval needs at least {_MIN_LABELS} labels, there are {len(common)}"
+        reason = f"an interval needs at least {_MIN_LABELS} labels; there are {len(common)}"
     elif not reason:
         keep = [np.delete(np.arange(len(common)), label) for label in range(len(common))]
         correlations, reasons = zip(*(_correlation(old[np.ix_(at, at)], new[np.ix_(at, at)]) for at in keep), strict=True)
@@ -181,7 +181,7 @@ def cka_similarity(
     if bootstrap < FEWEST_REPLICATES:
         raise ValueError(f"bootstrap={bootstrap} is too few for an interval; use at least {FEWEST_REPLICATES}, or 0 for none")
     if n < FEWEST_ROWS:
-        return Similarity(value, n=n, reason=f"an interval needs at least {FEWEST_ROWS} rows, there are {n}")
+        return Similarity(value, n=n, reason=f"an interval needs at least {FEWEST_ROWS} rows; there are {n}")
     deviations = _deviations(x, y, n, debiased=debiased, count=bootstrap, seed=seed)
     low, high = deviation_interval(value, deviations, level=level)
     if high is None:

@@ -91,7 +91,7 @@ def two_sample_shift(
     sides = array(A), array(B)
     if sides[0].shape[1] != sides[1].shape[1]:
         widths = f"{sides[0].shape[1]} and {sides[1].shape[1]}"
-        raise ValueError(f"the two samples have {widths} dimensions; a shift is defined in one space: embed both in one way")
+        raise ValueError(f"the two samples have {widths} dimensions; a shift needs one common space: embed both in the same way")
     index = [_sampled(len(side), None if groups is None else groups[i], seed + i) for i, side in enumerate(sides)]
     pooled = np.concatenate([np.asarray(side[rows], dtype=np.float64) for side, rows in zip(sides, index, strict=True)])
     is_b = np.repeat([0.0, 1.0], [len(index[0]), len(index[1])])

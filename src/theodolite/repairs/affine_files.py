@@ -47,7 +47,7 @@ def write_affine(matrix: Doubles, bias: Doubles, path: str | os.PathLike[str], *
 def _agreement(written: Floats, expected: Doubles, target: Path) -> float:
     difference = float(np.abs(written - expected).max() / np.abs(expected).max())
     if not difference <= AGREEMENT:
-        problem = f"gives other vectors than the map, by {difference:.2g} of the largest value"
+        problem = f"gives vectors that differ from the map's by {difference:.2g} of the largest value"
         raise ValueError(f"{target} {problem}: single precision is not enough; fit a repair with fewer components")
     return difference
 
@@ -56,7 +56,7 @@ def _write_faiss(M: Floats, b: Floats, X: Floats, path: Path) -> Floats:
     try:
         import faiss
     except ImportError:
-        raise ImportError('a .faiss file is written by the package faiss-cpu; run: pip install "theodolite[faiss]"') from None
+        raise ImportError('writing a .faiss file needs the package faiss-cpu; run: pip install "theodolite[faiss]"') from None
     transform: Any = faiss.LinearTransform(M.shape[0], M.shape[1], True)
     faiss.copy_array_to_vector(M.T.ravel(), transform.A)  # A x + b
     faiss.copy_array_to_vector(b, transform.b)
@@ -73,7 +73,7 @@ def _write_onnx(M: Floats, b: Floats, X: Floats, path: Path) -> Floats:
         from onnx import TensorProto, helper, numpy_helper
         from onnx.reference import ReferenceEvaluator
     except ImportError:
-        raise ImportError('an .onnx file is written by the package onnx; run: pip install "theodolite[onnx]"') from None
+        raise ImportError('writing an .onnx file needs the package onnx; run: pip install "theodolite[onnx]"') from None
     ends = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", width])
         for name, width in zip(("vectors", "repaired"), M.shape, strict=True)

@@ -262,7 +262,7 @@ def fold_affine(repairs: Repair | Sequence[Repair] | Pipeline) -> Affine:
         next_matrix, next_bias = step.affine()
         if matrix.shape[1] != len(next_matrix):
             raise ValueError(
-                f"{type(before).__name__} gives {matrix.shape[1]} columns and {type(step).__name__} takes {len(next_matrix)}; "
+                f"{type(before).__name__} gives {matrix.shape[1]} columns but {type(step).__name__} takes {len(next_matrix)}; "
                 "fit each repair on the output of the one before"
             )
         matrix, bias = matrix @ next_matrix, bias @ next_matrix + next_bias

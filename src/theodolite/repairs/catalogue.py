@@ -193,7 +193,7 @@ def load_repair(folder: str | os.PathLike[str]) -> Repair:
     try:
         repair = kind(**stored["params"])
     except TypeError as error:
-        raise StoredRepairError(f"{folder / ABOUT} holds options that {kind.__name__} does not have: {error}") from None
+        raise StoredRepairError(f"{folder / ABOUT} has options that {kind.__name__} does not have: {error}") from None
     try:
         arrays = load(content)
         d = arrays["n_features_in_"].item()
@@ -207,7 +207,7 @@ def load_repair(folder: str | os.PathLike[str]) -> Repair:
     try:
         repair.fitted_on_ = as_declared(FittingPath, known)
     except ValueError as error:
-        raise StoredRepairError(f"{folder / ABOUT}: what the repair was fitted on is not known: {error}; {_AGAIN}") from None
+        raise StoredRepairError(f"{folder / ABOUT} does not state what the repair was fitted on ({error}); {_AGAIN}") from None
     if stored["d"] != d:
         raise StoredRepairError(f"{folder / ABOUT} says d={stored['d']}, but the arrays have d={d}")
     return repair
@@ -227,7 +227,7 @@ def _read_about(folder: Path) -> _StoredAbout:
     try:
         described: _StoredAbout = as_declared(_StoredAbout, content)
     except ValueError as error:
-        raise StoredRepairError(f"{path} is not as it was saved: {error}; {_AGAIN}") from None
+        raise StoredRepairError(f"{path} is damaged or was changed: {error}; {_AGAIN}") from None
     if described["repair"] not in REPAIRS:
         raise StoredRepairError(f"{path} names the repair {described['repair']!r:.60}; known: {', '.join(REPAIRS)}")
     return described
@@ -237,4 +237,4 @@ def _plain(value: Any) -> Any:
     """Options that are NumPy numbers, for JSON."""
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"an option of type {type(value).__name__} cannot be saved; set it to a plain number, string or None")
+    raise TypeError(f"an option of type {type(value).__name__} cannot be saved; use a plain number, string or None")

@@ -91,7 +91,7 @@ class _Clusterwise(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
     def _learn(self, data: Source) -> None:
         if not data.replayable:
             name = type(self).__name__
-            raise ValueError(f"{name} reads its rows several times, and this stream can be read once; {REPLAYABLE}")
+            raise ValueError(f"{name} reads its rows several times, but this stream can be read only once; {REPLAYABLE}")
         if self._fit_labels is None:
             centroids = self.centroids_ = k_means(data, self.n_clusters, seed=self.seed).centroids
             self.classes_ = np.arange(len(self.centroids_))
@@ -142,7 +142,7 @@ class _Clusterwise(OneToOneFeatureMixin, Repair):  # type: ignore[misc]
         index = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
         unknown = self.classes_[index] != labels
         if unknown.any():
-            raise ValueError(f"label {labels[unknown][0]} was not in the fit; known: {self.classes_[:20].tolist()}")
+            raise ValueError(f"label {labels[unknown][0]} did not occur in the fit; known: {self.classes_[:20].tolist()}")
         return index
 
 

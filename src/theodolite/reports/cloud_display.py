@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 HEADING = "The cloud"
-NOTE = "Each cloud is on its own first principal directions. Point at a dot to read the token in its sentence."
-COMMON_NOTE = "Both clouds are on the same directions, seen from the origin: what moved can be seen. Point at a dot to read it."
+NOTE = "Each cloud is drawn on its own first principal directions. Point at a dot to read the token in its sentence."
+COMMON_NOTE = "Both clouds are drawn on the same directions, seen from the origin, to show what moved. Point at a dot to read it."
 # Where the eye is at first: far enough away to see the titles of all axes.
 CAMERA = {"eye": {"x": 1.75, "y": 1.75, "z": 1.25}, "center": {"x": 0.0, "y": 0.0, "z": -0.12}}
 ABOUT = ("model", "state", "task", "layer")
@@ -73,7 +73,7 @@ class CloudDisplay(Display):
             raise ValueError(f"dimensions={dimensions!r} must be 2 or 3: a picture has three directions")
         choices = {colouring.column: colouring for colouring in self.colourings}
         if color is not None and color not in choices:
-            raise ValueError(f"color={color!r} is not known of these points; use {', '.join(choices) or 'none'}")
+            raise ValueError(f"color={color!r} is not a column of these points; use {', '.join(choices) or 'none'}")
         colouring = choices[color] if color is not None else next(iter(self.colourings), None)
         scenes: dict[str, Any] = {"specs": [[{"type": "scene"}] * len(self.pictures)]} if dimensions == 3 else {}
         own = [name for name in ABOUT if name not in _shared(self.pictures)]

@@ -142,7 +142,7 @@ def _draw(files: dict[Path, Figure]) -> None:
         # Without MathJax, which it would fetch: nothing here is a formula, and nothing leaves the machine.
         import_module("kaleido").write_fig_from_object_sync(orders, kopts={"mathjax": False})
     except import_module("kaleido.errors").ChromeNotFoundError as error:
-        raise RuntimeError(f"static figures are drawn by Chrome or Chromium, which was not found ({error}); {CHROME}") from None
+        raise RuntimeError(f"static figures need Chrome or Chromium, which was not found ({error}); {CHROME}") from None
     missing = next((path.name for path in files if not path.is_file() or path.stat().st_size == 0), None)
     if missing is not None:
         raise RuntimeError(f"{missing} could not be drawn; {CHROME}")

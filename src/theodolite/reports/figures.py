@@ -338,7 +338,7 @@ HELD_OUT = {"validation": "validation examples"}
 TRAINING = LineSpec(
     name="training",
     heading="Score and geometry over training",
-    note="The score on texts that are not trained on, and the shape of the last layer on a fixed sample of texts.",
+    note="The score on texts that were not used in training, and the shape of the last layer on a fixed sample of texts.",
     metrics=(*SCORES, "spearman", "pearson", "macro_f1", "iso_score_corrected", "mean_cosine"),
     select=_over_training,
     x=STEP,
@@ -349,7 +349,7 @@ CALIBRATION: tuple[FigureSpec, ...] = (
     LineSpec(
         name="match-probability",
         heading="How probable a match is at each cosine",
-        note="Of pairs that match as often as the labelled ones do. Bars are 95% intervals.",
+        note="This assumes that pairs match as often as the labelled ones do. Bars are 95% intervals.",
         metrics=(PROBABILITY, MATCH_SHARE),
         split=(),
         source=_probability_rows,
@@ -360,7 +360,7 @@ CALIBRATION: tuple[FigureSpec, ...] = (
         y_axis={"range": [-0.02, 1.02]},
     ),
 )
-FITTED_ON_OTHERS = "Each pair or text is scored by repairs fitted on others."
+FITTED_ON_OTHERS = "Each pair or text is scored with repairs that were fitted on others."
 ARROWS = "An arrow marks a loss that is larger than the axis shows."
 # What a page of `migrate` opens with.
 MIGRATION: tuple[FigureSpec, ...] = (
@@ -392,7 +392,7 @@ PLACES = PlaceMapSpec(
     name="layer-scores",
     heading="Score by layer and pooling",
     note="Each is scored on the same items; what is in use is compared with the others in the table. Layer 0 is the embeddings. "
-    "The best cell of a map is the best by chance too: the answer stands on the nested choice.",
+    "The best cell of a map is partly the best by chance; the answer uses the nested choice.",
     metrics=("score",),
     source=_scores_of_places,
 )
@@ -414,7 +414,7 @@ GAINS = DotSpec(
 PROBED = LineSpec(
     name="probe-by-layer",
     heading="Accuracy and smallest gap by layer",
-    note="Accuracy is on held-out rows. The smallest gap is 0 if two labels overlap, and layers have scales of their own.",
+    note="Accuracy is on held-out rows. The smallest gap is 0 if two labels overlap, and each layer has its own scale.",
     asides=((_has_shuffled_range, "Bars on shuffled labels are the range of their gaps."),),
     pens=chance_pens,
     metrics=("hull_accuracy", "probe_accuracy", "majority_accuracy", "smallest_gap", "shuffled_gap"),
@@ -434,7 +434,7 @@ FIGURES: tuple[FigureSpec, ...] = (
         asides=(
             (lambda rows: any(row.layer == 0 for row in rows), "Layer 0 is the embeddings."),
             (has_intervals, "Bars are intervals."),
-            (lambda rows: any(row.setting == "cls" for row in rows), "[CLS] has one vector per text, tokens many."),
+            (lambda rows: any(row.setting == "cls" for row in rows), "[CLS] gives one vector per text, and tokens give many."),
         ),
         metrics=(*LAYER_METRICS, "iso_score_corrected"), split=("metric",), select=_layer_lines,
         x=LAYER, line=_state_unit_step, panel=("model", "task"), pens=unit_pens, merge=True,
@@ -455,7 +455,7 @@ FIGURES: tuple[FigureSpec, ...] = (
             (_several("seed"), "Thin lines are seeds, thick ones their medians."),
             (
                 lambda rows: len({row.metric.endswith(CENTRED) for row in rows}) > 1,
-                "The uncentred reading, as IL23 writes it, contains the mean vector; the centred one leaves it out.",
+                "The uncentred version, as in IL23, includes the mean vector; the centred one leaves it out.",
             ),
         ),
         metrics=tuple(f"ev_{k}{ending}" for ending in ("", CENTRED) for k in range(1, 21)), split=(), select=_last_curves,
@@ -466,7 +466,7 @@ FIGURES: tuple[FigureSpec, ...] = (
         name="repair-scores", heading="Scores after each repair",
         note="",
         asides=(
-            (_several("metric"), "Left the score, right its change against the same state without a repair."),
+            (_several("metric"), "Left: the score. Right: its change from the same state without a repair."),
             (has_intervals, "Bars are intervals of a bootstrap over sentence pairs; if one crosses 0, the change may be chance."),
             (lambda rows: has_arrows(rows, "spearman_change"), ARROWS),
         ),
@@ -508,15 +508,15 @@ FIGURES: tuple[FigureSpec, ...] = (
     ),
     DotSpec(
         name="clusters", heading="Clusters", of_states=" before and after",
-        note="The convex clusters that DirectProbe ends with, none of which overlaps one of another label. At the grey mark "
-        "there is one per label: a plane separates any two.",
+        note="The number of convex clusters that DirectProbe finds; none overlaps one of another label. At the grey mark, "
+        "each label is one cluster, and a plane separates any two.",
         metrics=("clusters", "labels"), split=("model",), select=_cluster_counts,
         category="task", category_title="task", least_height=300, join=lambda row: row.task, reference="labels", by_layer=True,
         options={"horizontal_spacing": 0.18, "vertical_spacing": 0.2},
     ),
     DotSpec(
         name="probe-scores", heading="What probes score", of_states=" before and after",
-        note="On held-out rows of the last layer.",
+        note="Accuracy on held-out rows of the last layer.",
         asides=(
             (lambda rows: any(row.metric == MAJORITY for row in rows), "Grey: always answering the most frequent label."),
             (has_intervals, "Bars are the standard deviation over initialisations, or an interval over labels."),
@@ -535,7 +535,7 @@ FIGURES: tuple[FigureSpec, ...] = (
     LineSpec(
         name="minimum-distances", heading="Distance of each label to its nearest other",
         note="On the held-out rows that were tracked. The labels whose distance grows most and least are named; the others are "
-        "grey. The slider goes through training.",
+        "grey. The slider moves through training.",
         metrics=("minimum_distance", "label_min_distance", MEAN_DISTANCE), select=_distances_over_steps,
         x=STEP, y=lambda row: axis_of("minimum_distance" if row.metric == MEAN_DISTANCE else row.metric),
         line=lambda row: row.label or "mean of all labels", pens=growth_pens, mode="lines", slider="step", y_axis=FROM_ZERO,
@@ -556,7 +556,7 @@ FIGURES: tuple[FigureSpec, ...] = (
     ),
     LineSpec(
         name="centroid-movement", heading="Movement of the labels' centroids by layer",
-        note="A dot is a label: how far its centroid moved in fine-tuning, on the held-out rows that were tracked, divided by "
+        note="Each dot is a label: how far its centroid moved in fine-tuning, on the held-out rows that were tracked, divided by "
         "the mean norm before. A share near 1 means that all labels moved along one direction (or two).",
         metrics=("centroid_movement", *SHARES), select=_ordered_by("layer"),
         x=LAYER, y=lambda row: "share of the movement" if row.metric in SHARES else "distance moved / mean norm",
@@ -564,7 +564,7 @@ FIGURES: tuple[FigureSpec, ...] = (
     ),
     MovementSpec(
         name="movement-directions", heading="Directions in which the labels' centroids moved, by layer",
-        note="A dot is a label: the movement of its centroid over fine-tuning, on the tracked rows, along the two directions "
+        note="Each dot is a label: the movement of its centroid over fine-tuning, on the tracked rows, along the two directions "
         "in which the labels of that layer moved most, divided by the mean norm before. All layers share one scale. The "
         "outermost labels are named, and those that the paper names (INTJ and SYM). Of several seeds, the first is drawn.",
         metrics=("movement_pca_1", "movement_pca_2"), select=_of_first_seed, named=APART,

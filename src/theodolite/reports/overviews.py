@@ -62,7 +62,7 @@ SIMILARITY_NOTE = (
 CALIBRATION_NOTE = (
     "Share of pairs at each cosine. A threshold can tell two kinds of pairs apart only if their histograms hardly overlap."
 )
-CUTOFF_NOTE = " A dashed line is a cutoff, in the colour of the pairs that it is from: only the accepted share of them is above."
+CUTOFF_NOTE = " A dashed line is a cutoff, in the colour of its pairs: only the accepted share of them lies above it."
 # An effect that decides a claim, or None, and the verdict on the claim.
 EffectLine: TypeAlias = tuple[Verdict, Effect | None]
 # How many pairs of one kind have a cosine between two values: a line of the record `similarities`.

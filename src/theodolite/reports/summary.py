@@ -163,13 +163,13 @@ def comparison_blocks(comparisons: Sequence[PrintedComparison]) -> Iterator[Bloc
         printed_values = [cell.printed.row.value for cell in cells]
         yield text_table({"cell": names, "printed": printed_values, "measured": values})
     if len(measured) < len(comparisons):
-        yield Paragraph(f"{len(comparisons) - len(measured)} printed numbers have nothing measured next to them", "dim")
+        yield Paragraph(f"{len(comparisons) - len(measured)} printed numbers have no measured counterpart", "dim")
     for comparison in comparisons:
         if comparison.comparable:
             row = comparison.printed.row
             yield Paragraph(f"{comparison.printed.source}, {row.state} {row.setting} {row.metric}: {comparison.words}")
     if not all(comparison.comparable for comparison in comparisons):
-        yield Paragraph("a number of another model is shown next to the printed one: it is not a reproduction of it", "dim")
+        yield Paragraph("a number from another model, shown next to a printed one, is not a reproduction of it", "dim")
 
 
 def _survey(result: Result) -> Iterator[Block]:
@@ -198,7 +198,7 @@ def _explained(result: Result) -> Iterator[Block]:
     links = result.records[EXPLAINED].to_pylist()
     closest = [own[0] for own in grouped(links, lambda link: link["target"]).values()]
     yield _link_table(closest)
-    resampled = "rows of one text are kept together" if links[0]["by_text"] else "rows are taken as independent"
+    resampled = "rows of one text are kept together" if links[0]["by_text"] else "rows are treated as independent"
     yield Paragraph(f"p and the intervals hold for all {len(links)} comparisons at once; {resampled}", "dim")
     if len(links) > len(closest):
         yield replace(_link_table(links), detail=True)
@@ -437,7 +437,7 @@ def _probed_layers(layers: Mapping[int | None, Sequence[Row]]) -> Iterator[Block
     ]
     seconds = [None if value is None else round(value, 1) for value in _values("probe_seconds", by_metric)]
     yield Table("", (*columns, *accuracies, Column("s", seconds, optional=True)))
-    explanation = "min.: mean distance of the labels to the nearest other label"
+    explanation = "min.: mean distance from each label to the nearest other label"
     yield Paragraph(explanation + ("; hull, probe: accuracy on held-out rows" if accuracies else ""), "dim")
 
 
@@ -498,7 +498,7 @@ def _tune(result: Result) -> Iterator[Block]:
     yield from _states([row for row in scored if row.seed is not None])
     seconds = [row.value for row in result.rows if row.metric == "train_seconds"]
     if seconds:
-        yield Paragraph(f"the layer was trained in {number_text(statistics.median(seconds))} s on vectors embedded once")
+        yield Paragraph(f"the layer was trained in {number_text(statistics.median(seconds))} s on vectors computed only once")
     yield from _steps(result.rows)
 
 

@@ -250,7 +250,7 @@ def pivot(
     first = list(lines)[:LONGEST]
     table = [Column(f, [line[i] for line in first]) for i, f in enumerate(line_fields)]
     table += [_column(head, [cells[head].get(line, ()) for line in first], cell) for head in heads]
-    pooled = "A cell of several numbers has their median ± standard deviation." if any(column.sd for column in table) else ""
+    pooled = "A cell with several numbers shows their median ± standard deviation." if any(column.sd for column in table) else ""
     note = " ".join(filter(None, (note, f"Throughout: {', '.join(constants)}." if constants else "", pooled)))
     return Table(title, tuple(table), note, len(lines) if len(lines) > len(first) else 0)
 
@@ -340,9 +340,7 @@ def _paper_tables(results: Sequence[Result]) -> Iterator[Table]:
         for head in heads:
             *groups, name = [level for level in head if level] or ["value"]
             columns.append(Column(label_of(name), [texts.get((line, head), "") for line in lines], " · ".join(groups)))
-        note = (
-            "Lines and columns are the paper's. The number of another model is there for orientation; it does not reproduce it."
-        )
+        note = "Rows and columns are the paper's. Numbers from another model are there for orientation; they do not reproduce it."
         yield Table(title, tuple(columns), note)
 
 

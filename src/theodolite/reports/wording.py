@@ -194,7 +194,7 @@ def standing(judged: Judged) -> str:
     tasks = ", ".join(f"{task} ({counts[task]:,} items)" if task in counts else task for task in judged.tasks)
     where = "; ".join(filter(None, [encoders, seeds, tasks]))
     remarks = "".join(f" {remark[:1].upper()}{remark[1:]}." for remark in judged.remarks)
-    return (f"It stands on {where}." if judged.seeds else "") + remarks
+    return (f"It is based on {where}." if judged.seeds else "") + remarks
 
 
 def change_mark(low: float | None, high: float | None) -> str:

@@ -121,10 +121,10 @@ def read_about(folder: Path, *, verify: bool) -> About:
         names = {layer_name(layer) for layer in stored.layers}
         # The names are checked here, so that no file outside the folder is ever opened.
         if not names or not names <= set(stored.files) <= names | {ROWS}:
-            raise ValueError(f"layers {list(stored.layers)} do not go with the files {sorted(stored.files)}")
+            raise ValueError(f"layers {list(stored.layers)} do not match the files {sorted(stored.files)}")
         return stored
     except ValueError as error:
-        raise StoredSpaceError(f"{path} is not as it was written ({error}); {_AGAIN}") from None
+        raise StoredSpaceError(f"{path} is damaged or was changed ({error}); {_AGAIN}") from None
 
 
 def write_about(folder: Path, *, layers: Sequence[int], n: int, d: int, dtype: np.dtype[Any], origin: Mapping[str, Any]) -> None:
@@ -173,7 +173,7 @@ def _check_files(folder: Path, stored: About, names: Sequence[str], *, verify: b
     for name, digest in zip(names, in_threads(lambda name: sha256_of(folder / name), names), strict=True):
         if digest != stored.files[name].sha256:
             hashes = f"{digest[:12]}… instead of {stored.files[name].sha256[:12]}…"
-            raise StoredSpaceError(f"{folder / name} has SHA-256 {hashes}: its bytes were changed; {_AGAIN}")
+            raise StoredSpaceError(f"{folder / name} has SHA-256 {hashes}: its content was changed; {_AGAIN}")
 
 
 def _map_layer(folder: Path, stored: About, layer: int) -> Floats:
@@ -203,9 +203,9 @@ def _open_rows(folder: Path, stored: About) -> Rows:
     try:
         rows = StoredRows(folder / ROWS)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise StoredSpaceError(f"{folder / ROWS} is not a whole Parquet file ({error}); {_AGAIN}") from None
+        raise StoredSpaceError(f"{folder / ROWS} is not a complete Parquet file ({error}); {_AGAIN}") from None
     if rows.n != stored.n:
-        raise StoredSpaceError(f"{folder / ROWS} has {rows.n} rows, the layers have n={stored.n}; {_AGAIN}")
+        raise StoredSpaceError(f"{folder / ROWS} has {rows.n} rows, but the layers have n={stored.n}; {_AGAIN}")
     return rows
 
 
@@ -213,7 +213,7 @@ def require_disk_space(partial: Path, size: int, target: Path) -> None:
     """Raise an error unless the disk has `size` bytes free for a space that is written in `partial` and goes to `target`."""
     free = shutil.disk_usage(partial).free
     if size > free:
-        raise OSError(f"{target} needs {bytes_text(size)}, {bytes_text(free)} are free there; choose fewer layers or rows")
+        raise OSError(f"{target} needs {bytes_text(size)}, but only {bytes_text(free)} are free; choose fewer layers or rows")
 
 
 def _own_hash(content: dict[str, Any]) -> str:

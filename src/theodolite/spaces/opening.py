@@ -146,15 +146,15 @@ def demo_vectors() -> Floats:
     # wordllama itself is not imported: its dependencies are heavy.
     spec = importlib.util.find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
-        raise ImportError('the demo vectors come with the package wordllama; install it with: pip install "theodolite[demo]"')
+        raise ImportError('the demo vectors are part of the package wordllama; install it with: pip install "theodolite[demo]"')
     path = Path(spec.submodule_search_locations[0]) / "weights" / "l2_supercat_256.safetensors"
     hint = "get the release that has them: pip install wordllama==0.4.0.post1"
     if not path.exists():
-        raise FileNotFoundError(f"wordllama is installed without the vectors {path.name}; {hint}")
+        raise FileNotFoundError(f"the installed wordllama lacks the vectors {path.name}; {hint}")
     digest = sha256_of(path)
     if digest != _DEMO_SHA256:
         hashes = f"{digest[:16]}…, not {_DEMO_SHA256[:16]}…"
-        raise ValueError(f"{path} has the hash {hashes}, so its vectors are not those that the demo describes; {hint}")
+        raise ValueError(f"{path} has the hash {hashes}, so its vectors are not those of the demo; {hint}")
     return array(read(path))
 
 
@@ -162,7 +162,7 @@ def _read_file(file: File, options: Mapping[str, Any]) -> Source:
     ending = file.ending
     if ending not in _READERS:
         problem = f"the ending {ending!r} is not known" if ending else "the file has no ending"
-        raise DataError(f"{problem}; known are {', '.join(_READERS)}, and folders of such files", file)
+        raise DataError(f"{problem}; use one of {', '.join(_READERS)}, or a folder of such files", file)
     reader, known = _READERS[ending]
     for name, value in options.items():
         if name not in known:
@@ -190,7 +190,7 @@ def _read_shards(files: Sequence[File], options: Mapping[str, Any], name: object
             continue
         first, d = next((file, shard.d) for file, shard in shards.items())
         if shards[file].d != d:
-            raise DataError(f"{file} has {shards[file].d} columns, {first} has {d}; all shards must have the same number")
+            raise DataError(f"{file} has {shards[file].d} columns and {first} has {d}; all shards must have the same number")
     if not shards:
         raise EmptyFileError(f"all {len(files)} shards are empty; there must be at least one vector", name)
     return joined(list(shards.values()))

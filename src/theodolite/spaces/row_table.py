@@ -67,12 +67,12 @@ def checked_rows(rows: Rows | None, n: int) -> Rows:
     columns: dict[str, Sequence[Any]] = {}
     for name, values in (rows or {}).items():
         if not name:
-            raise ValueError("a column is called ''; give every column a name")
+            raise ValueError("a column has the empty name ''; give every column a name")
         if isinstance(values, (str, bytes)):
             raise ValueError(f"column {name!r} is one string; it must be a sequence with a value for each of the n={n} rows")
         columns[name] = _working_form(name, values)
         if len(columns[name]) != n:
-            problem = f"column {name!r} has {len(columns[name])} values, there are n={n} vectors"
+            problem = f"column {name!r} has {len(columns[name])} values, but there are n={n} vectors"
             raise ValueError(f"{problem}; give one per row, or None")
     return columns
 

@@ -161,7 +161,7 @@ class Space:
         try:
             origin = Origin(**stored.origin)
         except TypeError as error:
-            raise StoredSpaceError(f"{folder / ABOUT} is not as it was written ({error}); extract it again") from None
+            raise StoredSpaceError(f"{folder / ABOUT} is damaged or was changed ({error}); extract it again") from None
         return cls(vectors, rows=rows, origin=origin)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -268,7 +268,7 @@ class Space:
         # nan is the gap of a column of numbers, and the only value that differs from itself.
         missing = next((row for row, label in enumerate(labels) if label is None or label != label), None)
         if missing is not None:
-            raise ValueError(f"row {missing} of the space has no {column!r}; every row needs a label: leave such rows out")
+            raise ValueError(f"row {missing} of the space has no {column!r}, but every row needs a label: leave such rows out")
         return [str(label) for label in labels]
 
 
@@ -284,7 +284,7 @@ def choose_layers(choice: str | int | Iterable[int], layers: Sequence[int]) -> t
     >>> choose_layers("0, -1", range(13)), choose_layers("last", [0, 6]), choose_layers(range(2), [0, 1, 2])
     ((0, 12), (6,), (0, 1))
     """
-    rule = f"the layers are {_layer_list(layers)}: give all, last, or numbers such as 0,6,12, and -1 for the last"
+    rule = f"the layers are {_layer_list(layers)}: give all, last, or numbers such as 0,6,12 (-1 is the last)"
     try:
         if isinstance(choice, str):
             if choice in ("all", "last"):
@@ -294,7 +294,7 @@ def choose_layers(choice: str | int | Iterable[int], layers: Sequence[int]) -> t
             # index, not int: 1.5 is not a layer.
             numbers = [operator.index(number) for number in (choice if isinstance(choice, Iterable) else [choice])]
     except (ValueError, TypeError):
-        raise ValueError(f"layers {choice!r} cannot be read; {rule}") from None
+        raise ValueError(f"layers={choice!r} is not a choice of layers; {rule}") from None
     for number in numbers:
         if number not in layers and not -len(layers) <= number < 0:
             raise ValueError(f"there is no layer {number}; {rule}")
@@ -327,7 +327,7 @@ def checked_layers(layers: Iterable[Any]) -> tuple[int, ...]:
     if not numbers:
         raise ValueError("a space needs at least one layer; give one")
     if len(set(numbers)) < len(numbers):
-        raise ValueError(f"layers {_layer_list(numbers)} name a layer twice; name every layer once")
+        raise ValueError(f"layers {_layer_list(numbers)} name a layer twice; name each layer once")
     return tuple(int(number) for number in numbers)
 
 

@@ -96,7 +96,7 @@ class SpaceWriter:
         self.folder = Path(os.path.realpath(Path(folder).expanduser()))
         self.layers = tuple(sorted(checked_layers(layers)))
         if n < 1 or d < 1:
-            raise ValueError(f"n={n}, d={d}: a space has at least one row and one column")
+            raise ValueError(f"n={n} and d={d} must be at least 1: a space has at least one row and one column")
         self.n, self.d, self.dtype = int(n), int(d), require_float_type(dtype)
         self.origin = origin
         self.partial = self.folder.with_name(f".{self.folder.name}.partial")
@@ -249,7 +249,7 @@ class SpaceWriter:
         if len(outside):
             raise ValueError(f"part {part}: row {outside[0]} is out of range; there are n={self.n} rows")
         if len(np.unique(at)) < len(at):
-            raise ValueError(f"part {part} has a row twice; every row is written once")
+            raise ValueError(f"part {part} has a row twice; each row is written once")
         again = at[self._is_written[at]]
         if len(again):
             raise ValueError(f"part {part}: row {again[0]} was written by another part; cut the parts alike in every run")

@@ -40,7 +40,7 @@ class OtherColumns:
     ) -> None:
         double = next((name for name in names if list(names).count(name) > 1), None)
         if double is not None:
-            raise DataError(f"column {double!r} is there twice; give every column a name of its own")
+            raise DataError(f"column {double!r} occurs twice; give each column its own name")
         self.names, self.vector = tuple(names), tuple(vector)
         self.is_list, self.has_names = is_list, has_names
         self.others = tuple(name for name in names if name not in self.vector)

@@ -28,13 +28,13 @@ def load_plan(spec: StudySpec, *, trust: bool = False) -> Plan:
     else:
         path = Path(spec.path).parent / spec.plan
         if not path.is_file():
-            raise DataError(f"there is no file {path}, which the study names as its plan; correct `plan`", file=spec.path)
+            raise DataError(f"there is no file {path}, which the study names as its plan; correct the key `plan`", file=spec.path)
         if not trust:
-            raise ValueError(f"the plan {path} is code that would run here; read it, then allow it with {option('trust_plan')}")
+            raise ValueError(f"the plan {path} is Python code; read it, then allow it to run with {option('trust_plan')}")
         module = _import_file(path)
     plan = getattr(module, "steps", None)
     if not callable(plan):
-        raise DataError("the plan has no function steps(request), which returns the steps of a run; write one", file=spec.plan)
+        raise DataError("the plan has no function steps(request); write one that returns the steps of a run", file=spec.plan)
     return plan  # type: ignore[no-any-return]
 
 

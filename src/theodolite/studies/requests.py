@@ -77,12 +77,12 @@ def identify_models(
     names_given = dict.fromkeys(os.fspath(id) for id in ids)
     identified = tuple(_identify_model(id, pinned, spec, origin, trust_remote_code) for id in names_given)
     if not identified:
-        raise ValueError("there is no model to run with; give at least one Hub id or folder")
+        raise ValueError("no model is given; give at least one Hub id or folder")
     names = [model.name for model in identified]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         way = "give one revision of it, or rename one of the folders"
-        raise ValueError(f"two models are called {twice!r}, so that their rows would be mixed; {way}")
+        raise ValueError(f"two models are called {twice!r}, so their rows would be mixed; {way}")
     return identified
 
 
@@ -93,7 +93,7 @@ def _identify_model(
 
     name, at, revision = (id, "", "") if Path(id).expanduser().exists() else id.partition("@")
     if at and not revision:
-        raise ValueError(f"{id!r} names no revision after the @; write ID@REVISION, or the id alone")
+        raise ValueError(f"{id!r} has no revision after the @; write ID@REVISION, or the id alone")
     location = find_encoder(name, revision=revision or pinned.get(name))
     weights = location.revision or ""  # a commit of the Hub is a hash of its files already
     if location.is_folder:
@@ -171,7 +171,7 @@ class Request:
         own = {task.name: task for task in given if TASKS.get(task.name) != task or task.name not in names}
         clash = next((name for name in own if TASKS.get(name, own[name]) != own[name] or name in self.spec.tasks), None)
         if clash is not None:
-            raise ValueError(f"there is another task called {clash!r}; give your own task another name")
+            raise ValueError(f"another task is called {clash!r}; give your own task a different name")
         return own
 
     @cached_property
@@ -204,7 +204,7 @@ class Request:
         for name in (name for name in chosen if name not in collections):
             kind = self.sources.task(name).kind
             if kind not in kinds:
-                raise ValueError(f"task {name!r} is a {kind} task; this study measures {' or '.join(kinds)} tasks")
+                raise ValueError(f"task {name!r} is a {kind} task, but this study measures {' or '.join(kinds)} tasks")
         return chosen
 
     def choose_seeds(self) -> list[int]:

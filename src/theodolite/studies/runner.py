@@ -113,7 +113,7 @@ def run_steps(steps: Sequence[Step], store: Store, sources: Sources, *, watcher:
         is_done = store.has(step)
         damaged = store.damaged(step, measured=step.key not in needed) if is_done else None
         if damaged is not None:
-            warnings.warn(f"{damaged} was changed after it was written; the step is done again", UserWarning, stacklevel=2)
+            warnings.warn(f"{damaged} was changed after it was written; the step will be run again", UserWarning, stacklevel=2)
             store.discard(step)
         if is_done and damaged is None:
             outcome.reused.insert(0, step)

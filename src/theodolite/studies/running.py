@@ -481,7 +481,7 @@ class Slices:
         """All slices; read when they are needed, because a run takes hours and others may end meanwhile."""
         if not self._path.is_file():
             return {}
-        with reading(self._path, "a list of slices", again="remove it, and run the other slices again, whose steps are done"):
+        with reading(self._path, "a list of slices", again="remove it, and run the other slices again (their steps are done)"):
             stored: dict[str, list[str]] = as_declared(dict[str, list[str]], read_json(self._path))
             if any(Path(name).name != name for names in stored.values() for name in names):
                 raise ValueError("a step has the name of another folder")

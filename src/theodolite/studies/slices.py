@@ -26,13 +26,13 @@ def merge_slices(earlier: Result, later: Result) -> Result:
     """
     for what, key in (("study", "study"), ("encoders", "models"), ("settings", "settings")):
         if _fixed(earlier.provenance, key) != _fixed(later.provenance, key):
-            raise ValueError(f"the folder holds records of other {what}, which cannot be merged with these; name another folder")
+            raise ValueError(f"the folder holds records for other {what}, which cannot be merged with these; name another folder")
     facts = dict(later.provenance)
     versions = {**earlier.provenance.get("step_versions", {}), **facts.get("step_versions", {})}
     for kind, version in earlier.provenance.get("step_versions", dict.fromkeys(versions, "an unknown version")).items():
         if version != versions[kind]:
-            what = f"its {kind!r} steps are of {_version(version)}, those of this run of {_version(versions[kind])}"
-            raise ValueError(f"the folder holds records made another way: {what}; export to a new folder, or run it all again")
+            what = f"its {kind!r} steps are from {_version(version)}, and those of this run from {_version(versions[kind])}"
+            raise ValueError(f"the folder holds records made another way: {what}; export to a new folder, or run all steps again")
     facts["step_versions"] = versions
     facts["step_hashes"] = {**earlier.provenance.get("step_hashes", {}), **facts.get("step_hashes", {})}
     commands = [*str(earlier.provenance.get("command", "")).splitlines(), *str(facts.get("command", "")).splitlines()]

@@ -219,7 +219,7 @@ def _read_table(table: TomlTable) -> PrintedTable:
     if layout.pool not in POOLS:
         raise table.error("pool", f"{layout.pool!r} must be one of {name_list(POOLS)}")
     if bool(layout.across) != bool(layout.columns):
-        raise table.error("columns", "a table with `across` needs `columns`, and one without has none; give both or neither")
+        raise table.error("columns", "`across` and `columns` of a table go together; give both or neither")
     return layout
 
 
@@ -289,7 +289,7 @@ def _read_claim(table: TomlTable, sources: Sequence[str]) -> Claim:
     printed = _read_sources(table, sources)
     effects = {key: tuple(map(_read_effect, table.tables(key))) for key in ("primary", "secondary")}
     if not 1 <= len(effects["primary"]) <= 3:
-        rule = "a claim has one to three primary effects, each headed [[claims.primary]], which alone decide it"
+        rule = "a claim needs one to three primary effects, each headed [[claims.primary]]; they alone decide it"
         raise table.error("primary", f"there are {len(effects['primary'])}; {rule}")
     premises = table.subtable("premises")
     declared = premises.record(Premises)
@@ -313,7 +313,7 @@ def _read_effect(table: TomlTable) -> ClaimedEffect:
     if effect.side not in SIDES:
         raise table.error("side", f"{effect.side!r} must be one of {name_list(SIDES)}")
     if effect.side == "inside" and effect.boundary <= 0:
-        raise table.error("boundary", f"{effect.boundary} is a margin, which must be above 0")
+        raise table.error("boundary", f"{effect.boundary} is a margin and must be above 0")
     if effect.scale and "metric" not in effect.scale:
         raise table.error("scale", 'must name the metric at unit scale, such as { metric = "log_partition_isotropy_unit_norm" }')
     return effect
@@ -337,7 +337,7 @@ def _read_tasks(root: TomlTable) -> Iterator[Task]:
     for table in tables:
         name, kind = table.text("name"), table.text("kind")
         if name in TASKS:
-            raise table.error("name", f"{name!r} is a task that comes with the package; choose another name")
+            raise table.error("name", f"{name!r} is a task of the package; choose another name")
         rule = 'a table of files by split, such as { train = "train.csv", test = "test.csv" }'
         files = _located(table.get("files", (str, list, dict), rule), root.file.resolve().parent)
         options = {key: plain_values(table.values[key]) for key in TASK_OPTIONS if key in table.values}

@@ -67,7 +67,7 @@ class Examples:
     def spans(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """The characters (start, end) of each word in the text of its sentence."""
         if self.words is None:
-            raise ValueError(f"task {self.task.name!r} is on whole texts, which have no words; spans are for tasks on words")
+            raise ValueError(f"task {self.task.name!r} has whole texts, not words; spans are for tasks on words")
         return tuple(map(_spans, self.words))
 
     def where(self, index: int) -> str:
@@ -142,7 +142,7 @@ class Examples:
         units = np.arange(len(self)) if self.places is None else np.unique(self.places[:, 0])
         labels = self.labels if self.places is None and self.labels is not None else ("",) * len(units)
         if not 0 < round(share * len(units)) < len(units):
-            raise ValueError(f"share={share} of {len(units)} leaves one part empty; there must be more examples")
+            raise ValueError(f"share={share} of {len(units)} leaves one part empty; give more examples, or another share")
         first = units[_stratified(labels, share, seed)]
         inside = np.isin(units if self.places is None else self.places[:, 0], first)
         return self.take(inside), self.take(~inside)

@@ -80,7 +80,7 @@ def _read_sts(task: Task, file: Path) -> Iterator[Record]:
         cells = text.split("\t")
         if len(cells) not in _STS_WIDTHS:
             rule = f"an STS-Benchmark file has 7 or 9; {_ANOTHER_LAYOUT}"
-            raise DataError(f"the line has {len(cells)} tab-separated columns, {rule}", file, line)
+            raise DataError(f"the line has {len(cells)} tab-separated columns, but {rule}", file, line)
         yield Record(file, line, cells[_STS_FIRST], cells[_STS_SECOND], score=cells[_STS_SCORE])
 
 
@@ -89,7 +89,7 @@ def _read_cola(task: Task, file: Path) -> Iterator[Record]:
     for line, text in _lines(task, file):
         cells = text.split("\t")
         if len(cells) != _COLA_WIDTH:
-            raise DataError(f"the line has {len(cells)} tab-separated columns, CoLA has {_COLA_WIDTH}", file, line)
+            raise DataError(f"the line has {len(cells)} tab-separated columns, but CoLA has {_COLA_WIDTH}", file, line)
         yield _with_label_name(task, Record(file, line, cells[_COLA_TEXT], label=cells[_COLA_LABEL]))
 
 
@@ -223,7 +223,7 @@ def _sentences(task: Task, file: Path, columns: Sequence[str]) -> Iterator[list[
             # Heads refer to ids, so a gap in them would silently attach words to the wrong head.
             count += not word.is_empty
             if not word.is_empty and word.id != str(count):
-                raise DataError(f"word id {word.id} should be {count}; ids count the words of a sentence", file, line)
+                raise DataError(f"word id {word.id} should be {count}; ids count the words in a sentence", file, line)
             if task.layout.empty_nodes or not word.is_empty:
                 words.append(word)
         if words:
@@ -233,7 +233,7 @@ def _sentences(task: Task, file: Path, columns: Sequence[str]) -> Iterator[list[
 def _parse_word(file: Path, line: int, text: str, columns: Sequence[str]) -> Word | None:
     cells = text.split("\t")
     if len(cells) != len(columns):
-        problem = f"the line has {len(cells)} tab-separated columns, this format has {len(columns)}"
+        problem = f"the line has {len(cells)} tab-separated columns, but this format has {len(columns)}"
         raise DataError(f"{problem}; put a blank line between sentences and tabs between columns", file, line)
     by_column = dict(zip(columns, cells, strict=True))
     match = _ID.fullmatch(by_column["id"])

@@ -55,7 +55,7 @@ def load_task(
         data = EMBEDDED
     is_local = data is not None or not task.layout.folders
     if empty_nodes and not (is_local and task.layout.format in ("conllu", "streusle")):
-        raise DataError(f"empty_nodes=True is for treebanks read from files, and {task.name!r} is not one; leave it out")
+        raise DataError(f"empty_nodes=True is for treebanks read from files, but {task.name!r} is not one; leave it out")
     if not is_local:
         return _load_from_hub(task, split)
     files = _find_files(task, split, data)
@@ -73,7 +73,7 @@ def _sentences_of_split(task: Task, split: str, sentences: list[Sentence], file:
     if cut is None:
         return sentences
     if not sentences[cut]:
-        problem = f"the file has {len(sentences)} sentences, so split {split!r} (sentences {cut.start or 0} and on) is empty"
+        problem = f"the file has {len(sentences)} sentences, so split {split!r} (from sentence {cut.start or 0} on) is empty"
         raise DataError(f"{problem}; read it as a task of your own", file)
     return sentences[cut]
 
@@ -131,7 +131,7 @@ def _download(task: Task, hub: Hub, split: str) -> Any:
         import datasets
     except ImportError:
         install = 'pip install "theodolite[models]"'
-        raise ImportError(f"task {task.name!r} comes from the Hub, which needs: {install}; {hint}") from None
+        raise ImportError(f"task {task.name!r} is downloaded from the Hub, which needs: {install}; {hint}") from None
     try:
         with nullcontext() if hub_answers() else only_cache():
             return datasets.load_dataset(hub.id, hub.config, split=hub.splits[split], revision=hub.revision)
@@ -198,7 +198,7 @@ def _examples_on_texts(task: Task, split: str, records: Iterable[Record], files:
     for row in rows:
         for name, text in (("text" if row.second is None else "first text", row.text), ("second text", row.second)):
             if text is not None and not text.strip():
-                rule = "every example needs its text: fill it in or drop the line"
+                rule = "every example needs a text: fill it in or drop the line"
                 raise DataError(f"the {name} is empty; {rule}", row.file, row.line)
     position = {file: i for i, file in enumerate(files)}
     has_scores = task.kind == "similarity"

@@ -93,7 +93,7 @@ def own_task(
         endings = " or ".join(ending for other in formats for ending in _ENDINGS[other])
         raise DataError(f"a {kind} task is read from {endings}, not from {first} ({format})")
     if format != "table" and not header:
-        raise DataError(f"only tables have a header; leave {switched_off('header')} out for {first} ({format})")
+        raise DataError(f"only tables have a header; leave out {switched_off('header')} for {first} ({format})")
     if delimiter is not None:
         delimiter = checked_delimiter(delimiter)
     elif format != "table" or Path(first).suffix.lower() in (".tsv", ".tab"):
@@ -151,7 +151,7 @@ def _score_for(score: str | None, kind: Kind) -> str:
 def _checked_range(kind: Kind, score_range: tuple[float, float] | None) -> tuple[float, float] | None:
     if kind != "similarity":
         if score_range is not None:
-            raise DataError(f"a {kind} task has labels, not scores; leave {option('score_range', 'LOW,HIGH')} out")
+            raise DataError(f"a {kind} task has labels, not scores; leave out {option('score_range', 'LOW,HIGH')}")
         return None
     # Never guessed: training divides by the scale, and a wrong one would not be noticed.
     if score_range is None or not score_range[0] < score_range[1]:
@@ -167,5 +167,5 @@ def _checked_columns(columns: Mapping[str, str], kind: Kind, format: Format) -> 
         choice = column_option(wrong, columns[wrong])
         raise DataError(f"{choice} names {wrong!r}; a {kind} task has {name_list(roles, near=wrong)}")
     if format == "conll" and columns:
-        raise DataError("a two-column file has no named columns; leave the names of columns out")
+        raise DataError("a two-column file has no named columns; leave out the names of columns")
     return {"label": _WORD_LABELS[kind], **columns} if kind in _WORD_LABELS and format != "conll" else dict(columns)

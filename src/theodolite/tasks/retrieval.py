@@ -157,7 +157,7 @@ def read_text_records(
     """
     columns = dict(columns or {})
     if unknown := sorted(set(columns) - {"text", "id"}):
-        raise DataError(f"{column_option(unknown[0], 'NAME')} has no use for texts; a table of texts has a text and an id", path)
+        raise DataError(f"{column_option(unknown[0], 'NAME')} does not apply; a table of texts has a text and an id", path)
     if Path(path).expanduser().is_dir():
         path = Path(path).expanduser() / CORPUS
         if not path.is_file():
@@ -185,7 +185,7 @@ def read_text_records(
             pairs.append((where, cells[0], f"{cells[2] or ''} {cells[1]}".strip() if isinstance(cells[1], str) else cells[1]))
     for where, _, value in pairs:
         if not isinstance(value, str):
-            raise DataError(f"the text is {excerpt(str(value))}, which is not text; correct it, or drop the row", where)
+            raise DataError(f"{excerpt(str(value))} is not text; correct it, or drop the row", where)
     kept = [(where, name, value) for where, name, value in pairs if value.strip()]
     if not kept:
         raise EmptyFileError("the file holds no text; write one text per row", file)
@@ -200,7 +200,7 @@ def _text_lines(path: AnyPath, file: File, columns: Mapping[str, str], encoding:
         raise DataError(f"{file.ending} is not a file of texts; {way}", file)
     if columns:
         name = column_option("text", columns.get("text", "NAME"))
-        raise DataError(f"{name} is for a table, and this file has one text per line; leave it out", file)
+        raise DataError(f"{name} is for a table, but this file has one text per line; leave it out", file)
     texts = read_texts(path, encoding or "utf-8")
     first = texts[0].strip()
     try:
@@ -234,7 +234,7 @@ def _records(
 
 def _id(where: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
-        raise DataError(f"the id is {excerpt(str(value))}; every row needs one, as text or a whole number", where)
+        raise DataError(f"the id {excerpt(str(value))} must be text or a whole number; every row needs one", where)
     return str(value)
 
 
@@ -242,7 +242,7 @@ def unique_ids(ids: Sequence[str], where: Any) -> tuple[str, ...]:
     """The ids, if each is there once."""
     repeated = next((name for name, count in Counter(ids).items() if count > 1), None)
     if repeated is not None:
-        raise DataError(f"the id {repeated!r} is there twice; every id must be given once", where)
+        raise DataError(f"the id {repeated!r} occurs twice; every id must be unique", where)
     return tuple(ids)
 
 
@@ -256,7 +256,7 @@ def judgements_of(table: Any, *, queries: int | Sequence[str], documents: int | 
     grades: dict[tuple[int, int], float] = {}
     for where, cells in _table_rows(table):
         if len(cells) not in (2, 3):
-            raise DataError(f"the row has {len(cells)} columns; a judgement is query, document and grade", where)
+            raise DataError(f"the row has {len(cells)} columns; a judgement has a query, a document and a grade", where)
         query, document = (number(what, cell, where) for (what, number), cell in zip(sides.items(), cells, strict=False))
         grade = _grade(cells[2] if len(cells) == 3 else 1.0, where)
         if grade > 0:
@@ -281,7 +281,7 @@ def _numbers(items: int | Sequence[str], plural: str) -> Callable[[str, Any, str
         name = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
         if name not in rows:
             some = name_list(list(islice(rows, 3)))
-            rule = f"the {plural} have ids ({some}, ...), and judgements must name them, not row numbers"
+            rule = f"the {plural} have ids ({some}, ...), so judgements must name these, not row numbers"
             raise DataError(f"{what} {excerpt(name)} is not the id of one of the {len(rows):,} {plural}; {rule}", where)
         return rows[name]
 
@@ -308,7 +308,7 @@ def _texts(file: File) -> dict[str, str]:
             raise DataError("the line is not an object with `_id` and `text`", file, line)
         name = str(record["_id"])
         if name in texts:
-            raise DataError(f"the id {name!r} is there twice; every id must be given once", file, line)
+            raise DataError(f"the id {name!r} occurs twice; every id must be unique", file, line)
         texts[name] = f"{record.get('title') or ''} {record['text']}".strip()
     return texts
 
@@ -319,7 +319,7 @@ def _grades(file: File, queries: Mapping[str, str], documents: Mapping[str, str]
     sides = (("query", queries, QUERIES), ("document", documents, CORPUS))
     for line, cells in DelimitedTable(file, delimiter="\t", quoting=False, has_header=True).rows():
         if len(cells) != 3:
-            raise DataError(f"the line has {len(cells)} columns; it must be query-id, corpus-id and score", file, line)
+            raise DataError(f"the line has {len(cells)} columns; it must have query-id, corpus-id and score", file, line)
         for (what, texts, source), name in zip(sides, cells, strict=False):
             if name not in texts:
                 raise DataError(f"the {what} id {excerpt(name)} is not in {source}; correct the id, or drop the line", file, line)

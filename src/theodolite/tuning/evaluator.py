@@ -57,7 +57,7 @@ class GeometryEvaluator(BaseEvaluator):
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         if len(texts) < 2:
-            raise ValueError(f"there are {len(texts)} texts; a geometry needs at least two")
+            raise ValueError(f"there are {len(texts)} texts, but measuring geometry needs at least two")
         self.texts, self.name, self.batch_size = list(texts), name, batch_size
         self.bounds = [Bound.parse(metric, values) for metric, values in (bounds or {}).items()]
         self.metrics = registry.check_metrics([*metrics, *(bound.metric for bound in self.bounds)])

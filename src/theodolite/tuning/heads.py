@@ -139,9 +139,7 @@ class LinearHead(nn.Module):
         vectors = self.encode(**batch)
         if self.layer is not None:
             if vectors.shape[1] != 1:
-                raise ValueError(
-                    f"a layer takes one vector per text, not {vectors.shape[1]}; tasks on words have no place for one"
-                )
+                raise ValueError(f"a layer takes one vector per text, not {vectors.shape[1]}; tasks on words cannot have one")
             vectors = self.layer(vectors[:, 0]).unsqueeze(1)
         output = self.answer(vectors, labels)
         # The last batch of an epoch may be a single row, which has no spread.

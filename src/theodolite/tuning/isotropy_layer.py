@@ -148,7 +148,7 @@ def train_layer(
     """
     n = len(train.vectors)
     if n < settings.batch_size:
-        raise ValueError(f"{n} rows are fewer than one batch of {settings.batch_size}; lower the layer's batch_size")
+        raise ValueError(f"{n} rows are fewer than a batch of {settings.batch_size}; lower the layer's batch_size")
     assert model.layer is not None
     # Dropout in a frozen encoder would be noise: the stored vectors have none, so the head has none either.
     model.eval().requires_grad_(False)

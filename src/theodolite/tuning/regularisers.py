@@ -42,7 +42,7 @@ def iso_score(X: torch.Tensor, *, corrected: bool = False) -> torch.Tensor:
     """
     n, d = _shape(X)
     if corrected and n < 3:
-        raise ValueError(f"the corrected IsoScore needs at least 3 rows, the batch has {n}: use a larger batch")
+        raise ValueError(f"the corrected IsoScore needs at least 3 rows, but the batch has {n}: use a larger batch")
     centred = _centred(X)
     largest = centred.detach().abs().max()
     # The ratio below does not depend on the scale, so this division needs no gradient; without it the fourth powers of tiny

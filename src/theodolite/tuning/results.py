@@ -133,7 +133,7 @@ def median_answer(results: Sequence[Result], folder: str | os.PathLike[str]) -> 
     scores = [-math.inf if value is None or math.isnan(value) else value for value in scores]
     middle = sorted(range(len(scores)), key=scores.__getitem__)[(len(scores) - 1) // 2]
     count, seed = sum(answer.verdict == "learned" for answer in answers), results[middle].provenance["settings"]["seed"]
-    reason = f"{count} of {len(answers)} seeds learned the task; the answer is about seed {seed}, which has the median score."
+    reason = f"{count} of {len(answers)} seeds learned the task; the answer is for seed {seed}, which has the median score."
     commands = (_report(folder),) if answers[middle].verdict == "learned" else answers[middle].next
     return replace(answers[middle], reasons=(reason,), next=commands)
 

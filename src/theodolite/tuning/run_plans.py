@@ -95,7 +95,7 @@ def settings_of_run(
     values["trust_remote_code"] = trust_remote_code
     if isinstance(values["task"], dict):
         if not isinstance(task, Task):
-            raise ValueError(f"{folder} is a run on a task of one's own ({values['task']['name']}); name its files again")
+            raise ValueError(f"{folder} is a run on your own task ({values['task']['name']}); give its files again")
         values["task"] = task
     elif task is not None and find_task(task).name != find_task(values["task"]).name:
         raise ValueError(f"{folder} is a run on the task {values['task']!r}, not {find_task(task).name!r}")
@@ -152,7 +152,7 @@ def plan_runs(
         Something is missing, or contradicts the plain run.
     """
     if seeds is not None and (not seeds or len(set(seeds)) != len(seeds)):
-        raise ValueError(f"seeds={list(seeds)} must name at least one seed, and each once")
+        raise ValueError(f"seeds={list(seeds)} must list at least one seed, and each only once")
     method = settings.get("method", "plain")
     if plain is not None:
         trusted = bool(settings.pop("trust_remote_code", False))

@@ -171,7 +171,7 @@ class Run:
         recover_folder(self.target)
         is_run = MARKER.is_in(self.target)
         if not is_run and self.target.exists() and any(self.target.iterdir()):
-            raise FileExistsError(f"{self.target} has files that are not of a run; name another output folder")
+            raise FileExistsError(f"{self.target} has files that do not belong to a run; name another output folder")
         if is_run and not self._overwrite:
             self._check(read_settings(self.target), settings, self._resume)
         self.folder = hidden(self.target, "new") if is_run and self._overwrite else self.target

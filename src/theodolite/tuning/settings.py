@@ -271,7 +271,7 @@ class TuneSettings:
             raise ValueError(f"{option('learning_rate', str(self.learning_rate))} must be above 0")
         for name in ("warmup", "validation"):
             if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{option(name, str(getattr(self, name)))} is a share: at least 0 and below 1")
+                raise ValueError(f"{option(name, str(getattr(self, name)))} must be a share, at least 0 and below 1")
         if self.patience is not None and not self.validation:
             raise ValueError(f"{option('patience', str(self.patience))} needs held-out rows: set {option('validation', '0.3')}")
         if self.eval_split == HELD_OUT and not self.validation:
@@ -284,7 +284,7 @@ class TuneSettings:
         if self.track_hulls and self.track is None:
             raise ValueError(f"track_hulls needs the geometry to be measured: set {option('track', 'epoch')}")
         if self.track_hulls and task.kind == "similarity":
-            raise ValueError(f"track_hulls needs labels, and task {task.name!r} has scores; leave it out")
+            raise ValueError(f"track_hulls needs labels, but task {task.name!r} has scores; leave it out")
 
     def _check_method(self) -> None:
         for name, is_set, methods in (
@@ -295,19 +295,19 @@ class TuneSettings:
             if is_set and self.method not in methods:
                 raise ValueError(f"{name} is for method {' or '.join(methods)}, not {self.method!r}")
         if self.pooler and (self.is_siamese or self.declared.on_words or self.pooled != "cls" or self.method == "isolayer"):
-            raise ValueError("pooler is for [CLS] of whole texts, and not for method isolayer; leave it out")
+            raise ValueError("pooler is for [CLS] of whole texts, but not for method isolayer; leave it out")
         if self.method == "plain":
             return
         if self.is_siamese or self.declared.on_words:
             reason = "a Siamese run has no head" if self.is_siamese else "a task on words has many vectors per text"
             way_out = f"; {option('preset', 'il23')} puts both texts into one sequence" if self.is_siamese else ""
             raise ValueError(
-                f"{option('method', self.method)} needs one vector per text between encoder and head, and {reason}{way_out}"
+                f"{option('method', self.method)} needs one vector per text between encoder and head, but {reason}{way_out}"
             )
         if self.method != "isolayer" and self.batch_size < 2:
             raise ValueError(f"{option('batch_size', str(self.batch_size))} must be at least 2: {self.method} compares rows")
         if self.method == "isolayer" and not self.validation:
-            raise ValueError(f"{option('method', 'isolayer')} is stopped by held-out rows: set {option('validation', '0.3')}")
+            raise ValueError(f"{option('method', 'isolayer')} needs held-out rows to stop by: set {option('validation', '0.3')}")
 
     @property
     def declared(self) -> Task:

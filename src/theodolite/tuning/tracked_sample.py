@@ -153,9 +153,9 @@ def hull_rows(
     if not np.isfinite(X).all():
         reason = DIVERGED
     elif not len(different):
-        reason = "the sample has no labels, so it has no hulls; give examples of a task with labels"
+        reason = "the sample has no labels and so no hulls; give examples from a task with labels"
     elif len(different) == 1:
-        reason = f"all {len(labels):,} vectors of the sample have the label {different[0]}; there is no other hull"
+        reason = f"all {len(labels):,} vectors of the sample have the label {different[0]}, so there is no second hull"
     else:
         try:
             probe = probe_layer(X, names, clusters=names, max_rows=max(most, len(different)), seed=seed, about=about)

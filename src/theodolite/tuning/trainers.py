@@ -68,7 +68,7 @@ class SafeTrainer:
         """The trainer's own loading of the best epoch's weights, after comparing them with their hashes."""
         best = Path(self.state.best_model_checkpoint)
         if sealed_facts(best) is None:
-            raise ValueError(f"{best} is not as it was written, and has the best weights; run this again to train them again")
+            raise ValueError(f"{best}, which has the best weights, is damaged or was changed; run this again to train them again")
         super()._load_best_model()  # type: ignore[misc]
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:  # noqa: ARG002  # the trainers' signature

@@ -258,7 +258,7 @@ def make_tracker(settings: TuneSettings, job: Job, run: Run, vectors: str | os.P
 def _notes(splits: Splits, used: Splits) -> list[str]:
     """A sentence about words that were left out, if there are any."""
     total, rest = (sum(map(len, some.by_name().values())) for some in (splits, used))
-    return [f"{total - rest} of {total} words of the task were cut off or have no token, and were left out."] * (rest < total)
+    return [f"{total - rest} of {total} words of the task were cut off or have no tokens, and were left out."] * (rest < total)
 
 
 def _affordable_texts(settings: TuneSettings, splits: Splits) -> int:
@@ -289,7 +289,7 @@ def train_run_layer(
 ) -> Tuned:
     """Train a layer for a plain run and write the run: model with layer, rows before and after, model card."""
     if world_size() > 1:
-        raise ValueError("an Isotropy Layer trains in one process: do the plain run with many, then start from it with one")
+        raise ValueError("an Isotropy Layer trains in one process: run the plain run with several, then start from it with one")
     assert settings.layer is not None
     classifier = TunedClassifier.from_pretrained(
         plain.model, device=settings.device, max_length=settings.max_length, trust_remote_code=settings.trust_remote_code

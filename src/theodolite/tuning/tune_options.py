@@ -52,14 +52,16 @@ class TuneOptions(TypedDict, total=False):
     ]
     preset: Annotated[
         Literal["rp21", "il23", "zs22", "isobn"] | None,
-        TypedOption("Hyper-parameters of a paper: rp21, il23, zs22 or isobn; one that fits the task by default.", "NAME"),
+        TypedOption("Hyper-parameters of a paper: rp21, il23, zs22 or isobn; by default one that fits the task.", "NAME"),
     ]
     epochs: Annotated[int | None, TypedOption("Passes over the training examples.", "N", at_least=1)]
     batch_size: Annotated[int | None, TypedOption("Examples per batch.", "N", at_least=1)]
     learning_rate: Annotated[float | None, TypedOption("Peak learning rate.", "X", names=("--learning-rate", "--lr"))]
     by_length: Annotated[
         bool | None,
-        TypedOption("Fill each batch with texts of similar length, which trains faster; on, unless a preset is named."),
+        TypedOption(
+            "Fill each batch with texts of similar length, which trains faster; on by default, unless a preset is named."
+        ),
     ]
     pooling: Annotated[Pooling | None, TypedOption("mean, cls or last (the last token, for decoders).", "NAME")]
     method: Annotated[
@@ -69,7 +71,7 @@ class TuneOptions(TypedDict, total=False):
         ),
     ]
     strength: Annotated[float | None, TypedOption("Weight of the penalty of cosreg or istar; 1 by default.", "X")]
-    published: Annotated[bool, TypedOption("IsoBN as its authors' program behaves.", default=False)]
+    published: Annotated[bool, TypedOption("Use IsoBN as in its authors' program.", default=False)]
     layer: Annotated[
         Mapping[str, Any] | None,
         TypedOption(
@@ -80,13 +82,11 @@ class TuneOptions(TypedDict, total=False):
         ),
     ]
     from_run: Annotated[
-        _Folder, TypedOption("Finished plain run(s) for isolayer to start from; {seed} becomes the seed.", "FOLDER")
+        _Folder, TypedOption("Finished plain run(s) for isolayer to start from; {seed} is replaced by the seed.", "FOLDER")
     ]
     strategy: Annotated[
         str | None,
-        TypedOption(
-            "full, frozen:N (embeddings and the first N layers stay as they are), head, or lora; full by default.", "NAME"
-        ),
+        TypedOption("full, frozen:N (embeddings and the first N layers do not train), head, or lora; full by default.", "NAME"),
     ]
     validation: Annotated[float | None, TypedOption("Share of the training examples held out for early stopping.", "X")]
     patience: Annotated[int | None, TypedOption("Epochs without a better score before stopping.", "N", at_least=1)]

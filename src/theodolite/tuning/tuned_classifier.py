@@ -46,7 +46,7 @@ def read_layer(folder: Path) -> nn.Module | None:
     with reading(folder / "layer.json", "a layer"):
         stored = read_json(folder / "layer.json")
         if stored["kind"] not in _LAYERS:
-            raise ValueError(f"its kind is {stored['kind']!r}; the kinds there are: {', '.join(_LAYERS)}")
+            raise ValueError(f"its kind is {stored['kind']!r}; it must be one of {', '.join(_LAYERS)}")
         layer = _LAYERS[stored["kind"]](**stored["settings"])
         layer.load_state_dict(load_file(folder / "layer.safetensors"))
         return layer.eval()
@@ -124,7 +124,7 @@ class TunedClassifier:
             if not isinstance(origin.get("max_length"), (int, type(None))):
                 raise ValueError(f"max_length is {origin['max_length']!r}")
             if origin.get("pooler") and not (location / POOLER_WEIGHTS).is_file():
-                raise ValueError(f"it names a pooler, and there is no {POOLER_WEIGHTS}")
+                raise ValueError(f"it names a pooler, but there is no {POOLER_WEIGHTS}")
             if len(origin["labels"]) not in (0, outputs):
                 raise ValueError(f"it has {len(origin['labels'])} labels for {outputs} outputs")
         length = max_length if max_length is not None else origin.get("max_length")

@@ -209,7 +209,7 @@ def _answer(data: SignalInput, advice: Advice, folds: int) -> Answer:
         after = f" after {advice.choice}" if advice.is_recommended and small.change.before != advice.choice else ""
         size, change = f"{small.change.size(advice.d):.0%} of the size", f"{small.gain:+.3f} {_interval(small)}"
         reasons.append(
-            f"{small.change} takes {size} and changes the score{after} by {change}: less than {TOLERATED:.0%} is lost."
+            f"Storing {small.change} takes {size} and changes the score{after} by {change}: less than {TOLERATED:.0%} is lost."
         )
         name = "repair" if small.change.before == advice.choice else "shorten"
         more = [line for line in _lines(data, small.change, name=name) if line not in lines]
@@ -223,15 +223,15 @@ def _place_answer(placed: PlacedSignals, advice: Advice, folds: int) -> Answer:
     """Which layer and pooling to use, and how; or that the one in use is fine."""
     in_use, place = placed.places[0], advice.choice
     assert isinstance(place, Place)
-    method = f"{folds - 1} folds chose the best of the others and the next one scored it, {folds} times ({_chosen(advice)})."
-    reasons = [f"{in_use} is what is used now. {method} The intervals in the list do not correct for the search."]
+    method = f"In each of {folds} rounds, {folds - 1} folds chose the best of the others and the last one scored it"
+    reasons = [f"You now use {in_use}. {method} ({_chosen(advice)}). The intervals in the list do not correct for the search."]
     commands = []
     if advice.is_recommended:
         typed = placed.typed_at(place)
         reasons += _small_gain(advice)
         if place.layer != in_use.layer:
             reasons.append(
-                f"No model folder can be written that returns layer {place.layer}: sentence-transformers and repair export take "
+                f"No model folder can be written that returns layer {place.layer}: sentence-transformers and repair export use "
                 f"the last one. Extract the vectors, or take hidden state {place.layer} in your own code and pool it."
             )
         else:
@@ -245,14 +245,14 @@ def _place_answer(placed: PlacedSignals, advice: Advice, folds: int) -> Answer:
         commands.append(Command(words=words, why=why))
     sentence = _sentence(advice, "other layers and poolings")
     if advice.verdict == "leave it alone":
-        sentence = f"{in_use} is fine: {sentence}"
+        sentence = f"Keep {in_use}: {sentence[:1].lower()}{sentence[1:]}"
     return Answer(verdict=advice.verdict, sentence=sentence, reasons=tuple(reasons), next=tuple(commands))
 
 
 def _small_gain(advice: Advice) -> Iterator[str]:
     """A remark on a gain that is certain and less than what is worth having."""
     if advice.is_recommended and advice.gain.high is not None and advice.gain.high < advice.worth:
-        yield f"The gain is real and small: less than the {advice.worth:g} that counts as worth having."
+        yield f"The gain is real but smaller than the {advice.worth:g} that counts as worth having."
 
 
 def _chosen(advice: Advice) -> str:
@@ -267,36 +267,36 @@ def _sentence(advice: Advice, tried_nouns: str = "repairs") -> str:
     change = f"{metric} {advice.base:.3f} → {gain.value:.3f}, {gain.gain:+.3f} {_interval(gain)}"
     if not advice.is_above_chance:
         return (
-            f"neither the vectors as they are ({metric} {advice.base:.3f}) nor the best of {tried} ({gain.value:.3f}) score "
-            f"above chance ({advice.chance:.3f}) on {advice.n:,} {advice.noun}, so there is nothing to compare them by."
+            f"Neither the vectors as they are ({metric} {advice.base:.3f}) nor the best of {tried} ({gain.value:.3f}) scores "
+            f"above chance ({advice.chance:.3f}) on {advice.n:,} {advice.noun}, so they cannot be compared."
         )
     if advice.verdict == "apply":
-        return f"{advice.choice} raises {change}."
+        return f"Using {advice.choice} raises {change}."
     best, limit = advice.most_promising
     if advice.verdict == "leave it alone":
         return (
-            f"none of {tried} can be expected to raise {metric} {advice.base:.3f} by {advice.worth:g}; {best.change} "
-            f"comes closest, {best.gain:+.3f} and at most {limit:+.3f}."
+            f"None of {tried} can be expected to raise {metric} {advice.base:.3f} by {advice.worth:g}; {best.change} "
+            f"comes closest with {best.gain:+.3f}, at most {limit:+.3f}."
         )
     settle = f"it would take more than {MOST_ITEMS * advice.n:,} {advice.noun} to settle it"
     if (items := advice.items_to_settle) is not None:
         settle = f"about {items:,} {advice.noun} would settle it"
     if gain.low is not None and gain.gain + gain.low > 0:  # more than half of the way to the lower limit: one standard error
-        return f"{advice.choice} probably raises {change}; {settle}."
+        return f"Using {advice.choice} probably raises {change}; {settle}."
     return (
-        f"none of {tried} is shown to help ({advice.choice}, the best: {change}), but {best.change} may gain up to "
+        f"None of {tried} is shown to help (the best is {advice.choice}: {change}), but {best.change} may gain up to "
         f"{limit:+.3f}; {settle}."
     )
 
 
 def _method(data: SignalInput, advice: Advice, folds: int) -> str:
     """What was fitted on what, and what chose."""
-    rows = f"on other {advice.noun} than it was scored on"
+    rows = f"on {advice.noun} other than those it was scored on"
     if data.signal is not None and not data.signal.refits:
         rows = f"on all {len(data.vectors):,} documents, without the queries and their judgements"
     return (
-        f"Each repair was fitted {rows}. {folds - 1} folds chose the best and the next one scored it, {folds} times "
-        f"({_chosen(advice)}). The intervals in the list do not correct for the search."
+        f"Each repair was fitted {rows}. In each of {folds} rounds, {folds - 1} folds chose the best and the last one "
+        f"scored it ({_chosen(advice)}). The intervals in the list do not correct for the search."
     )
 
 
@@ -333,10 +333,10 @@ def _geometry(data: SignalInput, *, sample: int, seed: int) -> Result:
     ]
     answer = Answer(
         verdict="not shown",
-        sentence="geometry alone does not tell whether a repair helps, so none is recommended.",
+        sentence="Geometry alone does not show whether a repair helps, so none is recommended.",
         reasons=(
-            "Repairs that make a space more isotropic lower the scores of many fine-tuned ones.",
-            f"Give something to measure by: {', '.join(ways)}.",
+            "Repairs that make a space more isotropic lower the scores of many fine-tuned encoders.",
+            f"Give data to measure on: {', '.join(ways)}.",
         ),
     )
     origin = provenance({**data.facts, "name": data.name, "n": len(X), "d": X.shape[1]}, advice={"recommended": None})

@@ -67,7 +67,7 @@ def calibrate(  # type: ignore[misc]  # `layers` is a reading option with a defa
     progress: bool | Progress | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> Result:
-    """Find a similarity threshold that holds: a cutoff with its interval, and how probable a match is at each cosine.
+    """Calibrate a similarity threshold: a cutoff with its interval, and how probable a match is at each cosine.
 
     Pairs of your own that are known to match or not give your cutoff, or the answer that no threshold separates them; queries
     with judged documents give one for questions and passages. Without them, unrelated pairs come from 250 sentences of 25 domains
@@ -217,7 +217,7 @@ def _labelled(pairs: ScoredPairs, match: float | None) -> LabelledPairs:
     kinds = np.unique(pairs.scores)
     if match is None and len(kinds) > 2:
         raise ValueError(
-            f"scores run from {kinds[0]:g} to {kinds[-1]:g}; say from which one on two texts match, such as "
+            f"scores range from {kinds[0]:g} to {kinds[-1]:g}; give the lowest score of a match, such as "
             f"{option('match', f'{kinds[3 * len(kinds) // 4]:.3g}')}"
         )
     bound = kinds[-1] if match is None else match
@@ -306,20 +306,20 @@ def _answer(data: _CalibrationInput, values: Mapping[tuple[str, str], float], cu
     if canonical is None:
         return Answer(
             verdict="cutoff only",
-            sentence=f"Cutoff {_text(cutoffs[OWN])}: {share} of random pairs of your own texts have a larger cosine.",
+            sentence=f"The cutoff is {_text(cutoffs[OWN])}: {share} of random pairs of your own texts have a larger cosine.",
             reasons=(
                 "Texts of one domain are more alike than unrelated ones, so a cutoff from them rejects genuine matches.",
                 f"Encode the package's sentences too, and give their vectors: {option('canonical', 'FILE')}.",
             ),
-            next=(Command(words=command("calibrate --list-sentences"), why="print the sentences to encode"),),
+            next=(Command(words=command("calibrate --list-sentences"), why="print the sentences, to encode them"),),
         )
     limits = f"{values['same_domain_above', CANONICAL]:.0%} of sentence pairs of one domain exceed it"
     if ("own_texts_above", CANONICAL) in values:
         limits += f", and {values['own_texts_above', CANONICAL]:.1%} of random pairs of your own texts"
     return Answer(
         verdict="cutoff only",
-        sentence=f"Cutoff {_text(canonical)}: {share} of sentence pairs from different domains have a larger cosine.",
-        reasons=(f"The cutoff holds across domains, not inside one: {limits}.",),
+        sentence=f"The cutoff is {_text(canonical)}: {share} of sentence pairs from different domains have a larger cosine.",
+        reasons=(f"The cutoff applies across domains, not within one: {limits}.",),
         next=(Command(words=data.with_pairs, why="get a cutoff of your own from scored pairs"),) if data.with_pairs else (),
     )
 
@@ -341,17 +341,17 @@ def _answer_of_pairs(
             sentence=f"No threshold separates {count:,} {matches} from {n:,} {others}: {chance}.",
             next=(Command(words=data.advise, why="measure whether a repair would separate them"),) if data.advise else (),
         )
-    reasons = [f"A {match} has a larger cosine than one of the {others} in {auc.value:.0%} of couples: {numbers}."]
+    reasons = [f"A {match} has a larger cosine than one of the {others} in {auc.value:.0%} of comparisons ({numbers})."]
     if of_queries:
-        reasons.append("Documents without a judgement count as not relevant; intervals are over queries, the documents held.")
+        reasons.append("Unjudged documents count as not relevant. Intervals resample the queries and keep the documents fixed.")
     if canonical is not None:
-        across = f"Unrelated sentences would need only {_text(canonical)}, which holds across domains, not inside one"
+        across = f"For unrelated sentences, {_text(canonical)} would be enough, but only across domains, not within one"
         reasons.append(f"{across}: {values['non_matches_above', CANONICAL]:.1%} of your {others} exceed it.")
     whose = "queries and documents" if of_queries else "your own pairs"
     kept = f"{values['matches_above', data.setting]:.0%} of {count:,} {matches} lie above it"
     return Answer(
         verdict="separates",
-        sentence=f"Cutoff {_text(row)} from {whose}: {kept}, and {100 * rate:.3g}% of {n:,} {others}.",
+        sentence=f"The cutoff from {whose} is {_text(row)}: {kept}, and {100 * rate:.3g}% of {n:,} {others}.",
         reasons=tuple(reasons),
     )
 

@@ -96,7 +96,7 @@ def compare(
     progress: bool | Progress | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> Result:
-    """Say how two spaces are related, and how their metrics differ: A, B, and B minus A, with 95% intervals.
+    """Show how two spaces are related, and how their metrics differ: A, B, and B minus A, with 95% intervals.
 
     If rows correspond, the answer is the first relation that holds: identical, rounded, scaled, turned, mapped, partly
     re-embedded or different, with the nearest neighbours that are kept. Otherwise a test tells whether B is a shifted sample.
@@ -260,7 +260,7 @@ def _related(sides: Sequence[_Side], layer: int | None, paired: bool | None, see
 
     counts = [side.n for side in sides]
     if paired and counts[0] != counts[1]:
-        raise ValueError(f"paired rows need as many in both: there are {counts[0]} and {counts[1]}; compare them as independent")
+        raise ValueError(f"A has {counts[0]} rows and B {counts[1]}, and pairs need equal numbers; compare them as independent")
     basis, left_out = ("declared", (0, 0)) if paired else _paired_by_name(sides) if paired is None else ("", (0, 0))
     clouds = [side.cloud(layer) for side in sides]
     is_open = not basis and paired is None and counts[0] == counts[1] and _same_sample(clouds)
@@ -465,7 +465,7 @@ def _layer_similarities(sides: Sequence[_Side], relation: _Relation, seed: int) 
 
 def _answer(relation: _Relation, comparisons: Sequence[Comparison], subject: str, typed: Callable[..., str]) -> Answer:
     """The conclusion: how the rows are related, or whether the samples differ."""
-    step = Command(words=typed(), why="see both spaces and every number")
+    step = Command(words=typed(), why="show both spaces and every number on a page")
     if relation.could_be_paired:
         step = Command(words=typed("paired"), why="if row i of both is the same text")
     shift = relation.shift
@@ -476,11 +476,11 @@ def _answer(relation: _Relation, comparisons: Sequence[Comparison], subject: str
         sentence = f"The rows are not paired, and no shift could be tested: {relation.untested}."
     elif not shift.is_shifted:
         verdict, numbers = "no shift found", f"AUC {shift.auc:.2f}, p = {shift.p:.2g}"
-        sentence = f"No shift found between A and B ({numbers}): a classifier does not tell their rows apart."
+        sentence = f"No shift found between A and B ({numbers}): a classifier cannot tell their rows apart."
     else:
         verdict, numbers = "shifted", f"AUC {shift.auc:.2f}, p = {shift.p:.2g}"
         sentence = f"B is shifted from A ({numbers}): the means are {shift.mean_shift:.2f} spreads apart, "
-        sentence += f"where chance gives {shift.mean_shift_chance:.2f}."
+        sentence += f"against {shift.mean_shift_chance:.2f} by chance."
     return Answer(verdict=verdict, sentence=sentence, reasons=_reasons(relation, comparisons), next=(step,))
 
 
@@ -491,22 +491,22 @@ def _related_sentence(relation: _Relation, comparisons: Sequence[Comparison], su
     made, other = ("A", "B") if found.side == "A" else ("B", "A")
     neighbours = "" if kept is None else f"{share_text(kept.neighbours)} of nearest neighbours are kept"
     if kept is not None and kept.neighbours <= 2 * kept.chance:
-        neighbours += f", and chance gives {share_text(kept.chance)}"
+        neighbours += f", against {share_text(kept.chance)} by chance"
     apart = "" if not found.outliers else f" ({listed_rows(found.outliers, found.n)} do not fit)"
     change = _rank_change(comparisons)
     r2 = max((found.numbers.get(name, 0.0) for name in ("r2_a_to_b", "r2_b_to_a")), default=0.0)
-    turned = "turned" + " and shifted" * found.is_shifted if found.is_rotated else "shifted by one vector"
+    turned = "rotated" + " and shifted" * found.is_shifted if found.is_rotated else "shifted by one vector"
     equal = "distances are equal, cosines are not" if found.is_shifted else "every rotation-invariant number is equal"
     rest = f"{found.n - len(found.outliers):,}"
     sentences = {
         "identical": f"A and B are identical in all {found.n:,} rows{apart}.",
         "same up to precision": f"{made} is {other} {'rounded' if found.side else 'up'} to {found.detail}{apart}; {neighbours}.",
-        "same up to length": f"B is A with other row lengths{apart}: cosines are equal, distances and dot products are not.",
+        "same up to length": f"B is A with different row lengths{apart}: cosines are equal, distances and dot products are not.",
         "nearly the same": f"B is nearly A{apart}: the median cosine between corresponding rows is "
         f"{found.numbers.get('median_cosine', 1.0):.4f}, as from another runtime or quantised weights; {neighbours}.",
         "first dimensions": f"{made} is the {found.detail} dimensions of {other}{apart}; {neighbours}.",
-        "turned": f"B is A {' '.join([turned, *found.up_to])}{apart}: {equal}, and the two still cannot be searched together.",
-        "linear map": f"A linear map {found.detail} explains {share_text(r2)} of unseen rows; {neighbours}, and the two cannot "
+        "turned": f"B is A {' '.join([turned, *found.up_to])}{apart}: {equal}, but the two still cannot be searched together.",
+        "linear map": f"A linear map {found.detail} explains {share_text(r2)} of unseen rows; {neighbours}, but the two cannot "
         "be searched together.",
         "partly re-embedded": f"{share_text(1 - found.share)} of the rows were re-embedded "
         f"({listed_rows(found.outliers, found.n)}); the other {rest} are {found.detail}.",
@@ -554,7 +554,7 @@ def _reasons(relation: _Relation, comparisons: Sequence[Comparison]) -> tuple[st
     if tested:
         clear = sum(comparison.is_clear for comparison in tested)
         chance = f"{0.05 * len(tested):.1f}".removesuffix(".0")
-        reasons.append(f"{clear} of {len(tested)} metrics differ (*); chance alone would star about {chance}.")
+        reasons.append(f"{clear} of {len(tested)} metrics differ (*); about {chance} would differ by chance alone.")
     return tuple(reasons)
 
 
@@ -564,22 +564,22 @@ def _conditions(relation: _Relation, sides: Sequence[_Side], only_last: bool) ->
     if relation.basis:
         yield f"rows are paired {bases.get(relation.basis, f'by their {relation.basis}')}"
     else:
-        why = "as declared" if relation.is_declared else "since nothing says that row i of both is the same text"
+        why = "as declared" if relation.is_declared else "because nothing shows that row i of both is the same text"
         yield f"A and B are compared as independent rows, {why}"
     for name, count in zip("AB", relation.left_out, strict=True):
         if count:
-            yield f"{count:,} rows only {name} has are left out"
+            yield f"{count:,} rows that only {name} has are left out"
     if relation.is_paired and relation.looked_at < relation.n:
-        yield f"the relation is that of a sample of {relation.looked_at:,} of {relation.n:,} rows"
+        yield f"the relation was determined on a sample of {relation.looked_at:,} of {relation.n:,} rows"
     if relation.kept is not None and relation.kept.asking < relation.n:
         yield f"neighbours of {relation.kept.asking:,} rows among {relation.kept.searched:,}; CKA on {relation.kept.cka.n:,} rows"
     if relation.shift is not None:
-        yield f"the shift is tested on {relation.shift.n_a:,} and {relation.shift.n_b:,} rows"
+        yield f"the shift was tested on {relation.shift.n_a:,} rows of A and {relation.shift.n_b:,} of B"
     groups = sides[0].groups
-    texts = "" if groups is None else f"intervals resample whole texts, of which there are {len(np.unique(groups)):,}"
-    yield texts or "intervals take rows as independent of each other"
+    texts = "" if groups is None else f"intervals resample whole texts ({len(np.unique(groups)):,} in all)"
+    yield texts or "intervals treat rows as independent"
     if only_last:
-        yield f"intervals for the last layer only; {option('bootstrap', '40')} draws them for every layer"
+        yield f"only the last layer has intervals; {option('bootstrap', '40')} computes them for every layer"
 
 
 def _typed(before: Any, after: Any, reading: Reading, given: Mapping[str, Any]) -> Callable[..., str]:
@@ -632,7 +632,7 @@ def _common_layers(first: _Side, second: _Side) -> tuple[int | None, ...]:
     common = tuple(layer for layer in first.layers if layer in second.layers)
     if not common:
         raise ValueError(
-            f"{first.name} has layers {list(first.layers)}, {second.name} has {list(second.layers)}; none is in both"
+            f"{first.name} has layers {list(first.layers)} and {second.name} {list(second.layers)}; they need a common layer"
         )
     return common
 
@@ -644,7 +644,7 @@ def _require_same_kind(inputs: Sequence[Input], reading: Reading) -> None:
     is_one = layers == "last" or isinstance(layers, int) or (not isinstance(layers, str) and len(layers) == 1)
     if len(layered) != 1 or is_one or (not isinstance(layered[0], EncoderInput) and len(layered[0].layers) == 1):
         return
-    rule = "one input has several layers, the other is vectors without layers"
+    rule = "one input has several layers, and the other has vectors without layers"
     raise ValueError(f"{rule}; choose one layer with {option('layers', 'last')}")
 
 

@@ -36,7 +36,7 @@ STATIC_METRICS = ("iso_score", "mean_cosine", "effective_rank", "hubness")
 
 
 def demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: bool | Progress | None = None) -> list[Result]:
-    """What repairs do to a fine-tuned encoder, what fine-tuning did to its space, and the training run, in this order."""
+    """Show what repairs do to a fine-tuned encoder, what fine-tuning did to its space, and the training run, in this order."""
     from theodolite.models.encoder import Encoder
     from theodolite.tasks.declarations import find_task
     from theodolite.verbs.comparing import compare
@@ -67,7 +67,7 @@ def demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: bool | Pro
 
 
 def static_demo(to: str | os.PathLike[str] = "theodolite-demo", *, progress: bool | Progress | None = None) -> list[Result]:
-    """A survey of 32,000 real word vectors, and what a repair changed; without torch."""
+    """Survey 32,000 real word vectors and show what a repair changed; needs no torch."""
     from theodolite.spaces import write_vectors
     from theodolite.spaces.opening import demo_vectors
     from theodolite.verbs import repairing

@@ -34,8 +34,8 @@ def explained(
     from theodolite.probes.explained_directions import NUMBERS, column_links
 
     if not columns:
-        what = "needs columns that say something about the rows"
-        raise ValueError(f"{option('explain')} {what}, and {result.title} has none; leave it out")
+        what = "needs columns that describe the rows"
+        raise ValueError(f"{option('explain')} {what}, but {result.title} has none; leave it out")
     try:
         links, reasons = column_links(cloud, columns, groups=groups, seed=cloud.seed)
     except Undefined as error:

@@ -52,7 +52,7 @@ def extract(
     progress: bool | Progress | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> Space | Result:
-    """The vectors of every layer of an encoder, from one pass over the texts.
+    """Extract the vectors of every layer of an encoder, in one pass over the texts.
 
     With `to`, they are written to a folder part by part, and an interrupted run continues when it is called again.
 
@@ -115,7 +115,7 @@ def _dry_run(source: EncoderInput, *, to: str | os.PathLike[str] | None, store_d
 
     options, model, texts = source.reading, source.model, source.texts
     target = "memory" if to is None else os.fspath(to)
-    notes = [f"{len(texts.texts):,} texts, unit {texts.unit}, layers {options.layers}, kept in {target} as {store_dtype}"]
+    notes = [f"{len(texts.texts):,} texts, unit {texts.unit}, layers {options.layers}, to be stored in {target} as {store_dtype}"]
     name = str(getattr(model, "name", "the encoder"))
     if isinstance(model, (str, os.PathLike)):
         download = download_of(model, revision=options.revision)

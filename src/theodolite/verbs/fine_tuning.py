@@ -79,10 +79,10 @@ def tune(
     if from_run is None:
         if model is None:
             ways = f"{option('from_run', 'FOLDER')} with {option('method', 'isolayer')}"
-            raise ValueError(f"say what to tune: a model, or {ways}")
+            raise ValueError(f"give a model to tune, or {ways}")
         if task is None:
             ways = f"{option('task', 'NAME')}, or {option('own', 'train=FILE')} with {option('kind', 'KIND')}"
-            raise ValueError(f"say what to tune on: {ways}")
+            raise ValueError(f"give a task to tune on: {ways}")
         with suppress(ImportError):  # said better by what loads it
             find_encoder(model, revision=values["revision"])
     # Imports torch, for which the answer to a wrong name should not wait.

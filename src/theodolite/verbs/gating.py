@@ -51,7 +51,7 @@ def gate(
     trust_remote_code: bool = False,
     progress: bool | Progress | None = None,
 ) -> Result:
-    """Judge measurements by the bounds of a `theodolite.toml`: one finding per bound, bad if it is broken beyond noise.
+    """Check measurements against the bounds of a `theodolite.toml`: one finding per bound, bad if it is broken beyond noise.
 
     A bound is broken if the 95% interval lies beyond it: that of the change for `drop` and `rise`, that of the value for `min`
     and `max`. A value beyond its bound whose interval is not is shown as within noise, and passes.
@@ -115,7 +115,7 @@ def gate(
 
 def _answer(findings: Sequence[Finding], file: GateFile) -> Answer:
     broken, close = ([finding for finding in findings if finding.verdict == verdict] for verdict in ("bad", "watch"))
-    noise = f", {len(close)} of {len(findings)} within noise" if close else ""
+    noise = f", {len(close)} of {len(findings)} only within noise" if close else ""
     if not broken:
         words = f"All {len(findings)} bounds hold" if len(findings) > 1 else "The bound holds"
         return Answer(verdict="pass", sentence=f"{words}{noise}.")

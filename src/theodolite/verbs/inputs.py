@@ -143,7 +143,7 @@ class Reading:
                     )
             return None if self.task is None else find_task(self.task)
         if self.task:
-            raise ValueError(f"{option('task', 'NAME')} and {option('own', 'train=FILE')} name two tasks; give one of them")
+            raise ValueError(f"{option('task', 'NAME')} and {option('own', 'train=FILE')} name two tasks; give only one")
         if not self.kind:
             kinds = "similarity, classification, pair_classification, tagging or word_pairs"
             raise ValueError(f"{option('own', 'train=FILE')} needs {option('kind', 'KIND')}: {kinds}")
@@ -163,7 +163,7 @@ class Reading:
         if (task is None) == (self.texts is None):
             own = f"{option('own', 'dev=FILE')} with {option('kind', 'KIND')}"
             ways = f"{option('task', 'NAME')}, {own}, or {option('texts', 'FILE')}"
-            raise ValueError(f"say which texts the encoder is to read: {ways}")
+            raise ValueError(f"give the texts that the encoder should read: {ways}")
         return task
 
     def unit_for(self, *models: Any, one_per_text: bool = False) -> str:
@@ -203,7 +203,7 @@ Kind: TypeAlias = Literal["space", "encoder", "file", "memory"]
 
 # Which reading options each kind of input has a use for.
 DESCRIPTIONS: dict[Kind, str] = {
-    "space": "a space, whose vectors are there already",
+    "space": "a space, whose vectors exist already",
     "encoder": "an encoder",
     "file": "a file of vectors",
     "memory": "vectors in memory",
@@ -478,7 +478,7 @@ def open_input(source: Any, reading: Reading) -> Input:
     kind = input_kind(source, reading)
     if kind == "file" and looks_like_a_model(source):
         ways = f"{option('task', 'NAME')} or {option('texts', 'FILE')}"
-        raise FileNotFoundError(f"there is no file {source}; if it is an encoder, say which texts it is to read: {ways}")
+        raise FileNotFoundError(f"there is no file {source}; if it is an encoder, give the texts that it should read: {ways}")
     reading.refuse(DESCRIPTIONS[kind], but=APPLICABLE[kind])
     if kind == "space":
         return source if isinstance(source, Space) else Space.open(source)

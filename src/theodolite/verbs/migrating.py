@@ -118,7 +118,7 @@ def migrate(  # type: ignore[misc]  # `layers` is a reading option with a defaul
     'without judged queries there is no recommendation; the two models share 100% of nearest neighbours.'
     """
     if not 0 < margin < 1:
-        raise ValueError(f"{option('margin', str(margin))} must be above 0 and below 1: it is a difference of nDCG@10")
+        raise ValueError(f"{option('margin', str(margin))} must be above 0 and below 1: it is a difference in nDCG@10")
     if folds < 2:
         raise ValueError(f"{option('folds', str(folds))} must be at least 2: one to score on, one to choose on")
     named = ChangeSignals(
@@ -196,27 +196,27 @@ def _sentence(found: Migration) -> str:
     change = f"nDCG@10 {old.value:.3f} → {new.value:.3f}, {gain} on {found.queries:,} queries"
     if not found.is_above_chance:
         return (
-            f"neither model scores above chance ({found.chance:.3f}) on {found.queries:,} queries ({old.value:.3f} and "
-            f"{new.value:.3f}), so there is nothing to compare them by."
+            f"Neither model scores above chance ({found.chance:.3f}) on {found.queries:,} queries ({old.value:.3f} and "
+            f"{new.value:.3f}), so they cannot be compared."
         )
     if tier == KEEP:
-        return f"keep the old model, since re-indexing gains less than {found.margin:g} ({change})."
+        return f"Keep the old model, since re-indexing gains less than {found.margin:g} ({change})."
     if tier == REINDEX:
         return (
-            f"embed all {found.documents:,} documents again, since nothing cheaper is shown to lose less than {found.margin:g} "
+            f"Embed all {found.documents:,} documents again, since nothing cheaper is shown to lose less than {found.margin:g} "
             f"({change})."
         )
     if tier in (BRIDGE, TWO_STAGE):
         chosen = found.tier(tier)
         index = _index(chosen)
-        what = f"send new queries to {index.rstrip(',')}"
+        what = f"Send new queries to {index.rstrip(',')}"
         if tier == TWO_STAGE:
-            what = f"let {index} fetch {FETCHED} documents and the new model rank them"
-        loss = f"{max(chosen.loss, 0.0):.3f}, at most {chosen.most:.3f},"
+            what = f"Let {index} fetch {FETCHED} documents and the new model rank them"
+        loss = f"{max(chosen.loss, 0.0):.3f} (at most {chosen.most:.3f})"
         return f"{what}; this scores {loss} below re-indexing ({change})."
     settle = f"about {found.queries + found.more:,} queries would settle it" if found.more is not None else ""
     settle = settle or f"it would take more than {MOST_QUERIES * found.queries:,} queries to settle it"
-    return f"re-indexing may gain nothing, and may gain {found.margin:g} or more ({change}); {settle}."
+    return f"Re-indexing may gain nothing, or it may gain {found.margin:g} or more ({change}); {settle}."
 
 
 def _index(tier: Tier) -> str:
@@ -280,7 +280,7 @@ def _unjudged(kept: KeptStructure) -> Answer:
     ]
     return Answer(
         verdict="not shown",
-        sentence=f"without judged queries there is no recommendation; the two models share {share} of nearest neighbours.",
+        sentence=f"Without judged queries, nothing is recommended; the two models share {share} of nearest neighbours.",
         reasons=(
             "Shared neighbours do not show which model finds better documents: a map that keeps more of them can score lower.",
             f"Give judged queries: {', or '.join(ways)}.",

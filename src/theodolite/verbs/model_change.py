@@ -54,9 +54,7 @@ class ChangeSignals:
     def __post_init__(self) -> None:
         given = [queries is not None for queries in self.queries]
         if self.retrieval is not None and self.judgements is not None:
-            raise ValueError(
-                f"{option('retrieval', 'FOLDER')} brings its own judgements; leave out {option('judgements', 'FILE')}"
-            )
+            raise ValueError(f"{option('retrieval', 'FOLDER')} has its own judgements; leave out {option('judgements', 'FILE')}")
         if self.retrieval is None and len({*given, self.judgements is not None}) > 1:
             names = [option(name, "FILE") for name in ("queries_old", "queries_new", "judgements")]
             raise ValueError(f"{names[0]}, {names[1]} and {names[2]} go together; give all three, or none")
@@ -72,21 +70,21 @@ class ChangeSignals:
         is_encoder, queries = kind == "encoder", self.queries[number]
         if is_encoder and self.judgements is not None:
             raise ValueError(
-                f"{option('judgements', 'FILE')} goes with stored vectors, and {word.upper()} is an encoder; give the texts as a "
+                f"{option('judgements', 'FILE')} is for stored vectors, but {word.upper()} is an encoder; give the texts as a "
                 f"BEIR folder: {option('retrieval', 'FOLDER')}"
             )
         if is_encoder and queries is not None:
             raise ValueError(
-                f"{option(f'queries_{word}', 'FILE')} is for stored vectors, and {word.upper()} is an encoder, which reads the "
+                f"{option(f'queries_{word}', 'FILE')} is for stored vectors, but {word.upper()} is an encoder, which reads the "
                 f"queries of {option('retrieval', 'FOLDER')}; leave it out"
             )
         if self.is_given and not is_encoder and queries is None:
             raise ValueError(
-                f"{word.upper()} is stored vectors, so its model's vectors of the queries are needed too: "
+                f"{word.upper()} holds stored vectors, so its model's query vectors are needed too: "
                 f"{option(f'queries_{word}', 'FILE')}"
             )
         if not is_encoder and self.unit[number] is not None:
-            raise ValueError(f"{option(f'unit_{word}', 'UNIT')} is for an encoder, and {word.upper()} is vectors; leave it out")
+            raise ValueError(f"{option(f'unit_{word}', 'UNIT')} is for an encoder, but {word.upper()} has vectors; leave it out")
         prompts: dict[str, Any] = {"query_prompt": self.query_prompt[number], "document_prompt": self.document_prompt[number]}
         given = next((name for name, prompt in prompts.items() if prompt is not None), None)
         if given is not None and (not is_encoder or self.retrieval is None):
@@ -106,7 +104,7 @@ def open_change(
 
     is_text = named.retrieval is not None
     if is_text and reading.has_texts():
-        raise ValueError(f"{option('retrieval', 'FOLDER')} brings its own texts; leave out the task or the texts")
+        raise ValueError(f"{option('retrieval', 'FOLDER')} has its own texts; leave out the task or the texts")
     kinds = [input_kind(source, replace(reading, texts=("",)) if is_text else reading) for source in sources]
     signals = [named.of_side(number, kind) for number, kind in enumerate(kinds)]
     collection = None if named.retrieval is None else read_beir(named.retrieval, reading.split)
@@ -141,9 +139,7 @@ def open_change(
         opened = [open_signal(source, Signals(), own, progress) for source, own in zip(sources, readings, strict=True)]
         if len(opened[0].vectors) != len(opened[1].vectors):
             counts = " and ".join(f"{len(side.vectors):,}" for side in opened)
-            raise ValueError(
-                f"the two sides have {counts} rows; row i of both must be the same text, so give both the same texts"
-            )
+            raise ValueError(f"the two sides have {counts} rows; row i of both must be the same text: give both the same texts")
         sides = dict(enumerate(opened))
     notes = (*sides[1].notes, f"encoded: {announced}, as expected from {TIMED} texts") if announced else sides[1].notes
     return sides[0], replace(sides[1], notes=notes)
@@ -205,14 +201,14 @@ def _matching_rows(
     if isinstance(wanted, int) and isinstance(ids, int):
         if wanted != ids:
             raise ValueError(
-                f"{other} has {wanted:,} {what} and {side} {ids:,}, and they have no ids to match them by; row i of both must "
-                f"be the same {what}, or both need a column `id`"
+                f"{other} has {wanted:,} {what} and {side} {ids:,}, without ids to match them by; give both the same {what} in "
+                "the same order, or a column `id`"
             )
         return np.arange(ids)
     if isinstance(wanted, int) or isinstance(ids, int):
         without = other if isinstance(wanted, int) else side
         raise ValueError(
-            f"the {what} of {side if without == other else other} have ids and those of {without} have none, so they cannot be "
+            f"the {what} of {side if without == other else other} have ids but those of {without} have none, so they cannot be "
             f"matched; give {without} a table with a column `id`"
         )
     position = {name: row for row, name in enumerate(ids)}

@@ -49,7 +49,7 @@ class OwnItems:
             return f"no difference in {metric} is shown on {items} (B - A {score.difference:+.3f}{interval})"
         word = "better" if score.difference > 0 else "worse"
         ends = sorted(abs(end) for end in (score.low or 0.0, score.high or 0.0))
-        return f"B is {word} by {abs(score.difference):.3f} [{ends[0]:.3f}, {ends[1]:.3f}] {metric} on {items}"
+        return f"B is {word} by {abs(score.difference):.3f} [{ends[0]:.3f}, {ends[1]:.3f}] in {metric} on {items}"
 
     @property
     def conditions(self) -> Iterator[str]:
@@ -128,7 +128,7 @@ def open_own_items(
         own = replace(own, score=score_difference(*(sampled(signal, sample, seed=seed) for signal in signals), seed=seed))
     elif not own.asked:
         ways = f"{option('labels', 'NAME')}, {option('pairs', 'FILE')} with scores, or judged queries"
-        raise ValueError(f"{option('metric', str(named[0].metric))} needs something to score by on both sides: {ways}")
+        raise ValueError(f"{option('metric', str(named[0].metric))} needs items to score on both sides: {ways}")
     return own
 
 

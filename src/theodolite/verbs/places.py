@@ -54,7 +54,7 @@ def open_places(
         return _of_encoder(source, named, reading, wanted, progress)
     if wanted:
         what = "a space has been pooled already" if kind == "space" else "these are vectors, which have no tokens left to pool"
-        raise ValueError(f"{option('units', ','.join(wanted))} is for an encoder, and {what}; leave it out")
+        raise ValueError(f"{option('units', ','.join(wanted))} is for an encoder, but {what}; leave it out")
     return _of_space(source, named, reading, progress) if kind == "space" else None
 
 
@@ -63,7 +63,7 @@ def _checked_units(units: str | Sequence[str] | None, reading: Reading) -> tuple
     wanted = tuple(dict.fromkeys(name.strip() for name in names))
     if units is not None and reading.unit is not None:
         both = f"{option('unit', reading.unit)} and {option('units', ','.join(wanted))}"
-        raise ValueError(f"{both} both say how texts are pooled; give one of them")
+        raise ValueError(f"{both} both choose how texts are pooled; give only one")
     wrong = next((name for name in wanted if name not in POOLED), None)
     if wrong is not None or (units is not None and not wanted):
         raise ValueError(f"{option('units', wrong or 'X')} must be one or several of {', '.join(POOLED)}, separated by commas")
@@ -136,7 +136,7 @@ def _of_encoder(
     if in_use == "text":
         notes = (
             *notes,
-            "what the model itself returns was encoded in a pass of its own, with its prompts; pooled layers have none",
+            "the model's own vectors were encoded in a separate pass, with its prompts; pooled layers use no prompt",
         )
     data = replace(data, name=f"{encoder_name(source)}, {title}", typed=typed_at(places[0]), notes=notes, encoder=encoder)
     return PlacedSignals(data, places, lambda place: _require_signal(read_at(place)), typed_at)
@@ -213,5 +213,5 @@ def _places(layers: Sequence[int], units: Sequence[str], last: int, in_use: str)
 def _require_signal(data: SignalInput) -> Signal:
     if data.signal is None:
         ways = f"{option('labels', 'FILE')}, {option('task', 'NAME')} or {option('retrieval', 'FOLDER')}"
-        raise ValueError(f"a layer is chosen by labels, scored pairs or judged queries, and {data.name} has none; give {ways}")
+        raise ValueError(f"choosing a layer needs labels, scored pairs or judged queries, but {data.name} has none; give {ways}")
     return data.signal

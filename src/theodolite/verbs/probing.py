@@ -79,7 +79,7 @@ def probe(
     """Measure how labels are arranged: linear separability, distances between labels, and the closest pairs.
 
     The clusters are DirectProbe's (Zhou & Srikumar 2022), with certified distances between their convex hulls. A space and an
-    encoder are probed layer by layer. Held-out rows are given the label of the nearest hull.
+    encoder are probed layer by layer. Held-out rows get the label of the nearest hull.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def probe(
         data = _with_most_labels(data, notes)
         if classifier != "none" and data.test is None:
             ways = f"{option('test', 'PATH')} or {option('hold_out', '0.2')}"
-            raise ValueError(f"{option('classifier', classifier)} is scored on held-out rows, and there are none; give {ways}")
+            raise ValueError(f"{option('classifier', classifier)} is scored on held-out rows, but there are none; give {ways}")
         again = _Again(
             source, labels, options, {"test": test, "test_labels": test_labels, "hold_out": hold_out, "sample": sample}
         )
@@ -240,8 +240,8 @@ def _read(
     held_out = _labelled(other, own, reading)
     widths = [side.take(side.layers[0]).shape[1] for side in (train, held_out)]
     if widths[0] != widths[1]:
-        mismatch = f"{_name(other, test)} has {widths[1]} dimensions, {_name(opened, source)} has {widths[0]}"
-        raise ValueError(f"{mismatch}; held-out rows must be of the same model and layer")
+        mismatch = f"{_name(other, test)} has {widths[1]} dimensions and {_name(opened, source)} has {widths[0]}"
+        raise ValueError(f"{mismatch}; held-out rows must be from the same model and layer")
     return ProbeData(_name(opened, source), train, held_out)
 
 
@@ -344,9 +344,9 @@ def _with_most_labels(data: ProbeData, notes: list[str]) -> ProbeData:
         return side.subset(np.flatnonzero(np.isin(side.y, kept)))
 
     train = reduced(data.train)
-    pairs = f"{len(labels):,} labels make {len(labels) * (len(labels) - 1) // 2:,} pairs, which is too many to compare"
+    pairs = f"{len(labels):,} labels make {len(labels) * (len(labels) - 1) // 2:,} pairs, too many to compare"
     size = f"the {MOST_LABELS} most frequent labels, {len(train.y):,} of {len(data.train.y):,} rows"
-    notes.append(f"{pairs}: all numbers are of {size}")
+    notes.append(f"{pairs}: all numbers are for {size}")
     return replace(data, train=train, test=None if data.test is None else reduced(data.test))
 
 
@@ -356,7 +356,7 @@ def _with_fitted_labels(train: _Labelled, test: _Labelled, drop_unseen: bool, no
 
     if tuple(test.layers) != tuple(train.layers):
         raise ValueError(
-            f"layers {list(train.layers)} are fitted, the held-out rows have {list(test.layers)}; they must be the same"
+            f"the fitted rows have layers {list(train.layers)} and the held-out rows {list(test.layers)}; both need the same ones"
         )
     usable, unseen = check_label_sets(train.y, test.y, drop_unseen=drop_unseen)
     if not unseen:
@@ -472,9 +472,9 @@ def _answer(data: ProbeData, layer: ProbedLayer, settings: ProbeSettings, again:
         which = "the two labels" if meaning.pairs == 1 else f"{meaning.overlapping:,} of {meaning.pairs:,} pairs of labels"
         conclusion = f"{which} overlap, so planes do not separate the labels"
         pieces = "; ".join(filter(None, [f"{probe.cluster_count()} clusters", probe.pieces()]))
-        reasons.append(f"Without overlaps, the {len(probe.classes_):,} labels fall into {pieces}.")
+        reasons.append(f"To avoid overlaps, the {len(probe.classes_):,} labels are split into {pieces}.")
     elif meaning.guaranteed == meaning.pairs:
-        conclusion = f"planes separate {pairs}, as they would any labels of so few rows in {meaning.d:,} dimensions"
+        conclusion = f"planes separate {pairs}, but would separate any labels of so few rows in {meaning.d:,} dimensions"
         rows = f"No pair of labels has more than {meaning.largest:,} rows, and they are affinely independent"
         reasons.append(f"{rows}: a plane separates them however they are labelled.")
     else:
@@ -494,7 +494,7 @@ def _answer(data: ProbeData, layer: ProbedLayer, settings: ProbeSettings, again:
     if data.test is None:
         way, why = {"hold_out": "0.2"}, "score the labels on held-out rows"
     elif settings.classifier == "none":
-        way, why = {"classifier": "linear"}, "see how well a classifier reads the labels"
+        way, why = {"classifier": "linear"}, "see how well a classifier predicts the labels"
     return Answer(
         verdict=meaning.verdict,
         sentence=f"{where}{sentence}." if where else f"{sentence[:1].upper()}{sentence[1:]}.",
@@ -525,13 +525,13 @@ def _gap_reason(meaning: Separability, settings: ProbeSettings) -> str:
     gap = f"The smallest gap, between {meaning.closest[0]} and {meaning.closest[1]}, is {meaning.gap:.3g}"
     shuffles = f"{len(meaning.shuffled)} shuffles (seed {settings.seed})"
     if not meaning.shuffled:
-        why = "" if settings.control == 0 else f", which would take long; {option('control', '19')} does it"
+        why = "" if settings.control == 0 else f", because that would take long; {option('control', '19')} does it anyway"
         return f"{gap}. It was not compared with shuffled labels{why}."
     if not meaning.separable_shuffles:
-        return f"{gap}; in all {shuffles} labels overlap."
+        return f"{gap}; labels overlap in all {shuffles}."
     if any(map(math.isnan, meaning.shuffled)):
-        return f"{gap}; measuring those of {shuffles} would take long, which {option('control', '19')} does."
+        return f"{gap}; measuring those of {shuffles} would take long; {option('control', '19')} does it anyway."
     is_above = meaning.beaten == len(meaning.shuffled)
     times = "" if math.isnan(meaning.gap_ratio) else f" and {meaning.gap_ratio:.3g} times their median"
-    structure = "the labels do have structure" if is_above else "no sign of structure"
+    structure = "the labels have structure" if is_above else "this shows no structure"
     return f"{gap}, above that of {'all' if is_above else f'{meaning.beaten} of'} {shuffles}{times}: {structure}."

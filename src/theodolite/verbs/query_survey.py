@@ -71,7 +71,7 @@ def _next_step(source: Any, named: Signals, reading: Reading) -> Command:
     why = "measure whether a repair helps these queries"
     if named.retrieval is None and named.judgements is None:
         named = replace(named, judgements="JUDGEMENTS")
-        why += "; JUDGEMENTS is a table of query, document and grade"
+        why += "; JUDGEMENTS is a table with query, document and grade"
     names = ("split", "column", "unit", "max_length", "texts")
     words = named.advise_command(source, reading, names, is_encoder=named.is_collection(reading))
     signals = ("queries", "judgements", "retrieval", "query_prompt", "document_prompt")

@@ -157,7 +157,7 @@ def _warn_of_few_rows(name: str, repair: Repair, n: int | None) -> None:
         warnings.warn(
             f"{name} divides by the variances of {d:,} dimensions{kept} and was fitted on {n:,} rows, which are too few to "
             f"estimate them, so it scales up noise: fit it on at least {ROWS_PER_DIMENSION * k:,} rows, or use a repair that "
-            "divides by nothing, such as zero-mean, global or pca",
+            "does not scale, such as zero-mean, global or pca",
             stacklevel=3,
         )
 
@@ -215,7 +215,7 @@ def apply(
     with progress_bars(progress) as bars, unchanged_files() as check:
         vectors = _vectors(source, reading, layers)
         if vectors.d != fitted.n_features_in_:
-            mismatch = f"{input_name(source)} has {vectors.d} dimensions, the repair was fitted on {fitted.n_features_in_}"
+            mismatch = f"{input_name(source)} has {vectors.d} dimensions, but the repair was fitted on {fitted.n_features_in_}"
             raise ValueError(f"{mismatch}; apply it to vectors of the model and layer that it was fitted on")
         beside = _beside(source, reading)
         repaired = _Repaired(fitted, at_end=check)
@@ -224,8 +224,8 @@ def apply(
         before = _moments(source, vectors, reading)
     notes = list(vectors.notes)
     if beside is not None and beside.others and target.suffix.lower() not in TABLES:
-        ways = f"a table keeps them: {', '.join(TABLES)}"
-        notes.append(f"not in {target.name}, which holds vectors alone: {', '.join(beside.others)} ({ways})")
+        ways = f"to keep them, write a table ({', '.join(TABLES)})"
+        notes.append(f"{target.name} stores vectors only and leaves out {', '.join(beside.others)}; {ways}")
     return _change(before, repaired, to, rows, notes)
 
 
@@ -243,7 +243,7 @@ def quantize(
     layers: str | int | Sequence[int] = "last",
     overwrite: bool = False,
 ) -> NDArray[Any]:
-    """Store vectors in fewer bytes, as `advise` measured it: half floats, whole numbers from -127 to 127, or one bit each.
+    """Store vectors in fewer bytes, as `advise` measures it: as half floats, integers from -127 to 127, or one bit per dimension.
 
     Parameters
     ----------
@@ -346,7 +346,7 @@ def export(
         folder = os.fspath(repair) if isinstance(repair, (str, os.PathLike)) else "FOLDER"
         raise ValueError(
             f"{type(other).__name__} {other.not_affine_because}, so neither a Dense nor FAISS's LinearTransform, an ONNX Gemm or "
-            f"an SQL expression can carry it; apply it with {command('repair apply', folder, 'FILE', to='FILE')}, or fit an "
+            f"an SQL expression can represent it; apply it with {command('repair apply', folder, 'FILE', to='FILE')}, or fit an "
             "affine repair such as global"
         )
     matrix, bias = fold_affine(fitted)
@@ -355,12 +355,12 @@ def export(
         return _export_model(_steps(fitted)[0], (matrix, bias), model, how, to=to, overwrite=overwrite)
     for name, value in how.items():
         if value is not None:
-            raise ValueError(f"{option(name, 'X')} is about a model; name the model, or leave it out")
+            raise ValueError(f"{option(name, 'X')} applies to a model; name the model, or leave it out")
     require_target(to, overwrite=overwrite)
     difference = write_affine(matrix, bias, to, overwrite=overwrite)
     title = f"the repair as x @ matrix + bias, {len(matrix)} → {len(bias)} dimensions, written to {os.fspath(to)}"
     is_unit = _steps(fitted)[0].fitted_on_.normalized
-    return _tested(title, difference, *(["it takes vectors of length 1, as it was fitted on them"] if is_unit else []))
+    return _tested(title, difference, *(["it expects vectors of length 1, like those it was fitted on"] if is_unit else []))
 
 
 def check(folder: str | os.PathLike[str], /) -> Result:
@@ -387,7 +387,7 @@ def check(folder: str | os.PathLike[str], /) -> Result:
         metric=SELF_TEST,
         healthy=f"at most {AGREEMENT:g}",
         source="rounding in single precision",
-        meaning="the model gives the vectors of its export" if is_same else "the model gives other vectors than when exported",
+        meaning="the model gives the same vectors as at export" if is_same else "the model's vectors differ from those at export",
         action="" if is_same else "export it again",
     )
     result = _tested(f"{os.fspath(folder)}: {finding.meaning}", difference, passed=is_same)
@@ -411,7 +411,7 @@ def _export_model(
         lines = read_texts(texts) if isinstance(texts, (str, os.PathLike)) else list(texts)
         if len(lines) < len(rows):
             raise ValueError(
-                f"there are {len(lines)} texts for a repair that was fitted on more; give the texts of the fit, in order"
+                f"there are only {len(lines)} texts, but the repair was fitted on more; give the texts of the fit, in order"
             )
         path = replace(path, texts=tuple(lines[: len(rows)]))
     path = replace(path, prompt=how["prompt"] or path.prompt, max_length=how["max_length"] or path.max_length)
@@ -446,7 +446,7 @@ def _steps(fitted: Any) -> list[Repair]:
 def _tested(title: str, difference: float, *notes: str, passed: bool = True) -> Result:
     row = Row(metric=SELF_TEST, value=difference, versions=current_versions())
     verdict = "self-test passed" if passed else "self-test failed"
-    sentence = f"the vectors differ by at most {difference:.1g} of the largest value"
+    sentence = f"The vectors differ by at most {difference:.1g} of the largest value."
     answer = Answer(verdict=verdict, sentence=sentence)
     return Result(verb="repair", title=title, answer=answer, rows=(row,), notes=notes, provenance=provenance())
 
@@ -552,6 +552,6 @@ def _change(before: Moments, repaired: _Repaired, to: str | os.PathLike[str], co
     )
     if zero:
         named = ", ".join(map(str, zero[:NAMED_ROWS])) + (", …" if len(zero) > NAMED_ROWS else "")
-        notes = [f"{len(zero):,} of {count:,} rows have (nearly) zero length now, so no direction: rows {named}", *notes]
+        notes = [f"{len(zero):,} of {count:,} rows now have (nearly) zero length and so no direction: rows {named}", *notes]
     answer = Answer(verdict="written", sentence=changes)
     return replace(result, answer=answer, notes=tuple(notes), provenance=provenance())

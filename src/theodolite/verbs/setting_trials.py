@@ -105,8 +105,8 @@ def paired_rows(stored: VerifiedVectors, ids: Sequence[str] | None, n: int, what
     if stored.cloud.n != n:
         why = "" if stored.ids is None and ids is None else "; only one of the two has ids, so they are paired by their order"
         raise ValueError(
-            f"{stored.name} has {stored.cloud.n:,} vectors, and there are {n:,} {what}{why}; give as many, in the same order, or "
-            "both with ids"
+            f"{stored.name} has {stored.cloud.n:,} vectors, but there are {n:,} {what}{why}; give equal numbers in the same "
+            "order, or both with ids"
         )
     return np.arange(n), np.arange(n), "order"
 

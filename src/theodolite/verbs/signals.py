@@ -41,9 +41,9 @@ TIMED = 32  # texts that the speed of an encoder is measured on
 Labels: TypeAlias = str | os.PathLike[str] | Sequence[Any]
 
 _HINTS = {
-    "pairs": "the other side of pairs is vectors, and so must the first be",
+    "pairs": "the second side of pairs holds vectors, so the first side must too",
     "labels": "an encoder's labels come from its task, or from your own files",
-    "queries": "vectors of queries are for vectors of documents; for an encoder, give the folder of texts",
+    "queries": "query vectors go with document vectors; for an encoder, give the folder of texts",
     "retrieval": "a folder of texts needs an encoder to read it; for vectors, give queries and judgements",
 }
 
@@ -75,7 +75,7 @@ class Signals:
             if (getattr(self, first) is None) != (getattr(self, second) is None) and not is_enough:
                 raise ValueError(f"{option(first, 'FILE')} and {option(second, 'FILE')} go together; give both, or neither")
         if len(self.names) > 1:
-            raise ValueError(f"{' and '.join(option(name, 'X') for name in self.names)} are different signals; give one of them")
+            raise ValueError(f"{' and '.join(option(name, 'X') for name in self.names)} are different signals; give only one")
         for name in ("query_prompt", "document_prompt"):
             if getattr(self, name) is not None and self.queries is None and self.retrieval is None:
                 raise ValueError(
@@ -267,7 +267,7 @@ def read_collection(source: Any, named: Signals, reading: Reading) -> tuple[Coll
 
     folder = named.retrieval
     if folder is not None and reading.has_texts():
-        raise ValueError(f"{option('retrieval', 'FOLDER')} brings its own texts; leave out the task or the texts")
+        raise ValueError(f"{option('retrieval', 'FOLDER')} has its own texts; leave out the task or the texts")
     if input_kind(source, replace(reading, texts=("",))) != "encoder":
         named.refuse("vectors or a space")
     collection = _collection_of_texts(named, reading) if folder is None else read_beir(folder, reading.split)

@@ -291,10 +291,10 @@ def _streamed(opened: EncoderInput, metrics: Sequence[str], *, sample: int, seed
 
 def _require_streamable(opened: Any, bootstrap: int, explain: bool) -> None:
     if not isinstance(opened, EncoderInput):
-        raise ValueError(f"{switched_off('store')} is for encoders, whose vectors are made on the way; leave it out")
+        raise ValueError(f"{switched_off('store')} is for encoders, whose vectors need not be stored; leave it out")
     for is_given, wish in ((bootstrap, option("bootstrap", "N")), (explain, option("explain"))):
         if is_given:
-            raise ValueError(f"{wish} looks at the vectors, which {switched_off('store')} does not keep; leave one out")
+            raise ValueError(f"{wish} needs the vectors, which {switched_off('store')} does not keep; leave one out")
 
 
 def _judged(

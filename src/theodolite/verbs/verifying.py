@@ -104,8 +104,8 @@ def verify(  # type: ignore[misc]  # `layers` is a reading option with a default
     options = Reading(**{**reading, "layers": layers})
     if (model is None) == (original is None):
         raise ValueError(
-            f"name what the vectors should be: a model with {option('model', 'MODEL')} and {option('texts', 'FILE')}, or a "
-            "second file of vectors; one of the two"
+            f"give either a model ({option('model', 'MODEL')} and {option('texts', 'FILE')}) or a second file of vectors to "
+            "compare with"
         )
     if rows is not None and rows < 1:
         raise ValueError(f"{option('rows', str(rows))} must be at least 1")
@@ -194,9 +194,7 @@ def _texts(stored: VerifiedVectors, options: Reading, model: Any) -> tuple[Seque
     named = Texts.of(replace(options.only(APPLICABLE["encoder"]), unit="mean"), model)
     inputs = text_inputs(named.texts, "mean")
     if inputs.second is not None:
-        raise ValueError(
-            f"{named.name} has two texts per row, and a stored vector is that of one; give {option('texts', 'FILE')}"
-        )
+        raise ValueError(f"{named.name} has two texts per row, but a vector belongs to one text; give {option('texts', 'FILE')}")
     return inputs.texts, named.ids
 
 
@@ -282,19 +280,19 @@ class _Report:
             "same up to precision": f"The vectors are {those} {before}rounded to {relation.detail}{apart}."
             if relation.side
             else f"The vectors are {those} up to {relation.detail}{apart}.",
-            "same up to length": f"The vectors are {those} with other row lengths{apart}: cosines are equal, distances and dot "
-            "products are not.",
+            "same up to length": f"The vectors are {those} with different row lengths{apart}: cosines are equal, distances and "
+            "dot products are not.",
             "nearly the same": f"The vectors are nearly {those}{apart}: the median cosine between corresponding rows is "
             f"{cosine or 1:.4f}, as from quantised weights, another runtime or another revision.",
             "first dimensions": f"The vectors are {those} {before}cut to the {relation.detail} dimensions{apart}.",
-            "turned": f"The vectors are {those} after a rotation or reflection{apart}: queries that were not turned in the same "
+            "turned": f"The vectors are {those} after a rotation or reflection{apart}: queries that were not rotated in the same "
             "way cannot search them.",
             "linear map": f"The vectors are a linear map of {those}, which explains {share_text(r2)} of unseen rows: queries "
             "that did not go through the same map cannot search them.",
             "partly re-embedded": f"{len(self.misfits):,} of {len(self.rows):,} rows checked are not "
             f"{those}{self._changes(' with ')}; the others are {relation.detail}.",
             "different": f"The vectors are not {those}{close}.",
-            ANOTHER_MODEL: f"No setting that was tried gives these vectors from {self.expected}{close}.",
+            ANOTHER_MODEL: f"None of the settings tried gives these vectors from {self.expected}{close}.",
             ANOTHER_SETTING: f"The vectors are {those}{self._up_to()}, but with {self._changes()}{self._order()}.",
         }
         return sentences[self.verdict]
@@ -320,7 +318,7 @@ class _Report:
         side = "later" if count == shifts[0] else "earlier"
         where = f"{count} row{'s' * (count > 1)} {side}" if len(shifts) == 1 else "elsewhere"
         joint = ", and with " if self._changes() else ""
-        return f"{joint}the rows in another order: all {len(self.rows):,} rows checked are {where}"
+        return f"{joint}the rows in another order: all {len(self.rows):,} rows checked are found {where}"
 
     def _reasons(self) -> Iterator[str]:
         relation, groups = self.best.relation, self.groups
@@ -334,7 +332,7 @@ class _Report:
                 f"in the smaller one and {wrong[1]} in the larger one do not fit."
             )
         if relation.verdict == "different" and self.best.d != self.stored.cloud.d:
-            yield f"The vectors have {self.stored.cloud.d:,} dimensions, those of {self.expected} {self.best.d:,}."
+            yield f"The vectors have {self.stored.cloud.d:,} dimensions, and those of {self.expected} have {self.best.d:,}."
         if relation.verdict == "different" and relation.detail:
             yield f"{relation.detail[:1].upper()}{relation.detail[1:]}."
 

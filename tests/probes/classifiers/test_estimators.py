@@ -130,7 +130,7 @@ def test_a_class_with_fewer_rows_than_folds_is_noted() -> None:
     y[:2] = "rare"
     score = ClassifierProbe(**{**SMALL, "folds": 5}, max_iter=20).fit(X, y).evaluate(X, y)
     assert "absent from some of the 5 folds: rare" in score.note
-    assert "5 of 5 networks had not converged after 20 epochs" in score.note
+    assert "5 of 5 networks did not converge within 20 epochs" in score.note
     assert (
         LinearProbe(alphas=(1.0,)).fit(X, y).evaluate(X, y).note == "fewer than 5 rows, so absent from some of the 5 folds: rare"
     )
@@ -154,7 +154,7 @@ def test_bad_input_is_named(probe: Any) -> None:
         probe.fit(np.where((np.arange(40) == 3)[:, None] & [False, True], np.nan, X), y)
     with pytest.raises(ValueError, match="label 2 is nan"):
         probe.fit(X, np.where(np.arange(40) == 2, np.nan, y))
-    with pytest.raises(TypeError, match="cannot be put in order"):
+    with pytest.raises(TypeError, match="cannot be sorted"):
         probe.fit(X, [None, *map(str, y[1:])])
     with pytest.raises(ValueError, match="inf at row 0, column 0"):
         probe.fit(X * 1e300, y)

@@ -76,7 +76,7 @@ def test_an_index_that_packs_its_lists_is_refused_and_not_a_crash(tmp_path: Path
 def test_a_result_says_what_an_index_lost(tmp_path: Path, kind: str, loss: str) -> None:
     path = saved(faiss.index_factory(8, kind), tmp_path / "v.faiss", np.arange(400) if "IDMap" in kind else None)
     result = theodolite.survey(path, metrics=["iso_score"], findings=False, progress=False)
-    note = f"the index holds approximations ({loss}): the numbers are theirs, not those of the vectors"
+    note = f"the index stores approximations ({loss}), so the numbers are for these, not for the original vectors"
     assert (note in result.notes) == bool(loss) == any("approximations" in each for each in result.notes)
 
 
@@ -91,7 +91,7 @@ def test_every_verb_says_what_an_index_lost(tmp_path: Path) -> None:
         "apply": theodolite.repair.apply(Whiten().fit(X), path, to=tmp_path / "to.npy", progress=False),
     }
     for verb, result in results.items():
-        assert any("the index holds approximations (IndexPQ" in note for note in result.notes), verb
+        assert any("the index stores approximations (IndexPQ" in note for note in result.notes), verb
 
 
 @pytest.mark.parametrize("kind", ["Flat", "IVF4,Flat", "HNSW8,Flat", "PQ4x4", "SQ8", "PCA4,Flat"])
@@ -112,16 +112,16 @@ def test_empty_damaged_and_other_files_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the index is empty"):
         read(tmp_path / "empty.faiss")
     (tmp_path / "no.index").write_bytes(b"not an index at all")
-    with pytest.raises(ValueError, match="not a whole FAISS index"):
+    with pytest.raises(ValueError, match="not a complete FAISS index"):
         read(tmp_path / "no.index")
     path = saved(faiss.IndexFlatL2(8), tmp_path / "cut.faiss")
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ValueError, match="not a whole FAISS index"):
+    with pytest.raises(ValueError, match="not a complete FAISS index"):
         read(path)
     binary = faiss.IndexBinaryFlat(16)
     binary.add(np.zeros((3, 2), np.uint8))
     faiss.write_index_binary(binary, str(tmp_path / "binary.faiss"))
-    with pytest.raises(ValueError, match="not a whole FAISS index"):
+    with pytest.raises(ValueError, match="not a complete FAISS index"):
         read(tmp_path / "binary.faiss")
 
 
@@ -132,7 +132,7 @@ def test_a_place_without_an_index_is_one_sentence(tmp_path: Path) -> None:
     raw = saved(faiss.index_factory(8, "IDMap,Flat"), tmp_path / "v.faiss", IDS).read_bytes()
     inner = raw.index(b"IxF2")
     (tmp_path / "v.faiss").write_bytes(raw[:inner] + b"null" + raw[inner + 4 :])
-    with pytest.raises(ValueError, match=r"cannot reconstruct its vectors|not a whole FAISS index"):
+    with pytest.raises(ValueError, match=r"cannot reconstruct its vectors|not a complete FAISS index"):
         read(tmp_path / "v.faiss")
 
 

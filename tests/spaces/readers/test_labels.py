@@ -49,7 +49,7 @@ def test_a_name_with_a_colon_is_a_file_if_it_exists() -> None:
     ("name", "text", "place", "fault"),
     [
         ("y.csv", "text,pos\na,A\n", "y.csv", "no column 'label'; the columns are text, pos"),
-        ("y.csv", "text,label\na,A\nb\n", "y.csv", "line 3: the line has 1 cells, the header has 2"),
+        ("y.csv", "text,label\na,A\nb\n", "y.csv", "line 3: the line has 1 cells, but the header has 2"),
         ("y.csv", "text,label\na,A\nb,\n", "y.csv", "line 3: '' is not a label"),
         ("y.csv", "la,lb\na,A\n", "y.csv:l*", "names 2 columns"),
         ("y.jsonl", '{"pos": "A"}\n', "y.jsonl", "there is no column 'label'; the columns are pos"),
@@ -83,7 +83,7 @@ def test_arrays_without_labels_are_refused() -> None:
     with pytest.raises(ValueError, match="row 1: None is not a label"):
         read_labels("y.parquet")
     Path("z.parquet").write_text("no")
-    with pytest.raises(ValueError, match="not a whole Parquet file"):
+    with pytest.raises(ValueError, match="not a complete Parquet file"):
         read_labels("z.parquet")
 
 
@@ -128,7 +128,7 @@ def test_scores_are_one_number_per_pair() -> None:
 
 def test_a_column_of_labels_without_a_header_is_read_by_its_number() -> None:
     Path("y.csv").write_text("A;x\nB;y\n")
-    with pytest.raises(ValueError, match=r"no column '0'.*The first line was taken as the names.*header=False"):
+    with pytest.raises(ValueError, match=r"no column '0'.*The first line was read as column names.*header=False"):
         read_labels("y.csv:0")
     assert read_labels("y.csv:0", header=False) == ["A", "B"]
     assert read_labels("y.csv:1", header=False, delimiter=";") == ["x", "y"]

@@ -84,7 +84,7 @@ def test_a_missing_or_doubled_column_is_explained(tmp_path: Path) -> None:
     table = DelimitedTable(write(tmp_path, "text,text,Label\na,b,x\n"))
     with pytest.raises(DataError, match=r"line 1: there is no column 'label' for the tag; .*did you mean 'Label'.*; try tag"):
         next(table.select({"tag": "label"}, hint="; try ROLE"))
-    with pytest.raises(DataError, match="line 1: column 'text' is there twice"):
+    with pytest.raises(DataError, match="line 1: column 'text' occurs twice"):
         next(table.select({"text": "text"}))
     objects = JsonTable(write(tmp_path, '{"a": 1}\n{"b": 1}\n', "t.jsonl"))
     with pytest.raises(DataError, match="line 2: there is no column 'a' for the x; the columns are b"):

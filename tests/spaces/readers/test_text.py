@@ -41,11 +41,11 @@ def test_numpy_reads_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "fault"),
     [
-        ("v.txt", "1 2\n3 4\n5\n", "line 3: the line has 1 numbers, the first vector has 2"),
+        ("v.txt", "1 2\n3 4\n5\n", "line 3: the line has 1 numbers, but the first vector has 2"),
         ("v.txt", "1 2\n3 x\n", "line 2: column 2: 'x' is not a number"),
         ("v.txt", "# nothing but prose\n", "comments but no vector"),
-        ("v.vec", "3 2\nthe 1 2\na 3 4\n", "the first line says 3 vectors, the file holds 2"),
-        ("v.vec", "the 1 2\na 3\n", "line 2: the line has 1 numbers, the first vector has 2"),
+        ("v.vec", "3 2\nthe 1 2\na 3 4\n", "the first line says 3 vectors, but the file holds 2"),
+        ("v.vec", "the 1 2\na 3\n", "line 2: the line has 1 numbers, but the first vector has 2"),
         ("v.vec", "0 2\n", "a count line but no vector"),
     ],
 )

@@ -208,7 +208,7 @@ class LinearProbe(BaseClassifierProbe):
         self.hidden_, self.alpha_, self.cv_score_ = (), alphas[best], float(scores[best].mean())
         steps = int(np.max(self.model_.n_iter_))
         self.epochs_ = (steps,)
-        unfinished = f"the solver had not converged after {steps} steps" if steps >= self.max_iter else ""
+        unfinished = f"the solver did not converge within {steps} steps" if steps >= self.max_iter else ""
         self.note_ = "; ".join(filter(None, [folds.note, unfinished]))
         self.seconds_ = time.perf_counter() - start
         if self.progress is not None:
@@ -311,7 +311,7 @@ class ClassifierProbe(BaseClassifierProbe):
         self.epochs_ = tuple(network.epochs for network in self.networks_)
         self.classes_, self.n_features_in_ = data.classes, data.X.shape[1]
         unfinished = sum(not network.converged for network in self.networks_)
-        note = f"{unfinished} of {len(seeds)} networks had not converged after {self.epochs_[0]} epochs" if unfinished else ""
+        note = f"{unfinished} of {len(seeds)} networks did not converge within {self.epochs_[0]} epochs" if unfinished else ""
         spread = float(np.sqrt(data.X.var(axis=0, dtype=np.float64).mean()))
         small = f"the vectors differ by only {spread:.2g}, too little for networks: standardise them, or use a linear probe"
         notes = [folds.note, note, small if spread < _SMALL_SPREAD else "", self.search_.note]

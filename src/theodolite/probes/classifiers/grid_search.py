@@ -108,7 +108,7 @@ def search_grid(data: Labelled, folds: Folds, cells: tuple[Cell, ...], train: Tr
     """
     n_folds = len(folds.splits)
     is_race = search_size(cells, n_folds, kind) < len(cells) * n_folds
-    note = f"the grid was searched by a race, which lost {RACE_LOSS}, against the full grid" if is_race else ""
+    note = f"the grid was searched by a race, which lost {RACE_LOSS}, compared with the full grid" if is_race else ""
     scores, epochs = (np.full((len(cells), n_folds), np.nan) for _ in range(2))
     search = Search(cells, scores, epochs, note)
     run = partial(_run, search, data, folds, train, seed)

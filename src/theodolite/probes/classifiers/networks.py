@@ -150,7 +150,7 @@ def train_batched(
         import torch
     except ImportError as error:
         install = 'pip install "theodolite[models]"'
-        raise ImportError(f"probes trained as a batch need torch ({error}); get it with: {install}") from None
+        raise ImportError(f"probes trained as a batch need torch ({error}); install it with: {install}") from None
 
     # torch warns of arrays that cannot be written to, such as those of a file: these are copied.
     rows = np.require(data.X, requirements="W")

@@ -71,7 +71,7 @@ class Kernel:
 @cache  # once in a process
 def _say_compiling() -> None:
     # A program that is silent for a minute looks as if it hung, and no caller knows when this happens.
-    print("theodolite: compiling, once on this machine (about a minute)", file=sys.stderr)  # noqa: T201
+    print("theodolite: compiling, only once on this machine (about a minute)", file=sys.stderr)  # noqa: T201
 
 
 def jit(kernel: Function, *, plain: Function | None = None, **callees: Callable[..., Any]) -> Function:

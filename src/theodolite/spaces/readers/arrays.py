@@ -87,7 +87,7 @@ def read_safetensors(file: File, *, key: str | None = None) -> Source:
     layout = ArrayLayout(tensor.shape, False, np.dtype(_SAFETENSORS_TYPES[tensor.dtype]), start + tensor.begin)
     _require_matrix(layout, location, file.size)
     if layout.end != start + tensor.end:
-        raise DataError("its header is damaged: shape and length do not go together; copy the file again", location)
+        raise DataError("its header is damaged: shape and length do not match; copy the file again", location)
     numbers = _array_source(file, layout)
     return _widened(file, numbers) if tensor.dtype == "BF16" else numbers
 
@@ -122,7 +122,7 @@ def _open_archive(file: File) -> Iterator[zipfile.ZipFile]:
         raise
     # Besides its own error, zipfile raises those of the decompressor, of an unknown method or encryption, and of wild offsets.
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, KeyError, OverflowError, ValueError, OSError) as error:
-        raise DataError(f"this is not a whole .npz archive ({error}); write it again with numpy.savez", file) from error
+        raise DataError(f"this is not a complete .npz archive ({error}); write it again with numpy.savez", file) from error
 
 
 def _array_source(file: File, layout: ArrayLayout) -> Source:
@@ -165,7 +165,7 @@ def _require_matrix(layout: ArrayLayout, name: object, size: int) -> None:
     """Raise an error unless an array is an (n, d) matrix of numbers that ends inside its file of `size` bytes."""
     if layout.dtype.hasobject:
         hint = "save it as numbers: numpy.save(path, numpy.stack(list(X)).astype('float32'))"
-        raise DataError(f"it holds pickled Python objects, which can run code when opened, and is refused; {hint}", name)
+        raise DataError(f"it holds pickled Python objects, which can run code when opened; {hint}", name)
     axes = len(layout.shape)
     if axes != 2:
         for_few = "X.reshape(1, -1) for one vector, X.reshape(-1, 1) for one dimension"
@@ -216,7 +216,7 @@ def _safetensors_header(file: File) -> tuple[dict[str, _Tensor], int]:
             raise EmptyFileError("the file is empty; there must be at least one vector", file)
         # Checked before the header is read: any other file would ask for an absurd number of bytes.
         if len(start) < 8 or length > file.size - 8:
-            raise DataError("this is not a whole .safetensors file: its header does not fit in it; copy it again", file)
+            raise DataError("this is not a complete .safetensors file: its header is longer than the file; copy it again", file)
         try:
             header = parse_json(stream.read(length))
         except ValueError as error:

@@ -170,7 +170,7 @@ class File:
                 blank = blank or number
                 continue
             if blank:
-                raise DataError("the line is blank; every line stands for one example: fill or drop it", self, blank)
+                raise DataError("the line is blank; every line is one example: fill it in or drop it", self, blank)
             yield number, line
 
     def entries(self) -> list[File]:

@@ -58,19 +58,19 @@ class DelimitedTable:
     def header_hint(self) -> str:
         """What an error about a missing column ends with: that the first line was taken as the names, and what to do about it."""
         off = switched_off("header")
-        hint = f". The first line was taken as the names; if it is data, use {off}, and call the columns 0, 1, 2, …"
+        hint = f". The first line was read as column names; if it is data, use {off}, and name the columns 0, 1, 2, …"
         return hint if self.has_header else ""
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """(line number from 1, cells) of every row after the header; all have as many cells as the first row."""
         first = "header" if self.has_header else "first line"
-        hint = f", or say what separates the cells with {option('delimiter', 'TEXT')}"
+        hint = f", or give the separator with {option('delimiter', 'TEXT')}"
         if self._is_own:
-            hint += f", or how quotes are read: in Python, own_task(..., quoting={not self._quoting})"
+            hint += f", or change how quotes are read: in Python, own_task(..., quoting={not self._quoting})"
         for line, cells in islice(self._all_rows(), int(self.has_header), None):
             if len(cells) != len(self.names):
-                problem = f"the line has {len(cells)} cells, the {first} has {len(self.names)}"
-                raise DataError(f"{problem}; repair or drop that line{hint}", self.file, line)
+                problem = f"the line has {len(cells)} cells, but the {first} has {len(self.names)}"
+                raise DataError(f"{problem}; correct or drop that line{hint}", self.file, line)
             yield line, cells
 
     def select(self, columns: Mapping[str, str], hint: str = "") -> Iterator[tuple[int, dict[str, str]]]:
@@ -289,7 +289,7 @@ def _require_columns(file: File, line: int, names: Sequence[str], columns: Mappi
             others = f"{name_list(names, near=name)}{hint.replace('ROLE', role)}"
             raise DataError(f"there is no column {name!r} for the {role}; the columns are {others}", file, line)
         if names.count(name) > 1:
-            raise DataError(f"column {name!r} is there twice; give every column a name of its own", file, line)
+            raise DataError(f"column {name!r} occurs twice; give each column its own name", file, line)
 
 
 def is_header(
@@ -314,6 +314,6 @@ def is_header(
     if not fractions or not all(map(any if is_counted else all, fractions)):
         return False
     if not is_counted and len(set(numbers)) == len(numbers) > 2:
-        ways = f"{option('header')} if it names the columns, {switched_off('header')} if it is data"
-        raise DataError(f"the first line holds whole numbers, the next ones hold fractions; use {ways}", file)
+        ways = f"{option('header')} if it names the columns, or {switched_off('header')} if it is data"
+        raise DataError(f"the first line holds whole numbers, but the next ones hold fractions; use {ways}", file)
     return is_counted

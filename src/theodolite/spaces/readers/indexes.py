@@ -31,12 +31,12 @@ def read_faiss(file: File) -> Source:
         raise EmptyFileError("the file is empty; there must be at least one vector", file)
     outer = _open_index(faiss, file)
     if outer is None:
-        raise EmptyFileError("the file says that it holds no index; there must be at least one vector", file)
+        raise EmptyFileError("the file holds no index; there must be at least one vector", file)
     n, d = int(outer.ntotal), int(outer.d)
     if n == 0 or d == 0:
         raise EmptyFileError(f"the index is empty (shape {(n, d)}); there must be at least one vector", file)
     if n > file.size:  # before anything is made for each of them
-        raise DataError(f"the index says {n:,} vectors and has {file.size:,} bytes; write it again", file)
+        raise DataError(f"the index claims {n:,} vectors but has only {file.size:,} bytes; write it again", file)
     try:
         index, ids = _innermost(faiss, outer)
         vectors = index.reconstruct_batch(ids[:1])
@@ -57,7 +57,7 @@ def read_faiss(file: File) -> Source:
     source = file_source(file, chunks, n=n, d=d, dtype=vectors.dtype, take=take)
     if losses := _losses(faiss, outer):
         source.notes = (
-            f"the index holds approximations ({', '.join(losses)}): the numbers are theirs, not those of the vectors",
+            f"the index stores approximations ({', '.join(losses)}), so the numbers are for these, not for the original vectors",
         )
     return source
 
@@ -82,7 +82,7 @@ def _open_index(faiss: Any, file: File) -> Any:
                 return faiss.deserialize_index(np.frombuffer(stream.read(), np.uint8), faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE)
     except (RuntimeError, MemoryError) as error:
         raise DataError(
-            f"this is not a whole FAISS index ({_first_line(error)}); write it with faiss.write_index", file
+            f"this is not a complete FAISS index ({_first_line(error)}); write it with faiss.write_index", file
         ) from error
 
 
@@ -127,7 +127,7 @@ def _losses(faiss: Any, index: Any) -> list[str]:
 def _innermost(faiss: Any, index: Any) -> tuple[Any, NDArray[np.int64]]:
     """The index that holds the vectors, and what to ask it for, in the order of the ids that the outer index has for them."""
     if index is None:
-        raise RuntimeError("it has a place for another index, and none in it")
+        raise RuntimeError("it should contain another index but does not")
     if isinstance(index, (faiss.IndexIDMap, faiss.IndexIDMap2)):
         inner, ids = _innermost(faiss, faiss.downcast_index(index.index))
         outer = faiss.vector_to_array(index.id_map)
@@ -145,7 +145,7 @@ def _innermost(faiss: Any, index: Any) -> tuple[Any, NDArray[np.int64]]:
     of_lists = [faiss.rev_swig_ptr(lists.get_ids(i), lists.list_size(i)).copy() for i in range(lists.nlist) if lists.list_size(i)]
     ids = np.sort(np.concatenate(of_lists)).astype(np.int64) if of_lists else np.zeros(0, np.int64)
     if len(ids) != index.ntotal or (np.diff(ids) == 0).any():
-        raise RuntimeError("two of its vectors have one id")
+        raise RuntimeError("two of its vectors have the same id")
     # Without a map from ids to lists nothing can be reconstructed; an array serves only ids that are counted from 0.
     is_counted = bool((ids == np.arange(len(ids))).all())
     ivf.set_direct_map_type(faiss.DirectMap.Array if is_counted else faiss.DirectMap.Hashtable)
@@ -155,5 +155,5 @@ def _innermost(faiss: Any, index: Any) -> tuple[Any, NDArray[np.int64]]:
 def _first_line(error: BaseException) -> str:
     """What FAISS says, without the place in its sources."""
     if "_limit()" in str(error):
-        return "it states an array that is larger than the file"
+        return "it declares an array that is larger than the file"
     return str(error).strip().partition("\n")[0].rpartition(": ")[2][:160] or type(error).__name__

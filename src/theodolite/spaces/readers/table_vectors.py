@@ -113,7 +113,7 @@ def read_parquet(file: File, *, columns: Sequence[str] | None = None) -> Source:
     chosen = [fields[i] for i in positions]
     for field in chosen:
         if names.count(field.name) > 1:
-            raise DataError(f"column {field.name!r} is there twice; give every column a name of its own", file)
+            raise DataError(f"column {field.name!r} occurs twice; give each column its own name", file)
     is_list = arrow_kind(chosen[0].type) == "vectors"
     d = _list_length(file, chosen[0].name) if is_list else len(chosen)
     dtype = np.result_type(*((field.type.value_type if is_list else field.type).to_pandas_dtype() for field in chosen))
@@ -166,7 +166,7 @@ def _source_of_lists(file: File, vectors: Callable[[], Iterator[tuple[int, list[
     def checked() -> Iterator[list[float]]:
         for line, vector in vectors():
             if len(vector) != d:
-                problem = f"the vector has {len(vector)} entries, the first vector has {d}; all must be of one length"
+                problem = f"the vector has {len(vector)} entries, but the first vector has {d}; all must have the same length"
                 raise DataError(problem, file, line)
             yield vector
 
@@ -257,7 +257,7 @@ def open_parquet(file: File) -> Iterator[Any]:
         raise
     except (pa.ArrowException, OSError, UnicodeError, LookupError, TypeError, OverflowError, RecursionError) as error:
         problem = " ".join(str(error).split())[:200]
-        raise DataError(f"this is not a whole Parquet file ({problem}); write it again", file) from error
+        raise DataError(f"this is not a complete Parquet file ({problem}); write it again", file) from error
     except ValueError as error:  # ours, of a row
         raise DataError(str(error), file) from error
 
@@ -267,7 +267,7 @@ def _list_length(file: File, column: str) -> int:
     with open_parquet(file) as table:
         first = next(iter(table.iter_batches(batch_size=1, columns=[column])), None)
         if first is None or not len(first):
-            raise DataError("the file says that it has rows, and has none; write it again", file)
+            raise DataError("the file claims to have rows but has none; write it again", file)
         d = arrow_block({column: first.column(column)}).shape[1]
     if d == 0:
         raise EmptyFileError(f"the vectors in column {column!r} have no entries", file)

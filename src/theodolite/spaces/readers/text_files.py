@@ -67,7 +67,7 @@ def read_text_vectors(file: File, *, decimal: str | None = None) -> Source:
             count += 1
             yield _parse_vector(file, line, tokens, d=d, has_word=has_words, decimal=mark)
         if n is not None and count != n:
-            raise DataError(f"the first line says {n:,} vectors, the file holds {count:,}; copy it again", file)
+            raise DataError(f"the first line says {n:,} vectors, but the file holds {count:,}; copy it again", file)
 
     return parsed_source(file, vectors, d=d, n=n)
 
@@ -75,8 +75,8 @@ def read_text_vectors(file: File, *, decimal: str | None = None) -> Source:
 def _parse_vector(file: File, line: int, tokens: list[str], *, d: int, has_word: bool = False, decimal: str = ".") -> list[float]:
     """The numbers of one line; the word before them may hold blanks, so they are counted from the right."""
     if len(tokens) <= d if has_word else len(tokens) != d:
-        problem = f"the line has {len(tokens) - has_word} numbers, the first vector has {d}"
-        raise DataError(f"{problem}; all must be of one length", file, line)
+        problem = f"the line has {len(tokens) - has_word} numbers, but the first vector has {d}"
+        raise DataError(f"{problem}; all must have the same length", file, line)
     try:
         if decimal == ".":
             return [float(token) for token in tokens[-d:]]

@@ -146,7 +146,9 @@ def _own_rows(spec: StudySpec, rows: Sequence[Row]) -> tuple[Row, ...]:
     own = tuple(row for row in rows if row.study in ("", spec.name))
     if rows and not own:
         others = ", ".join(sorted({row.study for row in rows}))
-        raise ValueError(f"the rows are of the study {others}, not of {spec.name}; give rows of {spec.name}, or check that study")
+        raise ValueError(
+            f"the rows are from the study {others}, not {spec.name}; give rows from {spec.name}, or check that study"
+        )
     return own
 
 

@@ -334,7 +334,7 @@ def _phrase(effect: ClaimedEffect, estimate: Estimate, shown: Effect) -> str:
     if shown.place == "scale":
         return f"{text}: {SCALE_ALONE}"
     if shown.place == "no interval":
-        return f"{text}: nothing varied in what was drawn, which shows nothing"
+        return f"{text}: nothing varied among the draws, so this shows nothing"
     if shown.place != "open":
         return text
     direction = "as claimed" if effect.points(shown.value) == "for" else "against the claim"
@@ -344,4 +344,4 @@ def _phrase(effect: ClaimedEffect, estimate: Estimate, shown: Effect) -> str:
     largest = max(estimate.components, key=lambda component: component.variance, default=None)
     if largest is not None and largest.source in FIXED_UNITS:
         return f"{text}: open, and the {largest.source} of a task cannot be added to"
-    return f"{text}: ten times as much data would not decide it, which is not worth it at this size of effect"
+    return f"{text}: the effect is so small that even ten times as much data would not decide it"

@@ -188,7 +188,7 @@ def _gain_rows(run: Tuned, tuning: TuneSettings, fields: Mapping[str, Any]) -> I
         )
         has_gain = before.value > 0 and math.isfinite(after.value)
         value = after.value / before.value - 1 if has_gain else math.nan
-        reason = "" if has_gain else f"a relative gain needs a positive value before, which is {before.value:.4g}"
+        reason = "" if has_gain else f"a relative gain needs a positive value before; it is {before.value:.4g}"
         shared = {**fields, "split": after.split, "n": after.n, "step": after.step}
         yield Row(metric=f"{metric}_gain", value=value, reason=reason, **shared)
 

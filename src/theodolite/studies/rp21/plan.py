@@ -39,7 +39,7 @@ def steps(request: Request) -> list[Step]:
     settings = request.settings
     tasks = request.choose_tasks([settings["task"]], kinds=["similarity"])
     if len(tasks) > 1:
-        raise ValueError(f"this study measures one task at a time, not {', '.join(tasks)}; give one of them")
+        raise ValueError(f"this study measures one task at a time, not {', '.join(tasks)}; give only one")
     planned: list[Step] = []
     for model in request.models:
         planned += _state_steps(request, model, tasks[0], None, 0)  # has no seed of its own: the one of its samples is 0
