@@ -41,7 +41,7 @@ SHOWN, BAR = 18, 130
 PATH_HEADING = "Paths of the labels' centroids"
 PATH_NOTE = (
     "A hollow mark shows where a label starts, and a filled one where it is at the step. If there are many labels, only the "
-    "three that are closest before training are coloured. The slider moves through training. Of several seeds, the first is shown."
+    "three that are closest before training are coloured. The slider moves through training. The first seed is shown."
 )
 # Where a label's centroid is at a training step: a line of the record `paths`.
 Stop: TypeAlias = dict[str, Any]
