@@ -131,6 +131,13 @@ def test_scaled_rows_are_a_matter_of_length() -> None:
     assert answer.sentence.startswith("The lengths of the rows vary by")
 
 
+def test_lengths_that_are_in_their_range_are_not_the_headline() -> None:
+    """Of noise, whose lengths vary by 9%, it is the two measures' disagreement that is unusual."""
+    answer, causes = diagnosed(np.random.default_rng(0).standard_normal((900, 64)))
+    assert causes["lengths"] == {"cosine or inner product"}
+    assert re.match(r"The 10 nearest rows by .* agree in \d\d%, because the lengths of the rows vary by 9%;", answer.sentence)
+
+
 @pytest.mark.parametrize(("scale", "verdict"), [(8, "watch"), (30, "bad")])
 def test_a_rogue_dimension_is_named(scale: float, verdict: str) -> None:
     X = healthy() * np.where(np.arange(64) == 17, scale, 1)

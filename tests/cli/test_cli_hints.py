@@ -45,7 +45,7 @@ def test_the_next_step_of_a_survey_names_the_file_and_runs(run: Run, prepared: A
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", ["mean", "tokens"])
 def test_the_next_step_of_a_survey_of_an_encoder_names_it_and_its_options(run: Run, tiny: Any, unit: str) -> None:
-    texts = [f"the {one} sees a {other}.\n" for one in ("dog", "cat", "cow") for other in ("tree", "bird", "car")]
+    texts = [f"the {one} sees {n} {other}s.\n" for one in ("dog", "cat", "cow") for other in ("tree", "car") for n in range(2, 9)]
     Path("my texts.txt").write_text("".join(texts))
     options = ["--texts", "my texts.txt", "--unit", unit, "--max-length", "12", "--device", "cpu", "--allow-unknown"]
     (hint,) = commands(run("survey", "-m", tiny("bert"), *options).stdout)

@@ -191,6 +191,11 @@ def test_a_difference_within_rounding_is_never_clear() -> None:
     names = ["iso_score", "mean_cosine", "effective_rank", "ev_1", "uniformity"]
     comparisons = compare_clouds(A.astype(np.float32), (A @ turn).astype(np.float32), names, paired=True)
     assert any(c.difference != 0 for c in comparisons) and not any(c.is_clear for c in comparisons)
+    # Of unit rows, the lengths vary by rounding alone.
+    unit = A / np.linalg.norm(A, axis=1, keepdims=True)
+    sides = unit.astype(np.float32), unit.astype(np.float32).astype(np.float64) * (1 + 1e-7 * (np.arange(300) % 2)[:, None])
+    (variation,) = compare_clouds(*sides, ["norm_variation"], paired=True)
+    assert variation.difference != 0 and not variation.is_clear
     assert all(c.is_clear for c in compare_clouds(A, A * [1, 1, 1, 1.5], names, paired=True) if c.metric != "mean_cosine")
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from theodolite.core.result import Result
+from theodolite.core.result import Finding, Result
 from theodolite.core.rows import Row
 from theodolite.metrics import iso_score
 from theodolite.reports.blocks import Paragraph
@@ -13,6 +15,24 @@ from theodolite.reports.summary import blocks_of
 from theodolite.reports.tables import Table
 
 VALUES = {"iso_score": 0.05, "iso_score_corrected": 0.4}
+
+
+def test_the_finding_that_names_a_cause_leads_what_it_accounts_for() -> None:
+    shared: dict[str, Any] = {
+        "verdict": "watch",
+        "value": 1.0,
+        "healthy": "",
+        "source": "",
+        "meaning": "",
+        "cause": "two populations",
+    }
+    topics = {"dominant direction": "ev_1_centered", "two populations": "second_population"}
+    findings = tuple(
+        Finding(topic=topic, metric=metric, action=f"look at {metric}", **shared) for topic, metric in topics.items()
+    )
+    blocks = blocks_of(Result(verb="survey", rows=(Row(metric="ev_1_centered", value=1.0),), findings=findings))
+    text = "\n".join(block.text for block in blocks if isinstance(block, Paragraph))
+    assert "Look at second_population" in text and "also unusual for this reason: dominant direction 1" in text
 
 
 def tuned(n: int, d: int, **values: float) -> tuple[str, list[str]]:

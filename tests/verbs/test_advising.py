@@ -97,7 +97,7 @@ def test_queries_and_judgements_are_arrays_or_files(scored: Result, tmp_path: Pa
         assert result.answer is not None and fitted in result.answer.reasons[0]
 
 
-def test_a_space_brings_its_pairs_or_labels_along(scored: Result) -> None:
+def test_a_space_brings_its_pairs_or_labels_along(scored: Result, tmp_path: Path) -> None:
     rows = {"side": [0] * N + [1] * N, "score": [*COSINE, *COSINE], "sentence": [f"s{i}" for i in range(2 * N)]}
     space = Space.of({0: np.ones((2 * N, 8), np.float32), 6: np.concatenate([A, B])}, rows=rows)
     result = th.advise(space, folds=3)
@@ -106,6 +106,10 @@ def test_a_space_brings_its_pairs_or_labels_along(scored: Result) -> None:
     labelled = Space.of({0: A[:90]}, rows={"label": ["x", "y"] * 45, "topic": ["u", "v", "w"] * 30})
     assert th.advise(labelled, folds=3).rows[0].metric == "knn_accuracy"
     assert th.advise(labelled, labels="topic", folds=3).rows[0].metric == "knn_accuracy"
+    (tmp_path / "topics.txt").write_text("u\nv\nw\n" * 30)
+    assert th.advise(Space.of({0: A[:90]}), labels=tmp_path / "topics.txt", folds=3).rows[0].metric == "knn_accuracy"
+    with pytest.raises(ValueError, match=r"there are 90 labels for the 80 rows of the space"):
+        th.advise(Space.of({0: A[:80]}), labels=tmp_path / "topics.txt", folds=3)
 
 
 def test_without_a_signal_geometry_is_reported_and_nothing_recommended() -> None:

@@ -33,10 +33,12 @@ def test_equal_numbers_of_rows_are_not_pairing() -> None:
     again = RANDOM.standard_normal((300, 8)).astype(np.float32)
     result = th.compare(X, again, metrics=["ev_1"], bootstrap=20)
     assert result.provenance["paired"] is False and result.answer.verdict == "no shift found"  # type: ignore[union-attr]
+    assert "a linear classifier cannot tell their rows apart" in result.answer.sentence  # type: ignore[union-attr]
     assert result.answer.next[0].words == "th.compare(A, B, paired=True)"  # type: ignore[union-attr]
     declared = th.compare(X, again, metrics=["ev_1"], bootstrap=20, paired=True)
     assert declared.provenance["paired_by"] == "declared" and declared.answer.verdict == "different"  # type: ignore[union-attr]
-    with pytest.raises(ValueError, match="300 rows and B 100"):
+    assert declared.answer.next[0].words == "th.compare(A, B, paired=True).report('compare.html')"  # type: ignore[union-attr]
+    with pytest.raises(ValueError, match=r"300 rows and B 100.*leave out paired=True to compare two samples"):
         th.compare(X, Y[:100], metrics=["ev_1"], paired=True)
 
 

@@ -50,6 +50,9 @@ def test_files_and_folders_of_shards_are_vectors(tmp_path: Path) -> None:
     np.savez(tmp_path / "several.npz", a=X, b=X[:2])
     assert values(tmp_path / "v.npy") == values(str(tmp_path / "v.npy")) == pytest.approx(EXPECTED)
     assert values(tmp_path / "shards") == pytest.approx(EXPECTED)
+    assert values([str(path) for path in sorted((tmp_path / "shards").iterdir())]) == pytest.approx(EXPECTED)
+    with pytest.raises(FileNotFoundError, match="there is no file a text"):
+        values(["a text", "another"])
     assert values(tmp_path / "several.npz", key="a") == pytest.approx(EXPECTED)
 
 

@@ -26,6 +26,8 @@ def test_labels_come_as_a_sequence_a_column_or_a_file(tmp_path: Path) -> None:
         th.probe(SPACE, layers=0),
         th.probe(tmp_path / "v.npy", str(tmp_path / "labels.txt")),
         th.probe(Space.of({0: X}), LABELS),
+        th.probe(Space.of({0: X}), tmp_path / "labels.txt"),
+        th.probe(Space.of({0: X}), str(tmp_path / "labels.txt"), test=Space.of({0: X}, rows={"label": LABELS})),
     ):
         assert result.value("clusters") == 3 and result.value("is_linear") == 1
     assert th.probe(SPACE, labels="other", layers=[0]).value("is_linear") == 0

@@ -107,6 +107,8 @@ def test_the_answer_has_a_verdict_a_sentence_and_one_next_step() -> None:
     assert [step.words for step in answer.next] == ["th.advise(X, labels=labels)"]
     for result in (th.survey(X, findings=False), th.survey(X, metrics=["ev_2"])):
         assert result.answer is not None and (result.answer.verdict, result.findings) == ("not judged", ())
+    few = th.survey(X[:3]).answer
+    assert few is not None and (few.verdict, few.next) == ("not judged", ())  # no repair can be tried on three rows
 
 
 def test_no_finding_has_a_command_of_its_own() -> None:

@@ -243,6 +243,8 @@ def _sentence(lead: Finding, facts: Facts) -> str:
         "rogue dimensions": "{widest_dimension} of the variance",
     }.get(lead.cause)
     words = lead.meaning if sentence is None else sentence.format_map(facts)
+    if (lead.cause, lead.topic) == ("lengths", "cosine or inner product"):  # the lengths themselves are in their range
+        words = f"{lead.meaning}, because the lengths of the rows vary by {facts['norm_variation']:.0%}"
     return words[:1].upper() + words[1:]
 
 

@@ -192,7 +192,8 @@ def compare_clouds(
         difference = new_row.value - old_row.value
         deviations = new[name] - old[name] if name in old and name in new else None
         low, high = replicate_interval(difference, deviations, level=level)
-        rounding = ROUNDING * max(abs(old_row.value), abs(new_row.value), 1.0 if METRICS[name].limits[0] == -1 else 0.0)
+        has_unit_scale = METRICS[name].limits[0] == -1 or name == "norm_variation"  # a share of the lengths, which are rounded
+        rounding = ROUNDING * max(abs(old_row.value), abs(new_row.value), float(has_unit_scale))
         if low is not None and high is not None and 0 < abs(difference) <= rounding:
             low, high = min(low, -rounding), max(high, rounding)
         comparisons.append(Comparison(name, old_row, new_row, difference, low, high, paired))

@@ -292,7 +292,11 @@ def _metrics(rows: Sequence[Row]) -> Iterator[Block]:
 
 def _findings(findings: Sequence[Finding]) -> Iterator[Block]:
     """What is unusual, by cause and worst first; what is fine in one closing line."""
-    unusual = sorted((finding for finding in findings if finding.severity), key=lambda finding: -finding.severity)
+    # Of equally bad ones the number that names the cause comes first: its action is the one to take.
+    unusual = sorted(
+        (finding for finding in findings if finding.severity),
+        key=lambda finding: (-finding.severity, finding.topic != finding.cause),
+    )
     causes = grouped(unusual, lambda finding: finding.topic if finding.cause in ("", "unexplained") else finding.cause)
     for number, (cause, group) in enumerate(causes.items()):
         lead, others = group[0], group[1:]

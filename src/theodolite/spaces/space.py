@@ -261,9 +261,8 @@ class Space:
         """
         if column not in self.rows:
             there = ", ".join(self.rows) or "none"
-            raise ValueError(
-                f"the space has no column {column!r} of labels; it has {there}: name one with {option('labels', 'COLUMN')}"
-            )
+            ways = f"name one with {option('labels', 'COLUMN')}, or give a file of labels"
+            raise ValueError(f"the space has no column {column!r} of labels; it has {there}: {ways}")
         labels = list(self.rows[column])
         # nan is the gap of a column of numbers, and the only value that differs from itself.
         missing = next((row for row, label in enumerate(labels) if label is None or label != label), None)

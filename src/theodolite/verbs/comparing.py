@@ -202,7 +202,7 @@ def compare(
         alike, most_alike = _layer_similarities(sides, relation, seed)
     clear = [comparison.metric for comparison in comparisons if comparison.is_clear]
     tested = sum(comparison.low is not None for comparison in comparisons)
-    typed = _typed(before, after, options, given)
+    typed = _typed(before, after, options, given, paired)
     answer = _answer(relation, comparisons, "The last layer" if layered else "B", typed)
     if own is not None:
         answer = replace(answer, sentence=leading(answer.sentence, own.sentence))
@@ -260,7 +260,8 @@ def _related(sides: Sequence[_Side], layer: int | None, paired: bool | None, see
 
     counts = [side.n for side in sides]
     if paired and counts[0] != counts[1]:
-        raise ValueError(f"A has {counts[0]} rows and B {counts[1]}, and pairs need equal numbers; compare them as independent")
+        sizes = f"A has {counts[0]:,} rows and B {counts[1]:,}"
+        raise ValueError(f"{sizes}, and pairs need equal numbers; leave out {option('paired')} to compare two samples")
     basis, left_out = ("declared", (0, 0)) if paired else _paired_by_name(sides) if paired is None else ("", (0, 0))
     clouds = [side.cloud(layer) for side in sides]
     is_open = not basis and paired is None and counts[0] == counts[1] and _same_sample(clouds)
@@ -476,7 +477,7 @@ def _answer(relation: _Relation, comparisons: Sequence[Comparison], subject: str
         sentence = f"The rows are not paired, and no shift could be tested: {relation.untested}."
     elif not shift.is_shifted:
         verdict, numbers = "no shift found", f"AUC {shift.auc:.2f}, p = {shift.p:.2g}"
-        sentence = f"No shift found between A and B ({numbers}): a classifier cannot tell their rows apart."
+        sentence = f"No shift of the mean found between A and B ({numbers}): a linear classifier cannot tell their rows apart."
     else:
         verdict, numbers = "shifted", f"AUC {shift.auc:.2f}, p = {shift.p:.2g}"
         sentence = f"B is shifted from A ({numbers}): the means are {shift.mean_shift:.2f} spreads apart, "
@@ -582,19 +583,22 @@ def _conditions(relation: _Relation, sides: Sequence[_Side], only_last: bool) ->
         yield f"only the last layer has intervals; {option('bootstrap', '40')} computes them for every layer"
 
 
-def _typed(before: Any, after: Any, reading: Reading, given: Mapping[str, Any]) -> Callable[..., str]:
+def _typed(before: Any, after: Any, reading: Reading, given: Mapping[str, Any], paired: bool | None) -> Callable[..., str]:
     """A function that writes this comparison again: with a report, or with the rows declared as paired."""
+    declared = "" if paired is None else f", paired={paired}"
     fields = sorted({*APPLICABLE["file"], *APPLICABLE["encoder"]} - {"tokenizer", "revision", "texts"})
 
     signals = typed_signals(given)
 
     def typed(more: str = "report") -> str:
         if signals is None or not all(isinstance(source, (str, os.PathLike)) for source in (before, after)):
-            return "th.compare(A, B, paired=True)" if more == "paired" else "th.compare(A, B).report('compare.html')"
+            return "th.compare(A, B, paired=True)" if more == "paired" else f"th.compare(A, B{declared}).report('compare.html')"
         options = reading.typed(fields)
         if isinstance(reading.texts, (str, os.PathLike)):
             options["texts"] = os.fspath(reading.texts)
         options |= signals
+        if declared and more == "report":  # without it the answer could be another one
+            options["paired" if paired else "independent"] = ""
         return command(
             "compare", os.fspath(before), os.fspath(after), **options, **{more: "compare.html" if more == "report" else ""}
         )

@@ -476,7 +476,7 @@ def open_input(source: Any, reading: Reading) -> Input:
     from theodolite.spaces import Space, read
 
     kind = input_kind(source, reading)
-    if kind == "file" and looks_like_a_model(source):
+    if kind == "file" and isinstance(source, (str, os.PathLike)) and looks_like_a_model(source):
         ways = f"{option('task', 'NAME')} or {option('texts', 'FILE')}"
         raise FileNotFoundError(f"there is no file {source}; if it is an encoder, give the texts that it should read: {ways}")
     reading.refuse(DESCRIPTIONS[kind], but=APPLICABLE[kind])

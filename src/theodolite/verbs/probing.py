@@ -17,7 +17,7 @@ from theodolite.core.sampling import hold_out as held_out_rows
 from theodolite.core.sampling import sample_by_label
 from theodolite.core.spelling import command, option
 from theodolite.core.vectors import Floats, array
-from theodolite.spaces.readers.label_files import TABLE_ENDINGS
+from theodolite.spaces.readers.label_files import TABLE_ENDINGS, is_label_file
 from theodolite.spaces.space import Space, choose_layers
 from theodolite.tasks.loading import load_task
 from theodolite.verbs.inputs import (
@@ -257,7 +257,9 @@ def _name(opened: Any, source: Any) -> str:
 def _is_column(labels: Labels | None, opened: Any) -> bool:
     if not isinstance(labels, str):
         return False
-    return not isinstance(opened, VectorsInput) or opened.frame is not None or (opened.path or "").endswith(TABLE_ENDINGS)
+    if not isinstance(opened, VectorsInput):
+        return labels in opened.rows or not is_label_file(labels)
+    return opened.frame is not None or (opened.path or "").endswith(TABLE_ENDINGS)
 
 
 def _labelled(opened: VectorsInput | Space | EncoderInput, labels: Labels | None, reading: Reading) -> _Labelled:

@@ -41,7 +41,7 @@ TIMED = 32  # texts that the speed of an encoder is measured on
 Labels: TypeAlias = str | os.PathLike[str] | Sequence[Any]
 
 _HINTS = {
-    "pairs": "the second side of pairs holds vectors, so the first side must too",
+    "pairs": "the second side of pairs holds vectors, so the first must too: of a space, the file of a layer (layer-NN.npy)",
     "labels": "an encoder's labels come from its task, or from your own files",
     "queries": "query vectors go with document vectors; for an encoder, give the folder of texts",
     "retrieval": "a folder of texts needs an encoder to read it; for vectors, give queries and judgements",
@@ -169,7 +169,7 @@ def open_signal(source: Any, named: Signals, reading: Reading, progress: Progres
 
 def row_labels(opened: VectorsInput | Space, labels: Labels | None, *, n: int) -> list[str]:
     """One label for each of n rows: those given, those of a file, or a column of the space (`label` by default) or table."""
-    from theodolite.spaces.readers.label_files import checked_label
+    from theodolite.spaces.readers.label_files import checked_label, is_label_file, labels_for
 
     if labels is not None and not isinstance(labels, (str, os.PathLike)):
         values = [checked_label(f"row {row}", label) for row, label in enumerate(labels)]
@@ -177,6 +177,8 @@ def row_labels(opened: VectorsInput | Space, labels: Labels | None, *, n: int) -
         if labels is None:
             raise ValueError(f"{opened.name} has vectors but no labels; give {option('labels', 'FILE:COLUMN')}")
         values = opened.labels(os.fspath(labels), n=n)
+    elif labels is not None and os.fspath(labels) not in opened.rows and is_label_file(labels):
+        values = labels_for("the space", labels, n=n)
     else:
         values = list(opened.labels(os.fspath(labels or "label")))
     if len(values) != n:

@@ -27,13 +27,18 @@ def labels_for(
 ) -> list[str]:
     """The labels of the rows of a file or folder of vectors."""
     vectors, labels = os.fspath(vectors), os.fspath(labels)
-    # A file comes first, with or without the name of a column behind it.
-    is_file = Path(labels).is_file() or Path(labels.rpartition(":")[0] or labels).is_file()
-    location = labels if is_file or not vectors.endswith(TABLE_ENDINGS) else f"{vectors}:{labels}"
+    # A file comes first.
+    location = labels if is_label_file(labels) or not vectors.endswith(TABLE_ENDINGS) else f"{vectors}:{labels}"
     values = read_labels(location, delimiter=delimiter, header=header)
     if len(values) != n:
         raise DataError(f"there are {len(values):,} labels for the {n:,} rows of {vectors}; row i needs label i", labels)
     return values
+
+
+def is_label_file(labels: AnyPath) -> bool:
+    """Whether labels are in a file that is there, with or without the name of a column behind it."""
+    labels = os.fspath(labels)
+    return Path(labels).is_file() or Path(labels.rpartition(":")[0] or labels).is_file()
 
 
 def read_labels(location: AnyPath, *, delimiter: str | None = None, header: bool | None = None) -> list[str]:
