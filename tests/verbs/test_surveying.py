@@ -111,6 +111,13 @@ def test_the_answer_has_a_verdict_a_sentence_and_one_next_step() -> None:
     assert few is not None and (few.verdict, few.next) == ("not judged", ())  # no repair can be tried on three rows
 
 
+@pytest.mark.parametrize(("value", "words"), [(1.5, "All 100 rows are the same vector"), (0.0, "All 100 rows are zero")])
+def test_rows_that_are_all_alike_are_called_so_and_no_repair_is_suggested(value: float, words: str) -> None:
+    answer = th.survey(np.full((100, 8), value)).answer
+    assert answer is not None and answer.verdict == "bad"
+    assert answer.sentence.startswith(words) and answer.next == ()
+
+
 def test_no_finding_has_a_command_of_its_own() -> None:
     findings = th.survey(X + 5).findings
     assert sum(finding.severity > 0 for finding in findings) > 3

@@ -211,6 +211,9 @@ def diagnose(cloud: Cloud, rows: Sequence[Row], others: Sequence[Finding] = ()) 
     if not unusual:
         checks = f"All {len(ordered)} checks are within their usual ranges." if ordered else "No measured metric has a check."
         return ordered, Answer(verdict="OK" if ordered else "not judged", sentence=checks)
+    if not cloud.moments.has_spread:
+        vector = "zero" if not cloud.moments.mean.any() else "the same vector"
+        return ordered, Answer(verdict="bad", sentence=f"All {cloud.n:,} rows are {vector}: check what made them.")
     counts = Counter(finding.cause for finding in unusual)
     # Of the worst, the one whose cause accounts for most.
     worst = [finding for finding in unusual if finding.severity == unusual[0].severity]

@@ -318,7 +318,8 @@ def _judged(
     known = names() if any(finding.rows for finding in findings) else None
     named = {row: str(known[row]) for finding in findings for row in finding.rows} if known is not None else {}
     return {
-        "answer": answer if answer.verdict == "not judged" else replace(answer, next=(step,)),
+        # No repair helps rows that are all alike.
+        "answer": replace(answer, next=(step,)) if answer.verdict != "not judged" and cloud.moments.has_spread else answer,
         "findings": tuple(
             replace(finding, model=model, layer=layer, names=tuple(named[row] for row in finding.rows if named))
             for finding in findings
