@@ -57,7 +57,7 @@ def test_unequal_files_are_independent_and_cannot_be_paired(run: Run, refused: C
     np.save("short.npy", X[:100])
     document = json.loads(run("compare", "x.npy", "short.npy", "--json", "--metrics", "iso_score", "--bootstrap", "20").stdout)
     assert document["provenance"]["paired"] is False
-    assert "600 and 100" in refused("compare", "x.npy", "short.npy", "--paired", "--metrics", "iso_score")
+    assert "A has 600 rows and B 100" in refused("compare", "x.npy", "short.npy", "--paired", "--metrics", "iso_score")
 
 
 def test_layers_are_compared_in_one_line_each(run: Run) -> None:

@@ -27,7 +27,7 @@ def test_extract_says_what_it_would_do_and_writes_nothing(tiny: Tiny, tmp_path: 
     assert isinstance(result, th.Result) and not list(tmp_path.iterdir())
     text = " ".join(repr(result).split())
     assert "Dry run: encoding 300 texts with" in text and "nothing would be downloaded" in text
-    assert f"300 texts, unit mean, layers all, kept in {tmp_path / 'space'} as float16" in " ".join(result.notes)
+    assert f"300 texts, unit mean, layers all, to be stored in {tmp_path / 'space'} as float16" in " ".join(result.notes)
 
 
 def test_weights_that_are_not_here_are_named(tiny: Tiny, cache_layout: Any, tmp_path: Path) -> None:

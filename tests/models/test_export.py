@@ -271,7 +271,7 @@ def test_the_length_limit_of_the_fit_goes_with_the_repair(pipeline: Any, tmp_pat
     np.testing.assert_allclose(written.encode(texts, show_progress_bar=False), expected, atol=1e-5)
     # Vectors from elsewhere do not carry it: the message names the limit, and the option sets it.
     plain = th.repair.fit("zero-mean", np.asarray(space[space.layers[-1]]))
-    with pytest.raises(ValueError, match=r"its own length limit ; if the fit used another one, name it with max_length=N"):
+    with pytest.raises(ValueError, match=r"its own length limit; if the fit used another one, name it with max_length=N"):
         th.repair.export(plain, source, to=tmp_path / "other", texts=texts)
     th.repair.export(plain, source, to=tmp_path / "other", texts=texts, max_length=6)
     with pytest.raises(ValueError, match="the length limit of the fit, 8 tokens, than"):

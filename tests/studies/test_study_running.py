@@ -522,7 +522,7 @@ def test_slices_that_end_while_another_runs_are_not_lost(tmp_path):
     assert first.keep(steps[:1]) == [steps[0].folder]
     assert second.keep(steps[1:]) == first.merged([]) == [step.folder for step in steps]
     (tmp_path / "slices.json").write_text('{"a": ["../../elsewhere"]}')
-    with pytest.raises(ValueError, match=r"slices\.json is not a list of slices.*remove it"):
+    with pytest.raises(ValueError, match=r"slices\.json is damaged, or is not a list of slices.*remove it"):
         first.merged(steps)
 
 
