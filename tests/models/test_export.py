@@ -274,5 +274,5 @@ def test_the_length_limit_of_the_fit_goes_with_the_repair(pipeline: Any, tmp_pat
     with pytest.raises(ValueError, match=r"its own length limit; if the fit used another one, name it with max_length=N"):
         th.repair.export(plain, source, to=tmp_path / "other", texts=texts)
     th.repair.export(plain, source, to=tmp_path / "other", texts=texts, max_length=6)
-    with pytest.raises(ValueError, match="the length limit of the fit, 8 tokens, than"):
+    with pytest.raises(ValueError, match=r"the length limit of the fit, 8 tokens\) than"):
         th.repair.export(plain, source, to=tmp_path / "third", texts=texts, max_length=8)
