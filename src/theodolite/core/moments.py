@@ -269,6 +269,20 @@ def row_norms(block: Floats) -> Doubles:
     return np.asarray(norms, dtype=np.float64)
 
 
+def unit_rows(X: Floats) -> Floats:
+    """Rows divided by their lengths; zero rows stay zero."""
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    return np.asarray(np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0))
+
+
+def row_cosines(first: Floats, second: Floats) -> Doubles:
+    """Cosine of row i of one array with row i of the other; 0 if one of them is zero."""
+    products = np.einsum("ij,ij->i", first, second, dtype=np.float64)
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    cosines: Doubles = np.divide(products, lengths, out=np.zeros(len(products)), where=lengths > 0)
+    return cosines
+
+
 def centred(rows: Floats, point: Doubles) -> Floats:
     """Rows minus a float64 point, in the precision of the rows, as a new array.
 

@@ -470,7 +470,7 @@ def given_pairs(space: Space, layer: int) -> Any:
     """Cosines of the pairs of a space whose texts come in pairs; None for other spaces."""
     import numpy as np
 
-    from theodolite.advice.pair_scores import row_cosines
+    from theodolite.core.moments import row_cosines
 
     if not {"side", "text"} <= set(space.rows) or space.unit in ("tokens", "words"):
         return None
