@@ -22,8 +22,8 @@ from theodolite.probes.label_codes import require_match
 from theodolite.probes.similarity import Similarity, spatial_similarity
 
 if TYPE_CHECKING:
+    from theodolite.core.parallel import Stage
     from theodolite.probes.classifiers.estimators import BaseClassifierProbe, ProbeScore
-    from theodolite.probes.cluster_merging import Stage
 
 Classifier: TypeAlias = Literal["none", "linear", "mlp"]
 

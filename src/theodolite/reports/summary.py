@@ -14,7 +14,7 @@ from theodolite.core.numbers import interval_text, number_text, short_number
 from theodolite.core.result import Answer, Finding, Result, Verdict
 from theodolite.core.rows import Row
 from theodolite.core.spelling import ON_COMMAND_LINE
-from theodolite.core.states import DIFFERENCE, state_title
+from theodolite.core.states import DIFFERENCE, EXPLAINED, state_title
 from theodolite.metrics.bounds import RETRIEVAL
 from theodolite.metrics.isoscore import iso_score_ceiling
 from theodolite.metrics.queries_among_documents import QUERY_MEASURES
@@ -47,8 +47,6 @@ SCORES = ("accuracy", "macro_f1", "matthews", "pearson", "spearman")
 # Rows for each dimension from which on the plain IsoScore is within a tenth of the corrected one.
 ENOUGH_ROWS = 10
 LONGEST_LABEL = 24
-# The state of a survey's rows on what its directions follow, and the name of the record with them.
-EXPLAINED = "explained"
 # How `advise` calls vectors without a change.
 UNCHANGED = "leave it alone"
 # Results whose title and notes say it all.
