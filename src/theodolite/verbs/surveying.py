@@ -210,7 +210,8 @@ def _survey_space(
 
     encoder = opened if isinstance(opened, EncoderInput) else None
     space = opened.space(progress) if isinstance(opened, EncoderInput) else opened
-    texts, title = (None, _space_name(source, space)) if encoder is None else (encoder.texts.texts, encoder.name)
+    name = short_name(source) if isinstance(source, str) else space.origin.model or "space"
+    texts, title = (None, name) if encoder is None else (encoder.texts.texts, encoder.name)
     chosen = choose_layers(layers, space.layers)
     groups = text_groups(space) if bootstrap else None
     pairs: list[tuple[Row, Any]] = []
@@ -372,10 +373,6 @@ def _row_names(opened: VectorsInput, columns: Sequence[str], n: int) -> Sequence
         return None if column is None else opened.labels(column, n=n)
     except ValueError:  # a gap or a list in it: row numbers will do
         return None
-
-
-def _space_name(source: Any, space: Space) -> str:
-    return short_name(str(source)) if isinstance(source, str) else space.origin.model or "space"
 
 
 def cloud_facts(cloud: Cloud, name: str) -> dict[str, Any]:
