@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from theodolite.core.parallel import Stage, one_blas_thread
-from theodolite.probes.forest import (
+from theodolite.probes.cluster_forest import (
     CHUNK,
     Forest,
     cluster_numbers,

@@ -17,7 +17,7 @@ from theodolite.core.sampling import sample_rows
 from theodolite.core.spelling import command, option
 from theodolite.metrics.registry import METRICS, label_of
 from theodolite.verbs.inputs import Reading, ReadingOptions, reads_input
-from theodolite.verbs.places import PlacedSignals, names_several, open_places
+from theodolite.verbs.layer_choice import PlacedSignals, names_several, open_places
 from theodolite.verbs.progress import Progress, progress_bars
 from theodolite.verbs.signals import SignalInput, Signals, open_signal
 from theodolite.verbs.surveying import provenance

@@ -19,7 +19,7 @@ from theodolite.core.rows import Row, current_versions
 from theodolite.core.sampling import sample_rows
 from theodolite.core.spelling import command, option
 from theodolite.core.vectors import Floats, array
-from theodolite.metrics.similarities import histogram_records
+from theodolite.metrics.cosine_histograms import histogram_records
 from theodolite.tasks.loading import canonical_sentences
 from theodolite.verbs.inputs import (
     Reading,

@@ -422,7 +422,7 @@ def similarity_lines(
     cloud: Cloud, metrics: Sequence[str], about: Mapping[str, Any], *, given: Any = None
 ) -> list[dict[str, Any]]:
     """How similar rows are, as the lines of a record; none if no metric looked at pairs."""
-    from theodolite.metrics.similarities import similarity_records
+    from theodolite.metrics.cosine_histograms import similarity_records
 
     return list(similarity_records(cloud, metrics, _record_fields(about), given=given))
 
