@@ -18,7 +18,7 @@ from theodolite.core.files import UNFINISHED, Lock
 from theodolite.core.pictures import Picture
 from theodolite.core.result import ABOUT, Result, require_result_folder, table_of
 from theodolite.core.rows import current_versions, today
-from theodolite.core.spelling import ON_COMMAND_LINE, command_line, option, shell_word
+from theodolite.core.spelling import ON_COMMAND_LINE, command_line, option, shell_word, with_options
 from theodolite.core.states import PRE_TRAINED
 from theodolite.spaces.readers.data_files import DataError
 from theodolite.studies.claims.evidence import ModelOrigin
@@ -426,19 +426,10 @@ class Study:
         return f"theodolite.study({self.spec.reference!r}).run({', '.join([repr([m.id for m in request.models]), *arguments])})"
 
 
-def _shown(method: Any) -> None:
-    """Show the options of a run in the signature of a method that takes them."""
-    own = inspect.signature(method)
-    parameters = [known for known in own.parameters.values() if known.kind is not known.VAR_KEYWORD]
-    parameters += [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False if kind == "bool" else None, annotation=kind)
-        for name, kind in ((name, kind.__forward_arg__) for name, kind in RunOptions.__annotations__.items())
-    ]
-    method.__signature__ = own.replace(parameters=parameters)
-
-
 for _method in (Study.run, Study.plan):
-    _shown(_method)
+    _kinds = ((name, kind.__forward_arg__) for name, kind in RunOptions.__annotations__.items())
+    _shown = {name: (kind, False if kind == "bool" else None) for name, kind in _kinds}
+    _method.__signature__ = with_options(inspect.signature(_method), _shown)  # type: ignore[union-attr]
 
 
 def _declared(request: Request) -> str | None:
