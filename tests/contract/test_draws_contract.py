@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from theodolite.advice.pair_scores import SentencePairs
+from theodolite.advice.scorers import SentencePairs
 from theodolite.metrics.cloud import Cloud
 from theodolite.metrics.evaluation import REPLICATES, measure
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from theodolite.core import moments as module
-from theodolite.core.moments import Moments, centred, column_sums, row_norms
+from theodolite.core.moments import Moments, centred, column_sums, row_cosines, row_norms
 
 
 def cloud(n: int, d: int, seed: int, mean: float = 0.0) -> np.ndarray:
@@ -165,3 +165,11 @@ def test_centring_float32_rows_is_exact_to_float32() -> None:
     np.testing.assert_allclose(centred(rows, point), exact, atol=3e-7)
     assert centred(rows, point).dtype == np.float32
     assert np.abs((rows - point.astype(np.float32)) - exact).max() > 5e-6  # plain float32 subtraction fails
+
+
+def test_row_cosines_equal_a_plain_loop_and_are_zero_for_zero_rows() -> None:
+    random = np.random.default_rng(0)
+    A, B = random.standard_normal((20, 5)), random.standard_normal((20, 5))
+    A[3], B[7] = 0, 0
+    expected = [0 if i in (3, 7) else A[i] @ B[i] / np.linalg.norm(A[i]) / np.linalg.norm(B[i]) for i in range(20)]
+    np.testing.assert_allclose(row_cosines(A, B), expected, atol=1e-12)

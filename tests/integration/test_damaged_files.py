@@ -39,7 +39,7 @@ from theodolite.spaces import Origin, Space, SpaceWriter, read
 from theodolite.spaces.readers.label_files import read_labels, read_scores
 from theodolite.spaces.readers.text_files import read_texts
 from theodolite.studies.runner import run_steps
-from theodolite.studies.running import Slices
+from theodolite.studies.slices import Slices
 from theodolite.studies.spec import load_spec
 from theodolite.studies.steps import Action, Sources, Step, Store
 from theodolite.tasks import load_task, own_task

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hull_oracles import as_partition, cloud, greedy_partition, share_a_point
 
+from theodolite.probes.cluster_forest import fewest_clusters, new_forest
 from theodolite.probes.cluster_merging import _PairwiseMerger
 from theodolite.probes.direct_probe import DirectProbe
-from theodolite.probes.forest import fewest_clusters, new_forest
 from theodolite.probes.shared_planes import PlaneMerger
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 from scipy.stats import rankdata, t
 
-from theodolite.advice.pair_scores import SentencePairs
+from theodolite.advice.scorers import SentencePairs
 from theodolite.core.result import Result
 from theodolite.studies import study
 from theodolite.studies.rp21.plan import apply_repair

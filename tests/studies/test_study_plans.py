@@ -6,8 +6,7 @@ import pytest
 
 from theodolite.core.states import FINE_TUNED, ISOLAYER, PRE_TRAINED
 from theodolite.studies import study
-from theodolite.studies.plans import load_plan
-from theodolite.studies.requests import Request, StudyModel
+from theodolite.studies.requests import Request, StudyModel, load_plan
 from theodolite.studies.spec import load_spec
 from theodolite.studies.steps import in_order
 from theodolite.tasks import own_task

@@ -15,8 +15,8 @@ from theodolite.core.spelling import ON_COMMAND_LINE
 from theodolite.core.states import FINE_TUNED, ISOBN, ISOLAYER, PRE_TRAINED
 from theodolite.studies import Study, study
 from theodolite.studies.runner import StepReport
-from theodolite.studies.running import Slices, _watching
-from theodolite.studies.slices import merge_slices
+from theodolite.studies.running import _watching
+from theodolite.studies.slices import Slices, merge_slices
 from theodolite.tasks import DataError, own_task
 from theodolite.tasks.declarations import TASKS
 

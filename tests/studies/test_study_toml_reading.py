@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from theodolite.spaces.readers.data_files import DataError
-from theodolite.studies.toml_reading import Digits, half_unit, plain_values, read_toml
+from theodolite.studies.toml_reading import Digits, plain_values, read_toml
 
 
 # Types as text, which is what `from __future__ import annotations` makes of them.
@@ -35,7 +35,6 @@ def read(tmp_path):
 def test_numbers_remember_how_they_are_written():
     number = Digits("87.50")
     assert (float(number), str(number), number + 1) == (87.5, "87.50", 88.5)
-    assert [half_unit(Digits(text)) for text in ("87.50", "1.1e-5", "3E2")] == pytest.approx([5e-3, 5e-7, 50.0])
     plain = plain_values({"a": [number, 2], "b": {"c": number}})
     assert plain == {"a": [87.5, 2], "b": {"c": 87.5}}
     assert type(plain["a"][0]) is type(plain["b"]["c"]) is float

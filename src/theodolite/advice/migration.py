@@ -15,10 +15,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from theodolite.advice.folds import grouped_folds, resample_counts
-from theodolite.advice.pair_scores import unit_rows
 from theodolite.advice.scorers import BLOCK, JudgedQueries, largest
 from theodolite.core.intervals import Component, standard_error_interval, student_interval, units_needed
-from theodolite.core.moments import Doubles
+from theodolite.core.moments import Doubles, unit_rows
 from theodolite.core.parallel import Progress
 from theodolite.core.vectors import Floats, Indices
 from theodolite.repairs.bridge import MAPS, Bridge

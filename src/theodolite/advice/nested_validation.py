@@ -24,6 +24,7 @@ from theodolite.advice.scorers import LabelledRows, ScoredPairs, Signal, Transfo
 from theodolite.core.engines import in_parallel
 from theodolite.core.intervals import percentile_interval
 from theodolite.core.moments import Doubles, Moments
+from theodolite.core.parallel import Stage
 from theodolite.core.sampling import sample_rows
 from theodolite.core.spelling import option
 from theodolite.core.vectors import Indices, Source
@@ -33,7 +34,6 @@ TOLERATED = 0.01  # what a recommended compression may cost, as a share of the s
 MOST_ITEMS = 10  # times the items there are: beyond that, no number of them is named that would settle it
 NOTHING = Change()
 
-Stages: TypeAlias = Callable[[str, int, int], None]
 Excluded: TypeAlias = frozenset[int]  # folds that a repair is not fitted on
 
 
@@ -146,7 +146,7 @@ def search(
     draws: int = DRAWS,
     worth: float = WORTH,
     dimensions: str | Sequence[int] | None = None,
-    progress: Stages | None = None,
+    progress: Stage | None = None,
 ) -> Advice:
     """Try every repair of the grid, and every compression, on one signal."""
     run = _Run(signal, folds, seed, draws, progress or (lambda *_: None))
@@ -185,7 +185,7 @@ def search_places(
     seed: int = 0,
     draws: int = DRAWS,
     worth: float = WORTH,
-    progress: Stages | None = None,
+    progress: Stage | None = None,
 ) -> Advice:
     """Try every layer and pooling on one signal; the first place is the one in use, which the others are compared with.
 
@@ -228,7 +228,7 @@ class _Run:
     folds: int
     seed: int
     draws: int
-    progress: Stages
+    progress: Stage
     reference: Change = NOTHING
     widening: float = 1.0  # of the intervals of gains
     failed: dict[Change, str] = field(default_factory=dict)

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.advice.folds import linked_groups, row_names, spearman_influence
-from theodolite.advice.pair_scores import row_cosines, unit_rows
-from theodolite.core.moments import Doubles
+from theodolite.core.moments import Doubles, row_cosines, unit_rows
 from theodolite.core.spelling import option
 from theodolite.core.vectors import Floats, Indices
+from theodolite.spaces.space import Space
 from theodolite.tasks.retrieval import NOWHERE, Judgements
 
 Transform: TypeAlias = Callable[[Floats], Floats]
@@ -292,3 +292,35 @@ def largest(values: Floats, k: int) -> Indices:
     bound = np.partition(values, len(values) - k)[len(values) - k]
     candidates = np.flatnonzero(values >= bound)  # in ascending order, so that the stable sort keeps the first of equals
     return np.asarray(candidates[np.argsort(-values[candidates], kind="stable")][:k], dtype=np.intp)
+
+
+class SentencePairs:
+    """The scored pairs of a space: a sentence's vector is the mean of its rows, which may be one or many.
+
+    The rows of the space name the pair (`text`), the sentence of the pair (`side`) and the pair's `score`. `pair` is the number
+    of each row's pair, from 0, and `scores` has the score of each pair.
+    """
+
+    def __init__(self, space: Space) -> None:
+        if not {"side", "score", "text"} <= set(space.rows):
+            raise ValueError("the rows are not pairs of texts with scores, such as those of the task 'stsb'")
+        text, side = (np.asarray(space.rows[name]) for name in ("text", "side"))
+        numbers, inverse = np.unique(text, return_inverse=True)  # the numbers of texts need not be consecutive
+        self.pair: Indices = inverse.reshape(-1)
+        sentence = 2 * self.pair + side
+        self._order = np.argsort(sentence, kind="stable")
+        _, self._starts, self._counts = np.unique(sentence[self._order], return_index=True, return_counts=True)
+        if len(self._starts) != 2 * len(numbers):
+            raise ValueError("a sentence of a pair has no tokens, so it cannot be pooled; use longer texts")
+        self.scores: Doubles = np.empty(len(numbers))
+        self.scores[self.pair] = np.asarray(space.rows["score"], dtype=np.float64)
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def cosines(self, X: Floats) -> Doubles:
+        """The cosine of each pair, for vectors (n, d) in the order of the space's rows."""
+        # Sums over runs of sorted rows: much faster than adding each token to its sentence.
+        sums = np.add.reduceat(X[self._order].astype(np.float64), self._starts, axis=0)
+        means = sums / self._counts[:, None]
+        return row_cosines(means[0::2], means[1::2])

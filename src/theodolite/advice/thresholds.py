@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.advice.folds import resample_counts
-from theodolite.advice.pair_scores import unit_rows
 from theodolite.advice.scorers import JudgedQueries
 from theodolite.core.intervals import LEVEL, Interval, percentile_interval, share_interval
-from theodolite.core.moments import Doubles
+from theodolite.core.moments import Doubles, unit_rows
 from theodolite.core.sampling import sample_rows
 from theodolite.core.vectors import Floats, Indices
 from theodolite.tasks.retrieval import NOWHERE

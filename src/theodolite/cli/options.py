@@ -16,6 +16,8 @@ from typing import Annotated, Any, TypeAlias, get_args
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from theodolite.core.spelling import with_options
+
 # A command as a function, which gets what was typed from its context.
 Command: TypeAlias = Callable[..., None]
 UNITS = "text, tokens, cls, mean, max, last, words, pairs"
@@ -272,15 +274,10 @@ def tune_options(command: Command) -> Command:
 def _with_options(command: Command, options: Mapping[str, tuple[Any, Any]]) -> Command:
     """The command with further options (annotation and default by name), before those that say what happens to its result."""
     signature = inspect.signature(command, eval_str=True)
-    own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
-    added = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        for name, (annotation, default) in options.items()
-    ]
-    last = ("overwrite", "strict", *PRINTING)
-    start = next((i for i, parameter in enumerate(own) if parameter.name in last), len(own))
-    parameters = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in (*own[:start], *added, *own[start:])]
-    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    own = [known for known in signature.parameters.values() if known.kind is not known.VAR_KEYWORD]
+    signature = signature.replace(parameters=[known.replace(kind=known.KEYWORD_ONLY) for known in own])
+    shown = with_options(signature, options, before=("overwrite", "strict", *PRINTING))
+    command.__signature__ = shown  # type: ignore[attr-defined]
     return command
 
 

@@ -21,6 +21,7 @@ SAMPLE_PER_CLUSTER = 100  # and at least this many for each cluster
 SAMPLE_BYTES = 256 * 2**20  # but no more than this in memory
 START = 4  # the first centres are chosen among every fourth row of the sample
 SAMPLE_PASSES = 100
+PASSES = 3  # over all rows
 TOLERANCE = 2e-4  # a pass that lowers the inertia by a smaller share is the last
 
 
@@ -35,7 +36,7 @@ class Clusters:
     converged: bool
 
 
-def k_means(X: Vectors, k: int, *, seed: int = 0, passes: int = 3) -> Clusters:
+def k_means(X: Vectors, k: int, *, seed: int = 0) -> Clusters:
     """Cluster the rows around k centroids: seeded, streamed, and independent of how the rows are chunked.
 
     Greedy k-means++ and a local search choose centroids on a seeded sample (10,000 rows, or 100 for each cluster), Lloyd's
@@ -46,19 +47,19 @@ def k_means(X: Vectors, k: int, *, seed: int = 0, passes: int = 3) -> Clusters:
     than k rows, never more.
     """
     data = source(X)
-    if k < 1 or passes < 1:
-        raise ValueError(f"k={k} and passes={passes} must each be at least 1")
+    if k < 1:
+        raise ValueError(f"k={k} must be at least 1")
     if not data.replayable:
         raise ValueError(f"k-means reads its rows several times, but this stream can be read only once; {REPLAYABLE}")
     # Rows that come with their moments are shared by several repairs: the moments keep clusters, as they keep eigenpairs.
-    known: dict[tuple[int, int, int], Clusters] = {} if data.moments is None else vars(data.moments).setdefault("_clusters", {})
-    if (k, seed, passes) not in known:
+    known: dict[tuple[int, int], Clusters] = {} if data.moments is None else vars(data.moments).setdefault("_clusters", {})
+    if (k, seed) not in known:
         with one_blas_thread():  # products with so few centres are too small to share, and blocks are shared already
-            known[k, seed, passes] = _k_means(data, k, seed=seed, passes=passes)
-    return known[k, seed, passes]
+            known[k, seed] = _k_means(data, k, seed=seed)
+    return known[k, seed]
 
 
-def _k_means(data: Source, k: int, *, seed: int, passes: int) -> Clusters:
+def _k_means(data: Source, k: int, *, seed: int) -> Clusters:
     sample = _sample(data, k, seed=seed)
     shift = _shift(sample)
     sample = sample if shift is None else centred(sample, shift)
@@ -66,7 +67,7 @@ def _k_means(data: Source, k: int, *, seed: int, passes: int) -> Clusters:
     if len(centres) < k:
         centres = _start(sample, k, seed=seed)
     on_sample = _lloyd(source(sample), None, centres, passes=SAMPLE_PASSES)
-    final = _lloyd(data, shift, on_sample.centroids, passes=passes)
+    final = _lloyd(data, shift, on_sample.centroids, passes=PASSES)
     has_rows = final.counts > 0
     centroids = final.centroids[has_rows] if shift is None else final.centroids[has_rows] + shift
     return replace(final, centroids=centroids, counts=final.counts[has_rows])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from operator import or_
 from os import PathLike
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from theodolite.core.sampling import RowSample
 from theodolite.core.vectors import Floats, Source, Vectors, source
 
 Doubles = NDArray[np.float64]
+Real = TypeVar("Real", bound=np.floating[Any])
 
 FORMAT = 2
 SUMS = ("unit_sum", "unit_squares", "zero_rows", "norm_sum", "norm_squares")  # fields that add up when clouds are merged
@@ -267,6 +268,20 @@ def row_norms(block: Floats) -> Doubles:
         safe = np.where(scale > 0, scale, 1.0)
         norms[is_extreme] = scale * np.sqrt(np.square(rows / safe[:, None]).sum(axis=1))
     return np.asarray(norms, dtype=np.float64)
+
+
+def unit_rows(X: NDArray[Real]) -> NDArray[Real]:
+    """Rows divided by their lengths; zero rows stay zero."""
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    return np.asarray(np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0))
+
+
+def row_cosines(first: Floats, second: Floats) -> Doubles:
+    """Cosine of row i of one array with row i of the other; 0 if one of them is zero."""
+    products = np.einsum("ij,ij->i", first, second, dtype=np.float64)
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    cosines: Doubles = np.divide(products, lengths, out=np.zeros(len(products)), where=lengths > 0)
+    return cosines
 
 
 def centred(rows: Floats, point: Doubles) -> Floats:

@@ -29,9 +29,15 @@ def short_number(value: float | None) -> str:
     return f"{value:.2g}" if abs(value) < 1 else f"{value:.3g}"
 
 
-def interval_text(low: float | None, high: float | None) -> str:
-    """[low, high], or nothing if there is no interval."""
-    return "" if low is None or high is None else f"[{number_text(low)}, {number_text(high)}]"
+def interval_text(low: float | None, high: float | None, *, form: str = "") -> str:
+    """[low, high], with four significant digits or in a format, or nothing if there is no interval.
+
+    >>> interval_text(0.25, 1.0), interval_text(0.25, 1.0, form="+.3f"), interval_text(None, None)
+    ('[0.25, 1]', '[+0.250, +1.000]', '')
+    """
+    if low is None or high is None:
+        return ""
+    return f"[{low:{form}}, {high:{form}}]" if form else f"[{number_text(low)}, {number_text(high)}]"
 
 
 def share_text(value: float) -> str:

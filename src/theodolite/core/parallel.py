@@ -20,6 +20,8 @@ Item = TypeVar("Item")
 Output = TypeVar("Output")
 # Called with (done, total) as work finishes; may raise to cancel it.
 Progress: TypeAlias = Callable[[int, int], None]
+# Progress of several stages: called with (stage, done, total); may raise to cancel.
+Stage: TypeAlias = Callable[[str, int, int], None]
 
 BLAS_MODULES = ("numpy", "scipy.linalg", "torch", "faiss")  # each brings a BLAS of its own
 

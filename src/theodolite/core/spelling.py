@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import json
 import os
 import re
@@ -185,3 +186,16 @@ def visible(text: str) -> str:
 def plain_json(document: str) -> str:
     """A JSON document with control characters, and halves of surrogates, written as escapes."""
     return re.sub("[\x7f-\x9f\u2028\u2029\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", document)
+
+
+def with_options(
+    signature: inspect.Signature, options: Mapping[str, tuple[Any, Any]], *, before: Collection[str] = ()
+) -> inspect.Signature:
+    """A signature with options (annotation and default by name) in place of `**options`: before the first of some, or last."""
+    parameters = [known for known in signature.parameters.values() if known.kind is not known.VAR_KEYWORD]
+    start = next((i for i, known in enumerate(parameters) if known.name in before), len(parameters))
+    parameters[start:start] = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, (kind, default) in options.items()
+    ]
+    return signature.replace(parameters=parameters)

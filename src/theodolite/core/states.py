@@ -12,6 +12,8 @@ ISTAR = "istar"
 BEFORE = "before"
 AFTER = "after"
 DIFFERENCE = "difference"
+# Of rows that say how closely a target follows a column; also the name of the record with all of it.
+EXPLAINED = "explained"
 
 # All states, earliest first.
 STATES = (PRE_TRAINED, BEFORE, FINE_TUNING, FINE_TUNED, AFTER, ISOLAYER, ISOBN, COSREG, ISTAR, DIFFERENCE)

@@ -54,10 +54,6 @@ class LogPartition:
         sides = [self.plus, self.minus] if sign == "both" else [self.plus]
         return np.concatenate([*sides, [] if self.null is None else [self.null]])
 
-    def with_more(self, other: Self) -> Self:
-        """These and those along further eigenvectors."""
-        return replace(self, plus=np.append(self.plus, other.plus), minus=np.append(self.minus, other.minus))
-
 
 def prepare_partitions(cloud: Cloud, names: Sequence[str]) -> None:
     """Compute log F for all variants that these metrics read, in one pass over the rows."""
@@ -181,7 +177,8 @@ def log_partitions(X: Vectors | Cloud, variants: set[Variant]) -> dict[Variant, 
     rest = {variant for variant in missing if len(undecided[variant.centered])}
     if rest:
         for variant, more in _all_rows(cloud, PartitionSums(cloud, rest, undecided)).logs().items():
-            measured[variant] = measured[variant].with_more(more)
+            few = measured[variant]
+            measured[variant] = replace(few, plus=np.append(few.plus, more.plus), minus=np.append(few.minus, more.minus))
     logs.update(measured)
     return logs
 

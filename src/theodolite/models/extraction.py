@@ -186,14 +186,14 @@ def model_versions(*packages: str) -> str:
     return "; ".join([current_versions(), *(f"{name} {version(name)}" for name in ("torch", "transformers", *packages))])
 
 
-def zipf_frequencies(words: Iterable[str], *, language: str = "en") -> NDArray[np.float64]:
-    """How common words are, on the Zipf scale: log10 of the occurrences per thousand million words, 0 (unknown) to about 8."""
+def zipf_frequencies(words: Iterable[str]) -> NDArray[np.float64]:
+    """How common English words are (Zipf): log10 of the occurrences per thousand million words, 0 (unknown) to about 8."""
     try:
         from wordfreq import zipf_frequency
     except ImportError:
         raise ImportError(f"word frequencies come from the package wordfreq; run: {INSTALL}") from None
     words = list(words)
-    frequencies = {word: float(zipf_frequency(word, language)) for word in set(words)}
+    frequencies = {word: float(zipf_frequency(word, "en")) for word in set(words)}
     return np.array([frequencies[word] for word in words], dtype=np.float64)
 
 

@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from theodolite.probes.classifiers.control_task import ControlTask
     from theodolite.probes.classifiers.estimators import ClassifierProbe, LinearProbe, ProbeScore
-    from theodolite.probes.classifiers.memorisation import ControlTask
     from theodolite.probes.corresponding_rows import Correspondence, KeptStructure, correspondence, kept_structure
     from theodolite.probes.direct_probe import DirectProbe, NoSpread
     from theodolite.probes.hulls.gap import HullGap, hull_gap
@@ -29,7 +29,7 @@ __all__ = [
 # Modules are loaded when a name is first used: the hulls' kernels and scikit-learn take a second to load.
 _NAMES = {
     "classifiers.estimators": ("ClassifierProbe", "LinearProbe", "ProbeScore"),
-    "classifiers.memorisation": ("ControlTask",),
+    "classifiers.control_task": ("ControlTask",),
     "corresponding_rows": ("Correspondence", "KeptStructure", "correspondence", "kept_structure"),
     "direct_probe": ("DirectProbe", "NoSpread"),
     "hulls.gap": ("HullGap", "hull_gap"),

@@ -6,15 +6,13 @@ This is the algorithm of DirectProbe (Zhou & Srikumar 2021). Only labels whose w
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from typing import TypeAlias
 
 import numpy as np
 
-from theodolite.core.parallel import one_blas_thread
-from theodolite.probes.forest import (
+from theodolite.core.parallel import Stage, one_blas_thread
+from theodolite.probes.cluster_forest import (
     CHUNK,
     Forest,
     cluster_numbers,
@@ -30,9 +28,6 @@ from theodolite.probes.forest import (
 from theodolite.probes.hulls.active_set import Flags, Floats, Ints
 from theodolite.probes.hulls.gap import pair_bounds, solve_gap
 from theodolite.probes.shared_planes import PlaneMerger
-
-# Progress of several stages: called with (stage, done, total); may raise to cancel.
-Stage: TypeAlias = Callable[[str, int, int], None]
 
 # Up to this dimension merges are tested pair by pair in compiled code; above it, against planes that many pairs share. CPU
 # seconds of the two if labels overlap: 3.4 and 54 at 2,000 × 2, 0.11 and 0.93 at 1,000 × 8, 1.1 and 1.6 at 1,000 × 24, 2.7 and

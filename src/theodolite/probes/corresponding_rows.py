@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.core.intervals import student_interval
-from theodolite.core.moments import Doubles
+from theodolite.core.moments import Doubles, unit_rows
 from theodolite.core.sampling import sample_rows
 from theodolite.core.vectors import Floats, Indices, Vectors, array
 from theodolite.probes.similarity import CkaNull, cka_null
@@ -182,7 +182,7 @@ def kept_structure(A: Vectors, B: Vectors, *, seed: int = 0) -> KeptStructure:
     first, second = array(A), array(B)
     n = len(first)
     rows = sample_rows(n, SEARCHED, seed=seed)
-    units = [_unit(np.asarray(side[rows], dtype=np.float32)) for side in (first, second)]
+    units = [unit_rows(np.asarray(side[rows], dtype=np.float32)) for side in (first, second)]
     asking = sample_rows(len(rows), ASKING, seed=seed + 1)
     k = min(NEIGHBOURS, len(rows) - 1)
     similarities = [_similarities(unit, asking) for unit in units]
@@ -427,7 +427,7 @@ def _turned(A: Floats, B: Floats, numbers: dict[str, float], seed: int) -> Corre
         if len(anchors) < FEWEST_ANCHORS:
             return None
         sides = [np.asarray(side[anchors], dtype=np.float64) for side in (A, B)]
-        sides = [_unit(side) for side in sides] if unit else sides
+        sides = [unit_rows(side) for side in sides] if unit else sides
         kept = np.arange(len(anchors))
         difference, scale = _gram_difference(*sides)
         numbers.setdefault("gram_difference", difference)
@@ -460,7 +460,7 @@ def _fits_anchors(
     unit: bool, scale: float, most: float, centres: Sequence[Doubles], bases: Sequence[Doubles], a: Doubles, b: Doubles
 ) -> Mask:
     """Which rows have the same products with the anchors on both sides."""
-    rows = [_unit(side) if unit else side for side in (a, b)]
+    rows = [unit_rows(side) if unit else side for side in (a, b)]
     products = [(side - centre) @ base.T for side, centre, base in zip(rows, centres, bases, strict=True)]
     return np.asarray(np.linalg.norm(scale * products[0] - products[1], axis=1) <= most)
 
@@ -551,11 +551,6 @@ def _cosines(a: Doubles, b: Doubles) -> Doubles:
 
 def _largest_entry(X: Floats) -> float:
     return float(max(-X.min(), X.max()))
-
-
-def _unit(rows: Any) -> Any:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
 
 
 def _similarities(units: Floats, asking: Indices) -> Floats:

@@ -16,7 +16,7 @@ from theodolite.core.vectors import array
 from theodolite.probes.label_codes import code_labels
 
 if TYPE_CHECKING:
-    from theodolite.probes.cluster_merging import Stage
+    from theodolite.core.parallel import Stage
     from theodolite.probes.hulls.active_set import Floats, Ints
 
 LabelDistance: TypeAlias = Literal["mean", "minimum"]

@@ -22,8 +22,8 @@ from theodolite.probes.label_codes import require_match
 from theodolite.probes.similarity import Similarity, spatial_similarity
 
 if TYPE_CHECKING:
+    from theodolite.core.parallel import Stage
     from theodolite.probes.classifiers.estimators import BaseClassifierProbe, ProbeScore
-    from theodolite.probes.cluster_merging import Stage
 
 Classifier: TypeAlias = Literal["none", "linear", "mlp"]
 
@@ -171,7 +171,7 @@ def probe_layer(
         accuracy = float(np.mean(probe.predict(test_X) == test_y)) if not len(probe.unfinished_) else math.nan
         metrics.append({"metric": "hull_accuracy", "value": accuracy, "n": len(test_y), "reason": _STOPPED, **split})
         if classifier != "none":
-            from theodolite.probes.classifiers.memorisation import Words, control_score
+            from theodolite.probes.classifiers.control_task import Words, control_score
 
             training = _sample(names, max_classifier_rows, seed)
             model = _classifier(classifier, grid or {}, seed, device, progress)

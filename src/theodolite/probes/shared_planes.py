@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from theodolite.probes.forest import CHUNK, Forest, closest_cluster, merge, refuse, with_room
+from theodolite.probes.cluster_forest import CHUNK, Forest, closest_cluster, merge, refuse, with_room
 from theodolite.probes.hulls.active_set import Flags, Floats, Ints, jit
 from theodolite.probes.hulls.fallback_solvers import solve_by_newton
 from theodolite.probes.hulls.gap import separating_plane

@@ -101,8 +101,9 @@ def overview_displays(result: Result) -> Iterator[Display]:
             **titles_of("changes", "What changed, layer by layer", ()),
         )
     if alike := [row for row in result.rows if row.metric == "layer_cka"]:
+        heads = {"layer of A": "label", "layer of B": "other_label", "value": "value", "n": "n", "reason": "reason"}
         yield DrawnDisplay(
-            columns=partial(_layer_pair_columns, alike),
+            columns=lambda: {head: [getattr(row, field) for row in alike] for head, field in heads.items()},
             draw=partial(_draw_layer_pairs, alike),
             note="Debiased CKA of every layer of A with every layer of B, above chance: 0 is chance, 1 is the same layout up to "
             "rotation, scale and shift. Layers that do the same work make a bright diagonal.",
@@ -209,7 +210,8 @@ def _draw_forest(lines: Sequence[EffectLine]) -> Figure:
         bars = [1.0 if distance is not None and abs(distance) <= REACH else 0.0 for distance in distances]
         figure.add_trace(
             Scatter(
-                x=list(map(_position, distances)),
+                # At the edge if the axis does not reach so far.
+                x=[math.copysign(REACH + 1, far) if far is not None and abs(far) > REACH else far for far in distances],
                 y=[number for number, _ in group],
                 mode="markers",
                 customdata=[plain(_effect_words(verdict, effect), 160) for _, (verdict, effect) in group],
@@ -251,11 +253,6 @@ def _standard(effect: Effect | None) -> float | None:
     return (-distance if effect.side == "below" else distance) / _half_width(effect)
 
 
-def _position(distance: float | None) -> float | None:
-    """Where an effect is drawn: at the edge if the axis does not reach so far."""
-    return math.copysign(REACH + 1, distance) if distance is not None and abs(distance) > REACH else distance
-
-
 def _symbol(distance: float | None) -> str:
     """A dot, or an arrow if the axis does not reach so far."""
     return "circle" if distance is None or abs(distance) <= REACH else "triangle-right" if distance > 0 else "triangle-left"
@@ -289,11 +286,6 @@ def _draw_changes(rows: Sequence[Row]) -> Figure:
     figure = heat_map(shades, list(map(str, layers)), names, height=38 * len(metrics) + 60, **look)
     figure.update_xaxes(title_text="layer", type="category", showgrid=False)
     return figure.update_yaxes(autorange="reversed", showgrid=False)
-
-
-def _layer_pair_columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
-    columns = {"layer of A": "label", "layer of B": "other_label", "value": "value", "n": "n", "reason": "reason"}
-    return {name: [getattr(row, field) for row in rows] for name, field in columns.items()}
 
 
 def _draw_layer_pairs(rows: Sequence[Row]) -> Figure:

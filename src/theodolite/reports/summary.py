@@ -14,7 +14,7 @@ from theodolite.core.numbers import interval_text, number_text, short_number
 from theodolite.core.result import Answer, Finding, Result, Verdict
 from theodolite.core.rows import Row
 from theodolite.core.spelling import ON_COMMAND_LINE
-from theodolite.core.states import DIFFERENCE, state_title
+from theodolite.core.states import DIFFERENCE, EXPLAINED, state_title
 from theodolite.metrics.bounds import RETRIEVAL
 from theodolite.metrics.isoscore import iso_score_ceiling
 from theodolite.metrics.queries_among_documents import QUERY_MEASURES
@@ -47,8 +47,6 @@ SCORES = ("accuracy", "macro_f1", "matthews", "pearson", "spearman")
 # Rows for each dimension from which on the plain IsoScore is within a tenth of the corrected one.
 ENOUGH_ROWS = 10
 LONGEST_LABEL = 24
-# The state of a survey's rows on what its directions follow, and the name of the record with them.
-EXPLAINED = "explained"
 # How `advise` calls vectors without a change.
 UNCHANGED = "leave it alone"
 # Results whose title and notes say it all.
@@ -207,15 +205,9 @@ def _explained(result: Result) -> Iterator[Block]:
 def _link_table(links: Sequence[Mapping[str, Any]]) -> Table:
     """One line per link; r for numbers, the explained share for categories."""
     kinds = {"numbers": "r", "categories": "share"}
-    columns = {
-        "what": [link["target"] for link in links],
-        "follows": [clean(link["column"], NAME) for link in links],
-        "": [kinds[link["kind"]] for link in links],
-        "value": [f"{link['value']:.2f}" for link in links],
-        "95% interval": [_interval(link["low"], link["high"], ".2f") for link in links],
-        "p": [f"{link['p']:.3f}" for link in links],
-    }
-    return text_table(columns)
+    lines = ({**link, "column": clean(link["column"], NAME), "kind": kinds[link["kind"]]} for link in links)
+    words = {"what": ("target", ""), "follows": ("column", ""), "": ("kind", "")}
+    return text_table(_record_cells(lines, {**words, "value": ("value", ".2f"), "95% interval": ("", ".2f"), "p": ("p", ".3f")}))
 
 
 def _is_of_queries(row: Row) -> bool:
@@ -262,12 +254,17 @@ def _prompts(trials: Sequence[Mapping[str, Any]], better: Mapping[str, Any] | No
 
 
 def _gain_interval(trial: Mapping[str, Any]) -> str:
-    return _interval(trial["gain_low"], trial["gain_high"], "+.3f")
+    return interval_text(trial["gain_low"], trial["gain_high"], form="+.3f")
 
 
-def _interval(low: float | None, high: float | None, form: str = ".3f") -> str:
-    """[low, high] with all digits of a format, or nothing if there is no interval."""
-    return "" if low is None or high is None else f"[{low:{form}}, {high:{form}}]"
+def _record_cells(records: Iterable[Mapping[str, Any] | None], heads: Mapping[str, tuple[str, str]]) -> dict[str, list[str]]:
+    """Columns by their heads: a field of each record in its format, or "" for its interval; empty cells for no record."""
+
+    def cell(record: Mapping[str, Any], field: str, form: str) -> str:
+        return format(record[field], form) if field else interval_text(record["low"], record["high"], form=form)
+
+    lines = list(records)
+    return {head: ["" if record is None else cell(record, *source) for record in lines] for head, source in heads.items()}
 
 
 def _metrics(rows: Sequence[Row]) -> Iterator[Block]:
@@ -563,13 +560,11 @@ def _study(result: Result) -> Iterator[Block]:
 def _repairs(result: Result) -> Iterator[Block]:
     """The score after each repair, one column per state; the last state's changes have intervals."""
     states = grouped(result.rows, lambda row: row.state)
-    changes = {row.setting: row for row in states.pop(DIFFERENCE, ())}
+    changes = {row.setting: vars(row) for row in states.pop(DIFFERENCE, ())}
     names = [row.setting for row in next(iter(states.values()))]
     scores = {state: [f"{row.value:.3f}" for row in rows] for state, rows in states.items()}
-    lines = [changes.get(name) for name in names]
-    change = [f"{row.value:+.3f}" if row else "" for row in lines]
-    intervals = [_interval(row.low, row.high, "+.3f") if row else "" for row in lines]
-    yield text_table({"repair": names, **scores, "change": change, "95% interval": intervals})
+    cells = _record_cells(map(changes.get, names), {"change": ("value", "+.3f"), "95% interval": ("", "+.3f")})
+    yield text_table({"repair": names, **scores, **cells})
 
 
 def _places(result: Result) -> Iterator[Block]:
@@ -602,13 +597,13 @@ def _advise(result: Result) -> Iterator[Block]:
         yield _tried("repair", {name: tables["repair"][name] for name in (best if has_gains else repairs)})
     smaller = result.records["smaller"].to_pylist() if "smaller" in result.records else []
     if smaller:
-        columns = {
-            "smaller vectors": [form["form"] for form in smaller],
-            "size": [f"{form['size']:.0%}" for form in smaller],
-            "change": [f"{form['gain']:+.3f}" for form in smaller],
-            "95% interval": [_interval(form["low"], form["high"], "+.3f") for form in smaller],
+        heads = {
+            "smaller vectors": ("form", ""),
+            "size": ("size", ".0%"),
+            "change": ("gain", "+.3f"),
+            "95% interval": ("", "+.3f"),
         }
-        yield text_table(columns)
+        yield text_table(_record_cells(smaller, heads))
     kept = {"pca": "pca keeps the principal directions of most variance", "truncate": "truncate keeps the first dimensions"}
     names = " ".join([*best, *(form["form"] for form in smaller)])
     if explained := [words for name, words in kept.items() if name in names]:
@@ -628,7 +623,7 @@ def _tried(title: str, by_change: Mapping[str, Sequence[Row]]) -> Table:
     if any(gains):
         columns["gain"] = [f"{row.value:+.3f}" if row else "–" for row in gains]
         changed = [row if row and row.setting != UNCHANGED else None for row in gains]
-        columns["95% interval"] = [_interval(row.low, row.high, "+.3f") if row else "" for row in changed]
+        columns["95% interval"] = [interval_text(row.low, row.high, form="+.3f") if row else "" for row in changed]
     return text_table(columns)
 
 
@@ -640,8 +635,8 @@ def _calibrate(result: Result) -> Iterator[Block]:
         quantiles = {name.rpartition("_")[2]: [f"{row.value:.3f}" for row in rows] for name, rows in shares.items()}
         yield text_table({"share of pairs below this cosine": settings, **quantiles}, detail=True)
     if cutoffs := by_metric.get("cutoff", []):
-        columns = {"pairs": [row.setting for row in cutoffs], "cutoff": [f"{row.value:.3f}" for row in cutoffs]}
-        columns["95% interval"] = [interval_text(row.low, row.high) for row in cutoffs]
+        heads = {"pairs": ("setting", ""), "cutoff": ("value", ".3f"), "95% interval": ("", "")}
+        columns = _record_cells(map(vars, cutoffs), heads)
         for name, title in (("matches_above", "matches above"), ("non_matches_above", "others above")):
             if values := {row.setting: f"{row.value:.1%}" for row in by_metric.get(name, ())}:
                 columns[title] = [values.get(row.setting, "") for row in cutoffs]
@@ -652,10 +647,8 @@ def _calibrate(result: Result) -> Iterator[Block]:
     points = [point for i, point in enumerate(points) if known[max(i - 1, 0) : i + 2].count(known[i]) < 3]
     if points:
         shown = points[-1::-3][::-1]  # every third and the last; the record has all
-        names = {"cosine": "cosine", "probability": "probability of a match"}
-        columns = {title: [f"{point[name]:.3f}" for point in shown] for name, title in names.items()}
-        columns["95% interval"] = [_interval(point["low"], point["high"]) for point in shown]
-        yield text_table(columns)
+        heads = {"cosine": ("cosine", ".3f"), "probability of a match": ("probability", ".3f"), "95% interval": ("", ".3f")}
+        yield text_table(_record_cells(shown, heads))
 
 
 def _migrate(result: Result) -> Iterator[Block]:
@@ -664,16 +657,9 @@ def _migrate(result: Result) -> Iterator[Block]:
     if not tiers:
         return
     lines = [{row.metric: row for row in rows} for rows in tiers.values()]
-    scores = [line["ndcg@10"] for line in lines]
-    columns = {
-        "tier": list(tiers),
-        "nDCG@10": [f"{row.value:.3f}" for row in scores],
-        "95% interval": [_interval(row.low, row.high) for row in scores],
-    }
-    for name, title in (
-        ("ndcg@10_loss", "loss"),
-        ("ndcg@10_largest_loss", "at most"),
-    ):
+    scores = (vars(line["ndcg@10"]) for line in lines)
+    columns = {"tier": list(tiers), **_record_cells(scores, {"nDCG@10": ("value", ".3f"), "95% interval": ("", ".3f")})}
+    for name, title in (("ndcg@10_loss", "loss"), ("ndcg@10_largest_loss", "at most")):
         columns[title] = ["" if row.setting == "re-index" else f"{row.value:.3f}" for row in (line[name] for line in lines)]
     for name, title in (("documents_to_embed", "embed first"), ("documents_per_query", "per query")):
         columns[title] = [f"{line[name].value:,.0f}" for line in lines]
@@ -688,14 +674,12 @@ def _migrate(result: Result) -> Iterator[Block]:
     columns = {"bridge: documents re-embedded": [f"{int(label):,}" for label in curve]}
     for name in dict.fromkeys(row.setting for rows in curve.values() for row in rows):
         points = [next(row for row in rows if row.setting == name) for rows in curve.values()]
-        columns[name] = [f"{row.value:.3f} {_interval(row.low, row.high)}" for row in points]
+        columns[name] = [f"{row.value:.3f} {interval_text(row.low, row.high, form='.3f')}" for row in points]
     yield text_table(columns, detail=True)
     if "thresholds" in result.records:
         cutoffs = result.records["thresholds"].to_pylist()
-        heads = {"share": "share of document pairs above", "old": "old cosine", "new": "new cosine"}
-        texts = {"share": "{:.1%}", "old": "{:.3f}", "new": "{:.3f}"}
-        columns = {title: [texts[name].format(row[name]) for row in cutoffs] for name, title in heads.items()}
-        yield text_table(columns, detail=True)
+        heads = {"share of document pairs above": ("share", ".1%"), "old cosine": ("old", ".3f"), "new cosine": ("new", ".3f")}
+        yield text_table(_record_cells(cutoffs, heads), detail=True)
 
 
 def _gate(result: Result) -> Iterator[Block]:

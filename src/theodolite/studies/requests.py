@@ -1,23 +1,28 @@
-"""What a plan is made from: the models by the hashes of their files, what a run asks for, and the steps that studies share."""
+"""What a plan is made from: models by the hashes of their files, what a run asks for, the steps that studies share; and plans."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
+import importlib.util
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from theodolite.core.files import sha256_of
 from theodolite.core.spelling import option
 from theodolite.core.states import ISOLAYER, PRE_TRAINED, base_state
+from theodolite.spaces.readers.data_files import DataError
 from theodolite.spaces.space import choose_layers
 from theodolite.studies.claims.evidence import ORIGINS, TUNED, ModelOrigin
 from theodolite.studies.shared_steps import TUNE, VECTORS
-from theodolite.studies.spec import StudySpec
+from theodolite.studies.spec import StudySpec, study_names
 from theodolite.studies.steps import Sources, Step
 from theodolite.tasks.declarations import TASKS
 from theodolite.tasks.examples import Examples
@@ -306,3 +311,41 @@ def _put(settings: dict[str, Any], name: str, value: Any, *, own_tasks: Mapping[
     if last not in table and not FREE_TABLES & set(tables):
         raise ValueError(f"the study has no setting {name!r}; its settings are {', '.join(_dotted(settings))}")
     table[last] = value
+
+
+# Returns the steps in any order: what a step needs is found through it.
+Plan: TypeAlias = Callable[[Request], list[Step]]
+
+
+def load_plan(spec: StudySpec, *, trust: bool = False) -> Plan:
+    """The plan that a study names: one of the package, or a Python file next to the study's own, which runs only if trusted."""
+    if spec.plan in study_names():
+        # Only now: what plans measure with imports scikit-learn, for which reading a study must not wait.
+        module = importlib.import_module(f"theodolite.studies.{spec.plan.replace('-', '_')}.plan")
+    else:
+        path = Path(spec.path).parent / spec.plan
+        if not path.is_file():
+            raise DataError(f"there is no file {path}, which the study names as its plan; correct the key `plan`", file=spec.path)
+        if not trust:
+            raise ValueError(f"the plan {path} is Python code; read it, then allow it to run with {option('trust_plan')}")
+        module = _import_file(path)
+    plan = getattr(module, "steps", None)
+    if not callable(plan):
+        raise DataError("the plan has no function steps(request); write one that returns the steps of a run", file=spec.plan)
+    return plan  # type: ignore[no-any-return]
+
+
+def _import_file(path: Path) -> ModuleType:
+    try:
+        import cloudpickle  # type: ignore[import-untyped]
+    except ImportError:  # older releases of joblib bring their own copy
+        from joblib.externals import cloudpickle
+
+    name = f"theodolite_plan_{path.parent.name}_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    cloudpickle.register_pickle_by_value(module)  # a worker cannot import it by its name
+    return module

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 import math
@@ -14,22 +13,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from theodolite.core.declared import as_declared
 from theodolite.core.engines import chosen_engine
-from theodolite.core.files import UNFINISHED, Lock, read_json, reading, write_json
+from theodolite.core.files import UNFINISHED, Lock
 from theodolite.core.pictures import Picture
 from theodolite.core.result import ABOUT, Result, require_result_folder, table_of
 from theodolite.core.rows import current_versions, today
-from theodolite.core.spelling import ON_COMMAND_LINE, command_line, option, shell_word
+from theodolite.core.spelling import ON_COMMAND_LINE, command_line, option, shell_word, with_options
 from theodolite.core.states import PRE_TRAINED
 from theodolite.spaces.readers.data_files import DataError
 from theodolite.studies.claims.evidence import ModelOrigin
 from theodolite.studies.claims.judging import Check, Rerun, chance_note, compare_printed, judge_claims, study_answer
 from theodolite.studies.claims.paper_tables import paper_table_cells
-from theodolite.studies.plans import load_plan
-from theodolite.studies.requests import Layers, ModelNames, Request, Tasks, identify_models
+from theodolite.studies.requests import Layers, ModelNames, Request, Tasks, identify_models, load_plan
 from theodolite.studies.runner import Outcome, StepReport, Watcher, run_steps
-from theodolite.studies.slices import first_pictures, merge_slices
+from theodolite.studies.slices import Slices, first_pictures, merge_slices
 from theodolite.studies.spec import Claim, StudySpec, load_spec
 from theodolite.studies.steps import Step, Store, in_order
 from theodolite.verbs.inputs import Paths, Reading
@@ -435,19 +432,10 @@ class Study:
         return f"theodolite.study({self.spec.reference!r}).run({', '.join([repr([m.id for m in request.models]), *arguments])})"
 
 
-def _shown(method: Any) -> None:
-    """Show the options of a run in the signature of a method that takes them."""
-    own = inspect.signature(method)
-    parameters = [known for known in own.parameters.values() if known.kind is not known.VAR_KEYWORD]
-    parameters += [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False if kind == "bool" else None, annotation=kind)
-        for name, kind in ((name, kind.__forward_arg__) for name, kind in RunOptions.__annotations__.items())
-    ]
-    method.__signature__ = own.replace(parameters=parameters)
-
-
 for _method in (Study.run, Study.plan):
-    _shown(_method)
+    _kinds = ((name, kind.__forward_arg__) for name, kind in RunOptions.__annotations__.items())
+    _shown = {name: (kind, False if kind == "bool" else None) for name, kind in _kinds}
+    _method.__signature__ = with_options(inspect.signature(_method), _shown)  # type: ignore[union-attr]
 
 
 def _declared(request: Request) -> str | None:
@@ -466,36 +454,6 @@ def _options(request: Request) -> str:
     options += [("--kind", own.kind)]
     options += [("--origin", _declared(request))]
     return " ".join(f"{name} {shell_word(str(value))}" for name, value in options if value is not None)
-
-
-class Slices:
-    """The steps of earlier runs into the same folder that differ in nothing but seeds, tasks and layers."""
-
-    def __init__(self, path: Path, request: Request) -> None:
-        settings = {name: value for name, value in request.settings.items() if name != "seeds"}
-        identity = {"settings": settings, "models": [model.identity for model in request.models], "quick": request.quick}
-        self._path = path
-        self._key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:20]
-
-    def _read(self) -> dict[str, list[str]]:
-        """All slices; read when they are needed, because a run takes hours and others may end meanwhile."""
-        if not self._path.is_file():
-            return {}
-        with reading(self._path, "a list of slices", again="remove it, and run the other slices again (their steps are done)"):
-            stored: dict[str, list[str]] = as_declared(dict[str, list[str]], read_json(self._path))
-            if any(Path(name).name != name for names in stored.values() for name in names):
-                raise ValueError("a step has the name of another folder")
-            return stored
-
-    def merged(self, steps: Sequence[Step]) -> list[str]:
-        """The folders of these steps and of the earlier ones, each once."""
-        return list(dict.fromkeys([*self._read().get(self._key, ()), *(step.folder for step in steps)]))
-
-    def keep(self, steps: Sequence[Step]) -> list[str]:
-        """The same, and list them for later runs; the caller holds a lock."""
-        folders = self.merged(steps)
-        write_json(self._path, {**self._read(), self._key: folders})
-        return folders
 
 
 def _ordered_steps(request: Request, *, trust_plan: bool) -> list[Step]:

@@ -1,14 +1,21 @@
-"""Exported slices of one run, put together: seeds and tasks that were run at other times or on other machines."""
+"""Slices of one run, put together: seeds and tasks that were run at other times or on other machines."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from theodolite.core.declared import as_declared
+from theodolite.core.files import read_json, reading, write_json
 from theodolite.core.pictures import Picture
 from theodolite.core.result import Result
+from theodolite.studies.requests import Request
+from theodolite.studies.steps import Step
 
 if TYPE_CHECKING:
     import pyarrow
@@ -17,6 +24,36 @@ if TYPE_CHECKING:
 _SLICED = ("seeds", "tasks", "layers")
 # What says which number a row is: two rows that agree in it are two measurements of the same one.
 _IDENTITY = ("metric", "model", "revision", "state", "task", "split", "setting", "layer", "label", "other_label", "step", "seed")
+
+
+class Slices:
+    """The steps of earlier runs into the same folder that differ in nothing but seeds, tasks and layers."""
+
+    def __init__(self, path: Path, request: Request) -> None:
+        settings = {name: value for name, value in request.settings.items() if name != "seeds"}
+        identity = {"settings": settings, "models": [model.identity for model in request.models], "quick": request.quick}
+        self._path = path
+        self._key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:20]
+
+    def _read(self) -> dict[str, list[str]]:
+        """All slices; read when they are needed, because a run takes hours and others may end meanwhile."""
+        if not self._path.is_file():
+            return {}
+        with reading(self._path, "a list of slices", again="remove it, and run the other slices again (their steps are done)"):
+            stored: dict[str, list[str]] = as_declared(dict[str, list[str]], read_json(self._path))
+            if any(Path(name).name != name for names in stored.values() for name in names):
+                raise ValueError("a step has the name of another folder")
+            return stored
+
+    def merged(self, steps: Sequence[Step]) -> list[str]:
+        """The folders of these steps and of the earlier ones, each once."""
+        return list(dict.fromkeys([*self._read().get(self._key, ()), *(step.folder for step in steps)]))
+
+    def keep(self, steps: Sequence[Step]) -> list[str]:
+        """The same, and list them for later runs; the caller holds a lock."""
+        folders = self.merged(steps)
+        write_json(self._path, {**self._read(), self._key: folders})
+        return folders
 
 
 def merge_slices(earlier: Result, later: Result) -> Result:

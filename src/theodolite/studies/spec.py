@@ -16,7 +16,7 @@ from theodolite.studies.claims import RULES
 from theodolite.studies.claims.evidence import ORIGINS, ModelOrigin
 from theodolite.studies.claims.premises import Premises
 from theodolite.studies.claims.rules import SIDES, ClaimedEffect
-from theodolite.studies.toml_reading import TomlTable, half_unit, plain_values, read_toml
+from theodolite.studies.toml_reading import TomlTable, plain_values, read_toml
 from theodolite.tasks.declarations import TASKS
 from theodolite.tasks.own import own_task
 from theodolite.tasks.task import Task
@@ -80,8 +80,8 @@ class PrintedTable:
 class PrintedValue:
     """A printed number as a row in its metric's own unit, and as it is printed.
 
-    `standing` is "printed" or, for a number of which the source shows no origin, "reported". `half` is half a unit of the last
-    printed digit, in the metric's unit; `relation` is "=" or, for a bound, ">" or "<".
+    `standing` is "printed" or, for a number of which the source shows no origin, "reported". `relation` is "=" or, for a bound,
+    ">" or "<".
     """
 
     source: str
@@ -89,7 +89,6 @@ class PrintedValue:
     table: str
     row: Row
     text: str
-    half: float
     relation: str = "="
 
 
@@ -257,7 +256,6 @@ def _read_values(block: TomlTable, spec: StudySpec) -> Iterator[PrintedValue]:
                 table=name,
                 row=Row(metric=metric, value=float(value) * unit, **row),
                 text=str(value),
-                half=half_unit(value) * unit,
                 relation=relation,
             )
 

@@ -24,17 +24,6 @@ class Digits(float):
         return self.text
 
 
-def half_unit(number: float) -> float:
-    """Half a unit of the last digit that a number is written with: the largest error that rounding it can have made.
-
-    >>> half_unit(Digits("87.50")), half_unit(3)
-    (0.005, 0.5)
-    """
-    # The digits are counted as they are written: 87.50 and 87.5 are the same number with different errors.
-    mantissa, _, power = str(number).lower().partition("e")
-    return 0.5 * 10.0 ** (int(power or 0) - len(mantissa.partition(".")[2]))
-
-
 def plain_values(value: Any) -> Any:
     """The same values without the digits that numbers are written with, at every depth."""
     if isinstance(value, dict):

@@ -8,15 +8,16 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from theodolite.advice.changes import Change, Place, dimensions_to_try, repair_grid, source_of
-from theodolite.advice.nested_validation import MOST_ITEMS, TOLERATED, Advice, Scored, sampled, search, search_places
+from theodolite.advice.nested_validation import MOST_ITEMS, TOLERATED, Advice, sampled, search, search_places
 from theodolite.core.moments import Moments
+from theodolite.core.numbers import interval_text
 from theodolite.core.result import Answer, Command, Result, table_of
 from theodolite.core.rows import Row, current_versions
 from theodolite.core.sampling import sample_rows
 from theodolite.core.spelling import command, option
 from theodolite.metrics.registry import METRICS, label_of
 from theodolite.verbs.inputs import Reading, ReadingOptions, reads_input
-from theodolite.verbs.places import PlacedSignals, names_several, open_places
+from theodolite.verbs.layer_choice import PlacedSignals, names_several, open_places
 from theodolite.verbs.progress import Progress, progress_bars
 from theodolite.verbs.signals import SignalInput, Signals, open_signal
 from theodolite.verbs.surveying import provenance
@@ -207,7 +208,8 @@ def _answer(data: SignalInput, advice: Advice, folds: int) -> Answer:
     if advice.smaller:
         small = advice.smaller[-1]
         after = f" after {advice.choice}" if advice.is_recommended and small.change.before != advice.choice else ""
-        size, change = f"{small.change.size(advice.d):.0%} of the size", f"{small.gain:+.3f} {_interval(small)}"
+        size = f"{small.change.size(advice.d):.0%} of the size"
+        change = f"{small.gain:+.3f} {interval_text(small.low, small.high, form='+.3f')}"
         reasons.append(
             f"Storing {small.change} takes {size} and changes the score{after} by {change}: less than {TOLERATED:.0%} is lost."
         )
@@ -264,7 +266,7 @@ def _chosen(advice: Advice) -> str:
 def _sentence(advice: Advice, tried_nouns: str = "repairs") -> str:
     """The conclusion, with its numbers."""
     gain, metric, tried = advice.gain, label_of(advice.metric), f"{len(advice.candidates)} {tried_nouns}"
-    change = f"{metric} {advice.base:.3f} → {gain.value:.3f}, {gain.gain:+.3f} {_interval(gain)}"
+    change = f"{metric} {advice.base:.3f} → {gain.value:.3f}, {gain.gain:+.3f} {interval_text(gain.low, gain.high, form='+.3f')}"
     if not advice.is_above_chance:
         return (
             f"Neither the vectors as they are ({metric} {advice.base:.3f}) nor the best of {tried} ({gain.value:.3f}) scores "
@@ -310,10 +312,6 @@ def _smaller(data: SignalInput, advice: Advice) -> Iterator[dict[str, Any]]:
         change, cost = scored.change, {"gain": scored.gain, "low": scored.low, "high": scored.high}
         size = {"form": str(change), "size": change.size(advice.d), "score": scored.value}
         yield size | cost | {"commands": _lines(data, change)}
-
-
-def _interval(scored: Scored) -> str:
-    return "" if scored.low is None or scored.high is None else f"[{scored.low:+.3f}, {scored.high:+.3f}]"
 
 
 def _geometry(data: SignalInput, *, sample: int, seed: int) -> Result:

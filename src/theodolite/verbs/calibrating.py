@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 import numpy as np
 
 from theodolite.advice.folds import row_names
-from theodolite.advice.pair_scores import row_cosines
 from theodolite.advice.scorers import JudgedQueries, ScoredPairs
 from theodolite.advice.thresholds import FEWEST_ABOVE, QUANTILES, LabelledPairs, UnrelatedPairs
+from theodolite.core.moments import row_cosines
 from theodolite.core.numbers import interval_text, number_text
 from theodolite.core.result import Answer, Command, Result, table_of
 from theodolite.core.rows import Row, current_versions
 from theodolite.core.sampling import sample_rows
 from theodolite.core.spelling import command, option
 from theodolite.core.vectors import Floats, array
-from theodolite.metrics.similarities import histogram_records
+from theodolite.metrics.cosine_histograms import histogram_records
 from theodolite.tasks.loading import canonical_sentences
 from theodolite.verbs.inputs import (
     Reading,

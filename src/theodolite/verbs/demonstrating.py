@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from theodolite.advice.folds import resample_counts, spearman_influence
-from theodolite.advice.pair_scores import SentencePairs
+from theodolite.advice.scorers import SentencePairs
 from theodolite.core.files import write_text
 from theodolite.core.intervals import deviation_interval
 from theodolite.core.result import Answer, Command, Result

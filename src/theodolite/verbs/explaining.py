@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from theodolite.core.frames import frame_column, other_frame_columns
+from theodolite.core.numbers import interval_text
 from theodolite.core.result import Result, table_of
 from theodolite.core.rows import Row, current_versions
 from theodolite.core.spelling import option
+from theodolite.core.states import EXPLAINED
 from theodolite.metrics.cloud import Cloud, Undefined
 from theodolite.verbs.inputs import EncoderInput, VectorsInput
 
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from theodolite.probes.explained_directions import ColumnLink
     from theodolite.spaces.space import Space
 
-EXPLAINED = "explained"
-"""The state of rows that say how closely a target follows a column, and the name of the record with all of it."""
 # Columns that name rows; and those of a space that number its texts and examples, or belong to pairs of rows.
 NAMES = ("id", "_id", "doc_id", "document_id", "key")
 NUMBERED = ("text", "example", "side", "score")
@@ -83,7 +83,7 @@ def _target(link: ColumnLink) -> str:
 def _follows(link: ColumnLink) -> str:
     from theodolite.probes.explained_directions import NUMBERS
 
-    interval = f"[{link.low:.2f}, {link.high:.2f}]"
+    interval = interval_text(link.low, link.high, form=".2f")
     if link.kind == NUMBERS:
         return f"follows {link.column}: r = {link.value:.2f} {interval}"
     return f"differs by {link.column}, which explains {link.value:.0%} of it {interval}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from theodolite.core.result import Result
-from theodolite.core.spelling import command, option, suggestion
+from theodolite.core.spelling import command, option, suggestion, with_options
 from theodolite.tuning.settings import LayerSettings, TuneSettings
 from theodolite.tuning.tune_options import TUNE_DEFAULTS, TUNE_OPTIONS, TuneOptions
 from theodolite.verbs.inputs import Reading, typed_option
@@ -119,14 +119,10 @@ def _again(model: str | os.PathLike[str] | None, values: Mapping[str, Any], fold
 
 def _show_options() -> None:
     """Put every option of `tune` into its signature and its documentation."""
-    model, progress, _ = inspect.signature(tune).parameters.values()
-    shown = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=TUNE_DEFAULTS[name], annotation=kind)
-        for name, (kind, _) in TUNE_OPTIONS.items()
-    ]
+    shown = {name: (kind, TUNE_DEFAULTS[name]) for name, (kind, _) in TUNE_OPTIONS.items()}
     described = [f"{name}\n    {typed.in_python or typed.help}" for name, (_, typed) in TUNE_OPTIONS.items() if typed is not None]
     tune.__doc__ = (inspect.getdoc(tune) or "").replace("{options}", "\n".join(described))
-    tune.__signature__ = inspect.signature(tune).replace(parameters=[model, *shown, progress])  # type: ignore[attr-defined]
+    tune.__signature__ = with_options(inspect.signature(tune), shown, before=("progress",))  # type: ignore[attr-defined]
 
 
 _show_options()

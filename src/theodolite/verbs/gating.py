@@ -13,8 +13,7 @@ import numpy as np
 
 from theodolite.advice.folds import spearman_influence
 from theodolite.advice.gate import CONFIG, DEVIATIONS, GateFile, judge
-from theodolite.advice.pair_scores import SentencePairs
-from theodolite.advice.scorers import JudgedQueries, as_they_are
+from theodolite.advice.scorers import JudgedQueries, SentencePairs, as_they_are
 from theodolite.core.intervals import replicate_interval
 from theodolite.core.result import Answer, Command, Finding, LateTables, Result
 from theodolite.core.rows import Row, current_versions

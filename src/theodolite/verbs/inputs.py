@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar
 
-from theodolite.core.spelling import TypedInput, command, option, suggestion
+from theodolite.core.spelling import TypedInput, command, option, suggestion, with_options
 
 if TYPE_CHECKING:
     from theodolite.core.moments import Moments
@@ -37,14 +37,19 @@ _OPENED: ContextVar[list[tuple[str, FileState | None]]] = ContextVar("_OPENED")
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
-class ReadingOptions(TypedDict, total=False):
-    """The keyword options of every verb that reads vectors or texts; `Reading` describes them."""
+class FileOptions(TypedDict, total=False):
+    """The keyword options that say where in a file the vectors are; `Reading` describes them."""
 
     key: str | None
     columns: Sequence[str] | None
     delimiter: str | None
     header: bool | None
     decimal: str | None
+
+
+class ReadingOptions(FileOptions, total=False):
+    """The keyword options of every verb that reads vectors or texts; `Reading` describes them."""
+
     texts: str | os.PathLike[str] | Sequence[str] | None
     task: str | Task | None
     split: str | None
@@ -229,7 +234,9 @@ def typed_option(name: str, value: Any) -> tuple[str, str | list[str]]:
     return name, ",".join(map(str, value)) if isinstance(value, Sequence) else str(getattr(value, "name", value))
 
 
-def reads_input(*without: str) -> Callable[[Callable[Arguments, Returned]], Callable[Arguments, Returned]]:
+def reads_input(
+    *without: str, only: Sequence[str] = (), before: Sequence[str] = ()
+) -> Callable[[Callable[Arguments, Returned]], Callable[Arguments, Returned]]:
     """Show a verb's reading options in its signature, and answer a misspelt option with the one that was meant.
 
     A file that changed while the verb read it, often in several passes, is an error.
@@ -237,13 +244,9 @@ def reads_input(*without: str) -> Callable[[Callable[Arguments, Returned]], Call
 
     def decorate(verb: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
         own = inspect.signature(verb)
-        parameters = [known for known in own.parameters.values() if known.kind is not known.VAR_KEYWORD]
-        parameters += [
-            inspect.Parameter(declared.name, inspect.Parameter.KEYWORD_ONLY, default=declared.default, annotation=declared.type)
-            for declared in fields(Reading)
-            if declared.name not in (*without, *own.parameters)
-        ]
-        names = {parameter.name for parameter in parameters}
+        left = {each.name: (each.type, each.default) for each in fields(Reading) if each.name not in (*without, *own.parameters)}
+        shown = with_options(own, {name: left[name] for name in only or left}, before=before)
+        names = shown.parameters
 
         @functools.wraps(verb)
         def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
@@ -253,10 +256,15 @@ def reads_input(*without: str) -> Callable[[Callable[Arguments, Returned]], Call
             with unchanged_files():
                 return verb(*args, **kwargs)
 
-        checked.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        checked.__signature__ = shown  # type: ignore[attr-defined]
         return checked
 
     return decorate
+
+
+def reads_file(verb: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
+    """The same for a verb on vectors alone, of one layer: it shows the options of files, before that of the layer."""
+    return reads_input(only=FILE_OPTIONS, before=("layers",))(verb)
 
 
 @contextmanager

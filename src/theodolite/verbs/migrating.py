@@ -20,6 +20,7 @@ from theodolite.advice.migration import (
     tier_scores,
 )
 from theodolite.advice.scorers import JudgedQueries
+from theodolite.core.numbers import interval_text
 from theodolite.core.result import Answer, Command, Result, table_of
 from theodolite.core.rows import Row, current_versions
 from theodolite.core.spelling import command, option
@@ -192,7 +193,7 @@ def _answer(found: Migration, kept: KeptStructure, sides: tuple[SignalInput, Sig
 def _sentence(found: Migration) -> str:
     """The conclusion, with its numbers."""
     old, new, tier = found.tier(KEEP), found.tier(REINDEX), found.verdict
-    gain = f"{found.gain:+.3f} [{found.gain_low:+.3f}, {found.gain_high:+.3f}]"
+    gain = f"{found.gain:+.3f} {interval_text(found.gain_low, found.gain_high, form='+.3f')}"
     change = f"nDCG@10 {old.value:.3f} → {new.value:.3f}, {gain} on {found.queries:,} queries"
     if not found.is_above_chance:
         return (

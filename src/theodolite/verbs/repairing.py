@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from theodolite.core.vectors import source as open_vectors
 from theodolite.metrics.cloud import Cloud
 from theodolite.metrics.registry import METRICS, label_of
 from theodolite.spaces.space import Space, choose_layers
-from theodolite.verbs.inputs import Reading, VectorsInput, input_name, open_input, unchanged_files
+from theodolite.verbs.inputs import FileOptions, Reading, VectorsInput, input_name, open_input, reads_file, unchanged_files
 from theodolite.verbs.model_change import shared_rows
 from theodolite.verbs.progress import Progress, progress_bars
 from theodolite.verbs.surveying import provenance
@@ -49,6 +49,7 @@ NAMED_ROWS = 10
 ROWS_PER_DIMENSION = 2
 
 
+@reads_file
 def fit(
     name: str,
     source: Any,
@@ -63,16 +64,12 @@ def fit(
     scores: Any = None,
     target: Any = None,
     seed: int = 0,
-    key: str | None = None,
-    columns: Sequence[str] | None = None,
-    delimiter: str | None = None,
-    header: bool | None = None,
-    decimal: str | None = None,
     layers: str | int | Sequence[int] = "last",
     workers: int | None = None,
     engine: str | None = None,
     overwrite: bool = False,
     progress: bool | Progress | None = None,
+    **reading: Unpack[FileOptions],
 ) -> Repair:
     """Learn a repair from vectors, and save it to a folder if one is named.
 
@@ -125,15 +122,15 @@ def fit(
         raise ValueError(f"the repair 'bridge', and no other, needs vectors of the model to map to: {option('target', 'FILE')}")
     if to is not None:
         require_free_folder(to, overwrite=overwrite, marker=MARKER)
-    reading = Reading(key=key, columns=columns, delimiter=delimiter, header=header, decimal=decimal)
+    options = Reading(**reading)
     with chosen_engine(workers, engine), progress_bars(progress) as bars, unchanged_files():
-        vectors = _vectors(source, reading, layers)
+        vectors = _vectors(source, options, layers)
         watched = vectors.watched(bars.rows("fitting", vectors.n))
         if pairs is not None:
             values = read_scores(scores) if isinstance(scores, (str, os.PathLike)) else scores
-            repair.fit_pairs(watched, array(_vectors(pairs, reading, layers)), values)
+            repair.fit_pairs(watched, array(_vectors(pairs, options, layers)), values)
         elif target is not None:
-            repair.fit_to(*shared_rows(source, target, replace(reading, layers=layers)))
+            repair.fit_to(*shared_rows(source, target, replace(options, layers=layers)))
         else:
             repair.fit(watched)
     _warn_of_few_rows(name, repair, vectors.n)
@@ -158,24 +155,21 @@ def _warn_of_few_rows(name: str, repair: Repair, n: int | None) -> None:
             f"{name} divides by the variances of {d:,} dimensions{kept} and was fitted on {n:,} rows, which are too few to "
             f"estimate them, so it scales up noise: fit it on at least {ROWS_PER_DIMENSION * k:,} rows, or use a repair that "
             "does not scale, such as zero-mean, global or pca",
-            stacklevel=3,
+            stacklevel=4,  # past `reads_file` to the caller of `fit`
         )
 
 
+@reads_file
 def apply(
     repair: Repair | str | os.PathLike[str],
     source: Any,
     /,
     *,
     to: str | os.PathLike[str],
-    key: str | None = None,
-    columns: Sequence[str] | None = None,
-    delimiter: str | None = None,
-    header: bool | None = None,
-    decimal: str | None = None,
     layers: str | int | Sequence[int] = "last",
     overwrite: bool = False,
     progress: bool | Progress | None = None,
+    **reading: Unpack[FileOptions],
 ) -> Result:
     """Apply a fitted repair to vectors of any size, and write the result to a new file.
 
@@ -211,17 +205,17 @@ def apply(
 
     target = require_vectors_file(to, overwrite=overwrite)
     fitted = load_repair(repair) if isinstance(repair, (str, os.PathLike)) else repair
-    reading = Reading(key=key, columns=columns, delimiter=delimiter, header=header, decimal=decimal)
+    options = Reading(**reading)
     with progress_bars(progress) as bars, unchanged_files() as check:
-        vectors = _vectors(source, reading, layers)
+        vectors = _vectors(source, options, layers)
         if vectors.d != fitted.n_features_in_:
             mismatch = f"{input_name(source)} has {vectors.d} dimensions, but the repair was fitted on {fitted.n_features_in_}"
             raise ValueError(f"{mismatch}; apply it to vectors of the model and layer that it was fitted on")
-        beside = _beside(source, reading)
+        beside = _beside(source, options)
         repaired = _Repaired(fitted, at_end=check)
         blocks = repaired.watch(fitted.transform_blocks(vectors.watched(bars.rows("repairing", vectors.n))))
         rows = write_vectors(blocks, to, n=vectors.n, dtype=None, beside=beside, overwrite=overwrite)
-        before = _moments(source, vectors, reading)
+        before = _moments(source, vectors, options)
     notes = list(vectors.notes)
     if beside is not None and beside.others and target.suffix.lower() not in TABLES:
         ways = f"to keep them, write a table ({', '.join(TABLES)})"
@@ -229,19 +223,16 @@ def apply(
     return _change(before, repaired, to, rows, notes)
 
 
+@reads_file
 def quantize(
     source: Any,
     /,
     *,
     code: str,
     to: str | os.PathLike[str] | None = None,
-    key: str | None = None,
-    columns: Sequence[str] | None = None,
-    delimiter: str | None = None,
-    header: bool | None = None,
-    decimal: str | None = None,
     layers: str | int | Sequence[int] = "last",
     overwrite: bool = False,
+    **reading: Unpack[FileOptions],
 ) -> NDArray[Any]:
     """Store vectors in fewer bytes, as `advise` measures it: as half floats, integers from -127 to 127, or one bit per dimension.
 
@@ -273,9 +264,9 @@ def quantize(
         raise ValueError(f"{option('code', code)} must be one of {', '.join(CODES)}")
     if to is not None and require_vectors_file(to, overwrite=overwrite).suffix.lower() != ".npy":
         raise ValueError(f"{os.fspath(to)!r} must end in .npy: whole numbers and bits are written as an array")
-    reading = Reading(key=key, columns=columns, delimiter=delimiter, header=header, decimal=decimal)
+    options = Reading(**reading)
     with unchanged_files():
-        vectors = _vectors(source, reading, layers)
+        vectors = _vectors(source, options, layers)
         stored = fit_code(code, vectors)
         blocks = (stored(block) for block in vectors.blocks())
         rows = [np.packbits(block > 0, axis=1) if code == "binary" else block.astype(code) for block in blocks]

@@ -210,7 +210,8 @@ def _survey_space(
 
     encoder = opened if isinstance(opened, EncoderInput) else None
     space = opened.space(progress) if isinstance(opened, EncoderInput) else opened
-    texts, title = (None, _space_name(source, space)) if encoder is None else (encoder.texts.texts, encoder.name)
+    name = short_name(source) if isinstance(source, str) else space.origin.model or "space"
+    texts, title = (None, name) if encoder is None else (encoder.texts.texts, encoder.name)
     chosen = choose_layers(layers, space.layers)
     groups = text_groups(space) if bootstrap else None
     pairs: list[tuple[Row, Any]] = []
@@ -375,10 +376,6 @@ def _row_names(opened: VectorsInput, columns: Sequence[str], n: int) -> Sequence
         return None
 
 
-def _space_name(source: Any, space: Space) -> str:
-    return short_name(str(source)) if isinstance(source, str) else space.origin.model or "space"
-
-
 def cloud_facts(cloud: Cloud, name: str) -> dict[str, Any]:
     """What a result says of one input."""
     return {
@@ -426,7 +423,7 @@ def similarity_lines(
     cloud: Cloud, metrics: Sequence[str], about: Mapping[str, Any], *, given: Any = None
 ) -> list[dict[str, Any]]:
     """How similar rows are, as the lines of a record; none if no metric looked at pairs."""
-    from theodolite.metrics.similarities import similarity_records
+    from theodolite.metrics.cosine_histograms import similarity_records
 
     return list(similarity_records(cloud, metrics, _record_fields(about), given=given))
 
@@ -471,7 +468,7 @@ def given_pairs(space: Space, layer: int) -> Any:
     """Cosines of the pairs of a space whose texts come in pairs; None for other spaces."""
     import numpy as np
 
-    from theodolite.advice.pair_scores import row_cosines
+    from theodolite.core.moments import row_cosines
 
     if not {"side", "text"} <= set(space.rows) or space.unit in ("tokens", "words"):
         return None

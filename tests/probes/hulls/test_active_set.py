@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hull_oracles import cloud
 
-from theodolite.probes import forest, shared_planes
+from theodolite.probes import cluster_forest, shared_planes
 from theodolite.probes.direct_probe import DirectProbe
 from theodolite.probes.hulls import active_set, working_set
 from theodolite.probes.hulls.active_set import Kernel, jit
@@ -23,7 +23,7 @@ pytest.importorskip("numba", reason="without numba there is one way only")
 
 KERNELS = [
     value
-    for module in (active_set, working_set, forest, shared_planes)
+    for module in (active_set, working_set, cluster_forest, shared_planes)
     for value in vars(module).values()
     if isinstance(value, Kernel)
 ]
@@ -97,7 +97,7 @@ def test_kernels_may_be_compiled_in_the_middle_of_a_fit(monkeypatch: pytest.Monk
     monkeypatch.setattr(active_set, "WORTH_COMPILING", 0.3 * Kernel.seconds)
     monkeypatch.setattr(Kernel, "seconds", 0.0)
     np.testing.assert_array_equal(plain.clusters_, DirectProbe().fit(X, y).clusters_)
-    assert Kernel.seconds > active_set.WORTH_COMPILING and forest.merge_tested.compiled.signatures
+    assert Kernel.seconds > active_set.WORTH_COMPILING and cluster_forest.merge_tested.compiled.signatures
 
 
 PLAIN = """

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.advice.folds import resample_counts, spearman_influence
-from theodolite.advice.pair_scores import SentencePairs
+from theodolite.advice.scorers import SentencePairs
 from theodolite.core.kmeans import k_means, nearest_centroids
 from theodolite.core.moments import Doubles, Moments
 from theodolite.core.rows import Row, current_versions

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from theodolite.probes.classifiers.control_task import ControlTask, Words, control_score
 from theodolite.probes.classifiers.estimators import ClassifierProbe, LinearProbe
-from theodolite.probes.classifiers.memorisation import ControlTask, Words, control_score
 
 QUICK: dict[str, Any] = {"hidden": ((64, 32),), "alphas": (1e-3,), "folds": 2, "initialisations": 2, "max_iter": 150}
 

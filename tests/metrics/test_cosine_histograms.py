@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from theodolite.metrics.cloud import Cloud
-from theodolite.metrics.similarities import EDGES, GIVEN, NEAREST, RANDOM, similarity_records
+from theodolite.metrics.cosine_histograms import EDGES, GIVEN, NEAREST, RANDOM, similarity_records
 
 ABOUT = {"model": "m", "state": "", "layer": 2}
 METRICS = ("pair_cosine_median", "hubness")
