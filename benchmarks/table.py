@@ -76,10 +76,9 @@ def machine() -> dict[str, str]:
 
     pools = threadpool_info()
     threads = sorted({f"{pool['internal_api']} {pool.get('version') or ''}: {pool['num_threads']}" for pool in pools})
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "processor": processor(),
-        "cores": str(cores),
+        "cores": str(os.cpu_count()),
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
         "system": platform.platform(),
         "Python": platform.python_version(),
