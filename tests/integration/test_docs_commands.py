@@ -36,7 +36,8 @@ def test_a_block_works_as_written(commands: str, printed: str, tmp_path: Path) -
         ["sh", "-e", "-c", commands], cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    # On a slow machine what takes long says how far it is.
+    assert [line for line in done.stderr.splitlines() if " so far" not in line] == []
     if printed:
         assert _without_rounding(done.stdout) == _without_rounding(printed)
 

@@ -113,7 +113,8 @@ def test_the_sentence_says_only_what_the_intervals_show(study_pages: ModuleType)
         judged("PD22-1", AFTER, "b", -0.08, -0.04, seeds=1),
     )
     sentence = study_pages._found("rp21", run)
-    assert "raise the score (Spearman × 100) on a (+10.0) and make no clear difference to it on b (+2.0)" in sentence
+    assert "raise the score (Spearman × 100, mean of three repairs) on a (+10.0)" in sentence
+    assert "and make no clear difference to it on b (+2.0)" in sentence
     assert "After fine-tuning, they lower the score on a (−2.0) and b (−6.0, one run)." in sentence
     assert "depends on the encoder" in study_pages._lesson("rp21", run)  # not every pre-trained one gains
 

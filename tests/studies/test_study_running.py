@@ -264,7 +264,7 @@ def test_slices_of_a_run_merge(seeds_in_turn, study_bert, releases, tmp_path):
     # Other settings: not a slice of the same run.
     assert {row.seed for row in other if not row.metric.startswith(("chosen", "validation", "best"))} == {1}
     study("il23").export(tmp_path / "records", to=seeds_in_turn[0])
-    with pytest.raises(ValueError, match="records of other settings"):
+    with pytest.raises(ValueError, match="records for other settings"):
         study("il23").export(tmp_path / "records", to=folder)
 
 

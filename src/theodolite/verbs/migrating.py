@@ -116,7 +116,7 @@ def migrate(  # type: ignore[misc]  # `layers` is a reading option with a defaul
     >>> random = np.random.default_rng(0)
     >>> X = random.standard_normal((200, 8))
     >>> migrate(X, X @ np.linalg.qr(random.standard_normal((8, 8)))[0]).answer.sentence
-    'without judged queries there is no recommendation; the two models share 100% of nearest neighbours.'
+    'Without judged queries, nothing is recommended; the two models share 100% of nearest neighbours.'
     """
     if not 0 < margin < 1:
         raise ValueError(f"{option('margin', str(margin))} must be above 0 and below 1: it is a difference in nDCG@10")
