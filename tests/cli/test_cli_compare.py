@@ -60,6 +60,7 @@ def test_unequal_files_are_independent_and_cannot_be_paired(run: Run, refused: C
     assert "A has 600 rows and B 100" in refused("compare", "x.npy", "short.npy", "--paired", "--metrics", "iso_score")
 
 
+@pytest.mark.slow
 def test_layers_are_compared_in_one_line_each(run: Run) -> None:
     Space.of({0: X, 1: X}).save("a")
     Space.of({0: X, 1: Y}).save("b")

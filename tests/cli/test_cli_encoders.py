@@ -37,6 +37,7 @@ def files(here: Path) -> None:
     Path("texts.txt").write_text("the cat sat\na dog on the mat\n\nunbelievable banks\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["bert", "roberta"])
 def test_from_a_model_to_its_tuned_space(family: str, tiny: Tiny, run: Run) -> None:
     model = str(tiny(family))
@@ -145,6 +146,7 @@ def test_a_unit_without_labels_is_one_line_that_says_so(tiny: Tiny, refused: Cal
     assert "no column 'label' of labels" in refused("probe", *arguments)
 
 
+@pytest.mark.slow
 def test_the_command_itself_runs_offline_with_warnings_as_errors(tiny: Tiny, here: Path) -> None:
     """A process of its own, in which every attempt to connect ends the test."""
     (here / "sitecustomize.py").write_text(

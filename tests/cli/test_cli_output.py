@@ -158,6 +158,7 @@ def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
 ESCAPES = "\x1b]0;owned\x07\x1b[31mred\x9b"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [f"[tag]{ESCAPES}", "[/]"])
 def test_names_reach_the_terminal_as_text(tmp_path: Path, name: str) -> None:
     """Labels and file names with escape sequences or markup are shown as they are, without steering the terminal."""

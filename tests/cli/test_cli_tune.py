@@ -55,6 +55,7 @@ def training(world: dict[str, Any]) -> list[str]:
 LAYER = ["--layer", "batch_size=16", "--layer", "epochs=3", "--layer", "learning_rate=0.01"]
 
 
+@pytest.mark.slow
 def test_seeds_run_one_after_another_and_isolayer_starts_from_them(world: dict[str, Any], tmp_path: Path) -> None:
     plain = tune(*training(world), "--seeds", "0,1,2", "--to", str(tmp_path / "plain"))
     assert plain.exit_code == 0, plain.output

@@ -127,6 +127,7 @@ def test_every_module_lies_in_a_layer() -> None:
     assert {name_of(file) for file in FILES if layer_of(file) not in LAYERS} == {"__init__.py", "__main__.py"}
 
 
+@pytest.mark.slow
 def test_imports_point_down() -> None:
     assert faults(lambda file, each: bool(layer_of(file)) and upward(layer_of(file), each.module)) == []
 

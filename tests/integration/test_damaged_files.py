@@ -554,6 +554,7 @@ def run_cases(
     return summary
 
 
+@pytest.mark.slow
 def test_a_damaged_file_gives_one_sentence(tmp_path: Path) -> None:
     summary = run_cases(tmp_path, range(CASES), readers=READERS)
     assert not summary.faults, f"{len(summary.faults)} of {CASES} cases:\n" + "\n".join(summary.faults[:20])

@@ -158,6 +158,7 @@ def test_real_frequencies() -> None:
     assert common > 7 > 4 > rare > 0 == unknown
 
 
+@pytest.mark.slow
 @needs_demo
 def test_sentence_vectors_are_those_of_sentence_transformers() -> None:
     library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")

@@ -32,6 +32,7 @@ def survey(encoder: Encoder, texts: list[str], metrics: list[str] | None = None,
     return survey_reading(TokenReading.of(encoder, texts, **reading), metrics, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "block", "sample"), [("tokens", 64, 500), ("tokens", 10_000, 10_000), ("mean", 37, 100)])
 def test_it_is_the_survey_of_the_stored_layers(
     unit: Any, block: int, sample: int, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
@@ -83,6 +84,7 @@ def test_few_texts_with_fields_of_their_own(tiny: Tiny) -> None:
     assert {(row.model, row.state, row.layer, row.setting) for row in rows} == {("mine", "pre-trained", 3, "mean")}
 
 
+@pytest.mark.slow
 def test_memory_does_not_hold_the_vectors(tiny: Tiny) -> None:
     import tracemalloc
 

@@ -161,6 +161,7 @@ def test_pickled_code_in_weights_never_runs(tiny: Tiny, tmp_path: Path) -> None:
     assert not mark.exists()
 
 
+@pytest.mark.slow
 def test_the_command_line_warns_in_one_line(tiny: Tiny, tmp_path: Path) -> None:
     import os
     import subprocess

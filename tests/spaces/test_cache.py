@@ -227,6 +227,7 @@ def test_a_broken_entry_is_ignored_and_written_again(file: Path, folder: Path, r
     np.testing.assert_array_equal(Moments.load(entry).mean, right.mean)
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_changes_a_number(file: Path, folder: Path) -> None:
     right = moments_of(file)
     (entry,) = (folder / "moments").glob("*.npz")

@@ -105,6 +105,7 @@ def test_a_failed_save_leaves_what_was_there(stored: Path, monkeypatch: pytest.M
     assert digests(stored) == before and names(stored.parent) == ["s"]
 
 
+@pytest.mark.slow
 def test_a_space_that_is_being_written_is_not_saved_over(tmp_path: Path) -> None:
     with Lock(tmp_path / "s"), pytest.raises(BusyError, match="is writing to"):
         the_space().save(tmp_path / "s")

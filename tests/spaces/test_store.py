@@ -196,6 +196,7 @@ def test_a_journal_does_not_vouch_for_files_that_are_gone(tmp_path: Path) -> Non
 # One writer at a time
 
 
+@pytest.mark.slow
 def test_the_error_of_a_second_writer_names_the_first(tmp_path: Path) -> None:
     with writer(tmp_path / "s") as into:
         write_part(into, 0)
@@ -336,6 +337,7 @@ def test_continued_after_kill_9_the_files_equal_those_of_an_unbroken_run(
     Space.open(tmp_path / "s")
 
 
+@pytest.mark.slow
 def test_a_writer_may_be_killed_several_times(tmp_path: Path, unbroken: dict[str, str]) -> None:
     for kept in (0, 3, 6):
         assert run(tmp_path / "s", 3, "data") == ((-signal.SIGKILL, list(range(kept))) if kept < 6 else (0, list(range(6))))

@@ -105,6 +105,7 @@ def test_the_scores_of_mobilebert_are_those_of_an_independent_program(setting: s
     assert 100 * row.value == pytest.approx(score, abs=0.25)
 
 
+@pytest.mark.slow
 def test_a_claim_on_layers_asks_for_a_deeper_encoder_if_this_one_is_too_shallow() -> None:
     """More seeds would give it no more layers."""
     (shallow,) = [each.measured for each in study("zs22").check(RECORDS / "zs22-tiny-mlm").verdicts if each.claim == "ZS22-f"]

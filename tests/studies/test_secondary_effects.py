@@ -104,6 +104,7 @@ def test_an_effect_over_layers_is_shown_for_each_layer_that_both_sides_have() ->
     assert [effect.primary for effect in verdict.effects] == [True, False, False]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not RECORDS.is_dir(), reason="the records of studies are in the repository, not in the sdist")
 def test_shares_by_label_are_those_that_the_step_stores() -> None:
     """On real rows: the squares of the kept scores add up to the share of the movement along two directions."""

@@ -149,6 +149,7 @@ def own_study(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_plan_outside_the_package_is_code_and_needs_trust(own_study, study_bert, tmp_path):
     with pytest.raises(ValueError, match=r"counting\.py is Python code.*trust_plan"):
         study(own_study).run(study_bert, to=tmp_path / "run", progress=False)

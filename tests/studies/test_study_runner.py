@@ -128,6 +128,7 @@ def test_a_killed_run_continues_where_it_was(tmp_path):
     assert all((path / "half").exists() for path in (tmp_path / "store").glob("slow-*"))
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_share_their_steps(tmp_path):
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "store"), "3"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:

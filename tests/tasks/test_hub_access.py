@@ -75,6 +75,7 @@ def test_a_proxy_is_asked_to_connect_with_its_password(monkeypatch: pytest.Monke
         assert asked[0].startswith(b"CONNECT hub.invalid:443 ") and b"Proxy-Authorization: Basic bWU6c2VjcmV0\r\n" in asked[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 404 Not Found\r\n\r\n", b"", b"nonsense\r\n\r\n", None])
 def test_a_proxy_that_does_not_reach_the_hub_is_known_in_time(answer: bytes | None, monkeypatch: pytest.MonkeyPatch) -> None:
     with proxy(answer) as (address, _):

@@ -251,6 +251,7 @@ def value(tuned: Any, metric: str, state: str) -> float:
     return next(row.value for row in tuned.rows if row.metric == metric and row.state == state and row.split == "dev")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_the_task_is_learnt_with_every_method_and_the_saved_model_gives_its_numbers(
     quick: Quick, moods: Any, method: str

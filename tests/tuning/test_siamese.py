@@ -117,6 +117,7 @@ def test_lora_is_merged_into_a_plain_encoder(quick: Quick, alike: Any, tiny_bert
     assert score("spearman", dev.scores, cosines(model, dev, 16))[0] == pytest.approx(tuned.after, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_early_stopping_by_rank_correlation(quick: Quick, alike: Any) -> None:
     tuned = fine_tune(quick(alike, epochs=6, validation=0.3, patience=1))
     scores = {row.step: row.value for row in tuned.rows if row.split == "validation" and row.metric == "spearman"}

@@ -62,6 +62,7 @@ def test_frozen_layers_are_bit_identical(quick: Quick, moods: Any, tiny_bert: st
         assert any(name.startswith(f"encoder.layer.{layer}.") for name in moved) == (layer >= still)
 
 
+@pytest.mark.slow
 def test_head_leaves_the_encoder_and_still_learns(quick: Quick, moods: Any, tiny_bert: str) -> None:
     tuned = fine_tune(quick(moods, epochs=12, strategy="head", pooling="mean", learning_rate=0.1))
     assert changed(tiny_bert, tuned.model_folder) == set()
@@ -76,6 +77,7 @@ def test_a_frozen_encoder_sees_no_dropout(tiny_bert: str) -> None:
     assert not model.train().encoder.training and model.training
 
 
+@pytest.mark.slow
 def test_lora_learns_and_leaves_a_plain_encoder(quick: Quick, moods: Any, tiny_bert: str) -> None:
     pytest.importorskip("peft", reason="peft is not installed")
     tuned = fine_tune(quick(moods, epochs=6, strategy="lora", learning_rate=2e-2))

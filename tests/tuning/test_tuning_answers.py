@@ -47,6 +47,7 @@ def parsed(words: str) -> dict[str, Any]:
     return dict(command.make_context(verb, rest).params)
 
 
+@pytest.mark.slow
 def test_a_task_that_a_word_decides_is_learned(tiny_bert: str, files: dict[str, Any], tmp_path: Path) -> None:
     result = th.tune(tiny_bert, **files, **QUICK, epochs=6, learning_rate=2e-3, pooling="mean", to=tmp_path / "run")
     assert result.answer is not None and result.answer.verdict == "learned"

@@ -34,6 +34,7 @@ def losses(rows: tuple[Any, ...]) -> list[float]:
     return [row.value for row in rows if row.metric == "train_loss"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_classification_is_learnt(quick: Quick, moods: Any, pooling: str) -> None:
     tuned = fine_tune(quick(moods, epochs=8, pooling=pooling))

@@ -13,6 +13,7 @@ pytest.importorskip("accelerate", reason="the extra models is not installed")
 import theodolite as th
 
 
+@pytest.mark.slow
 def test_the_runs_that_are_left_are_listed(moods: Any, tiny_bert: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"task": moods, "epochs": 1, "validation": 0, "device": "cpu", "seeds": [0, 1], "track": "never"}
     options["batch_size"] = 16

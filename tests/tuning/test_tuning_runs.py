@@ -71,6 +71,7 @@ def test_a_finished_run_is_only_read(quick: Quick, moods: Any, monkeypatch: pyte
     assert (again.rows, again.after, again.steps) == (first.rows, first.after, first.steps)
 
 
+@pytest.mark.slow
 def test_another_run_in_the_same_folder_is_an_error(quick: Quick, moods: Any) -> None:
     fine_tune(quick(moods, epochs=1))
     with pytest.raises(FileExistsError, match=r"has a run with epochs=1, not 2 .*overwrite=True"):
@@ -121,6 +122,7 @@ def test_a_finished_run_stays_until_the_one_that_replaces_it_is_finished(
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_off_before_a_setting_existed_is_continued(quick: Quick, moods: Any) -> None:
     settings = quick(moods, epochs=2)
 
@@ -138,6 +140,7 @@ def test_a_run_that_was_cut_off_before_a_setting_existed_is_continued(quick: Qui
     assert reports == list(range(7, 13))  # from the checkpoint at the end of the first epoch
 
 
+@pytest.mark.slow
 def test_a_link_to_a_run_stays_a_link(quick: Quick, moods: Any, tmp_path: Path) -> None:
     (tmp_path / "disk" / "run").mkdir(parents=True)
     (tmp_path / "run").symlink_to(tmp_path / "disk" / "run")

@@ -52,6 +52,7 @@ def test_settings_need_no_torch() -> None:
     assert done.stdout.split() == ["False", "4"]
 
 
+@pytest.mark.slow
 def test_a_missing_extra_raises_one_sentence() -> None:
     code = (
         "import sys\n"

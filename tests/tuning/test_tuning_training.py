@@ -48,6 +48,7 @@ def options_of(settings: TuneSettings) -> dict[str, Any]:
     return {name: getattr(settings, name) for name in names}
 
 
+@pytest.mark.slow
 def test_several_seeds_are_one_result_with_median_and_spread(quick: Quick, moods: Any, tiny_bert: str, tmp_path: Path) -> None:
     folder = tmp_path / "seeds"
     planned = plan_runs(tiny_bert, task=moods, to=folder, seeds=[0, 1], **options_of(quick(moods, epochs=1)))

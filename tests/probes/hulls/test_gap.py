@@ -71,6 +71,7 @@ def on_a_grid(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     return whole[0].astype(np.float64), (whole[1] + shift).astype(np.float64)
 
 
+@pytest.mark.slow
 @settings(max_examples=120, derandomize=True)
 @given(on_a_grid())
 def test_sets_on_a_grid_agree_with_all_faces_and_with_a_linear_program(sets: tuple[np.ndarray, np.ndarray]) -> None:

@@ -91,6 +91,7 @@ def test_a_url_of_this_machine_is_a_local_file(tmp_path: Path) -> None:
     assert locate(f"file://{tmp_path}/a%20b").local == tmp_path / "a b"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_full", [False, True])
 def test_parsed_vectors_are_the_same_on_every_pass_also_if_the_temporary_folder_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_full: bool
