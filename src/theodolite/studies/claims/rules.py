@@ -344,4 +344,4 @@ def _phrase(effect: ClaimedEffect, estimate: Estimate, shown: Effect) -> str:
     largest = max(estimate.components, key=lambda component: component.variance, default=None)
     if largest is not None and largest.source in FIXED_UNITS:
         return f"{text}: open, and the {largest.source} of a task cannot be added to"
-    return f"{text}: the effect is so small that even ten times as much data would not decide it"
+    return f"{text}: even ten times as much data would not decide it, if it is as large as observed"
