@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -291,3 +292,8 @@ def test_a_loss_beyond_the_axis_is_an_arrow_and_the_note_says_so() -> None:
     assert low < min(dots.x) and max(dots.x) < high < 0.1 and "arrow" in display.note
     (without,) = displays_of(Result(verb="advise", rows=tuple(rows[:3])))
     assert "arrow" not in without.note
+    wide = [replace(rows[2], low=-0.3), *rows[:2], rows[3]]
+    (display,) = displays_of(Result(verb="advise", rows=tuple(wide)))
+    dots, tips = display.plot().data  # only the interval of the first reaches beyond the axis
+    assert list(tips.y) == [dots.y[0]] and tips.marker.symbol == "triangle-left"
+    assert display.plot().layout.xaxis.range[0] < tips.x[0] < -0.1

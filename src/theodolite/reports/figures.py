@@ -361,7 +361,7 @@ CALIBRATION: tuple[FigureSpec, ...] = (
     ),
 )
 FITTED_ON_OTHERS = "Each pair or text is scored with repairs that were fitted on others."
-ARROWS = "An arrow marks a loss that is larger than the axis shows."
+ARROWS = "An arrow marks a loss, or the end of an interval, that is beyond the axis."
 # What a page of `migrate` opens with.
 MIGRATION: tuple[FigureSpec, ...] = (
     DotSpec(

@@ -23,7 +23,19 @@ from theodolite.reports.displays import (
     of_last_layer,
     steady_range,
 )
-from theodolite.reports.theme import AXIS, GREY, NAME, Pen, Point, Series, panel_grid, panel_position, state_pens, tick_step
+from theodolite.reports.theme import (
+    AXIS,
+    GREY,
+    NAME,
+    Pen,
+    Point,
+    Series,
+    faded,
+    panel_grid,
+    panel_position,
+    state_pens,
+    tick_step,
+)
 from theodolite.reports.wording import plain
 
 if TYPE_CHECKING:
@@ -298,6 +310,8 @@ class DotSpec(FigureSpec):
         names = list(pens)
         # If the categories are the states, the axis names them, and a legend would say it again.
         legend = {"showlegend": False, "opacity": 0.75} if self.medians else {}
+        # Where the axis ends; without an arrow it reaches as far as every interval.
+        end = 1.05 * lowest if has_arrows(rows, self.zero, lowest) else -math.inf
         for state, group in grouped(self._of_last_layer(rows), lambda row: row.state).items():
             pen = pens[state]
             shift = (names.index(state) - (len(names) - 1) / 2) * self.dodge
@@ -312,6 +326,10 @@ class DotSpec(FigureSpec):
             inside = [replace(row, low=None, high=None) if out else row for row, out in zip(group, beyond, strict=True)]
             bars = {f"error_{'y' if self.vertical else 'x'}": error_bars(inside, pen.colour)}
             yield pen.draw(points, hover="%{text}", mode="markers", marker=marker, **bars, **legend)
+            cut = [(end, y, text) for (_, y, text), row in zip(points, inside, strict=True) if (row.low or 0.0) < end]
+            if cut:
+                tip = {"color": faded(pen.colour), "size": 6, "symbol": BEYOND}
+                yield pen.draw(cut, hover="%{text}", mode="markers", marker=tip, showlegend=False)
             values = [row.value for row in group if finite_value(row) is not None]
             if self.medians and values:
                 bar = {"symbol": "line-ew-open", "size": 30, "color": pen.colour, "line": {"width": 3}}
