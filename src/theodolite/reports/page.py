@@ -154,7 +154,9 @@ def table_lines(table: Table) -> Iterator[str]:
     """A table in Markdown: its note, its lines, and where the rest is if it is cut."""
     if table.note:
         yield _text(table.note)
-    cells = [column.texts()[:LINES] if column.is_number else map(_text, column.texts()[:LINES]) for column in table.columns]
+    cells = [
+        [_with_minus(text) if column.is_number else _text(text) for text in column.texts()[:LINES]] for column in table.columns
+    ]
     head = [_line(_text(column.heading) for column in table.columns)]
     head += [_line("---:" if column.is_number else "---" for column in table.columns)]
     yield "\n".join([*head, *map(_line, zip(*cells, strict=True))])
@@ -203,8 +205,12 @@ def _latex_heads(columns: tuple[Column, ...]) -> Iterator[str]:
 
 
 def _latex_cell(text: str, column: Column) -> str:
-    # A hyphen before a number is a minus sign; the one of an exponent (1e-05) stays.
-    return _latex(re.sub(r"(?<![\w.])-(?=[\d.])", "−", text) if column.is_number else text)
+    return _latex(_with_minus(text) if column.is_number else text)
+
+
+def _with_minus(text: str) -> str:
+    """Numbers with a minus sign for the hyphen before them; the one of an exponent (1e-05) stays."""
+    return re.sub(r"(?<![\w.])-(?=[\d.])", "−", text)
 
 
 def _latex(text: str) -> str:
