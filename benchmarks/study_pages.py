@@ -14,7 +14,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -249,10 +249,20 @@ def _page(name: str, results: Sequence[Result]) -> str:
     drawn = list(figures(name, results))
     blocks += ["## Figures"] if drawn else []
     blocks += [f"![{display.title}](images/{path.name})\n\n*{display.title}.*" for path, display, _ in drawn]
-    commands = dict.fromkeys(line for result in results for line in str(result.provenance["command"]).splitlines())
+    commands = _commands(line for result in results for line in str(result.provenance["command"]).splitlines())
     variables = "`$THEODOLITE_DATA` is a folder with the tasks' releases, `$THEODOLITE_MODELS` one with the encoders."
     again = "python benchmarks/study_pages.py  # this page, from the records alone"
     return "\n\n".join(filter(None, [*blocks, "## Repeat it", variables, _block([*commands, again])])) + "\n"
+
+
+def _commands(lines: Iterable[str]) -> list[str]:
+    """The commands of runs; those that differ only in their seeds as one."""
+    seeds: dict[str, set[int]] = {}
+    for line in lines:
+        of_line = seeds.setdefault(re.sub(r"--seeds \S+", "--seeds SEEDS", line), set())
+        if match := re.search(r"--seeds (\S+)", line):
+            of_line.update(map(int, match[1].split(",")))
+    return [line.replace("SEEDS", ",".join(map(str, sorted(of_line)))) for line, of_line in seeds.items()]
 
 
 def _block(lines: Sequence[str]) -> str:

@@ -164,3 +164,8 @@ def test_the_sentence_on_held_out_gains_counts_the_intervals(study_pages: Module
     help_ = run([("x", 0.1, 0.2), ("y", -0.1, 0.1)])
     assert "do not hurt more often" in study_pages._found("do-no-harm", help_)
     assert "Do not repair" not in study_pages._lesson("do-no-harm", help_)
+
+
+def test_commands_that_differ_only_in_their_seeds_are_shown_as_one(study_pages: ModuleType) -> None:
+    lines = ["run a -m x --seeds 0,1", "run a -m y --seeds 0", "run a -m x --seeds 2", "run b"]
+    assert study_pages._commands(lines) == ["run a -m x --seeds 0,1,2", "run a -m y --seeds 0", "run b"]
