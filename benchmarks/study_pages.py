@@ -49,7 +49,7 @@ ENCODERS = {
 }
 # What of the paper's protocol has not been run yet, and the time on one core that it would take, estimated from what was run.
 LEFT = {
-    "rp21": "four more seeds of minilm-mlm, about two hours of one core.",
+    "rp21": "two more seeds of minilm-mlm, about an hour of one core.",
     "il23": "RTE and CoLA, whose learning rates must be chosen too, about five hours of one core; and minilm-mlm, about as long "
     "again.",
     "zs22": "POS, DEP and TREC-50 with three seeds, about three hours of one core; the whole grid of the classifier probe, an "
