@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 
 import theodolite as th
 from theodolite.metrics import iso_score
@@ -15,6 +16,7 @@ from theodolite.spaces import Origin, Space
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((300, 8)).astype(np.float32)
 Y = (X * np.linspace(1, 3, 8) + 1).astype(np.float32)
+TURN = np.linalg.qr(np.random.default_rng(1).standard_normal((8, 8)))[0]
 
 
 def test_the_difference_is_after_minus_before() -> None:
@@ -51,6 +53,47 @@ def test_a_relation_that_chance_cannot_give_pairs_the_rows() -> None:
     )
     assert "0 of 2 metrics differ (*); about 0.1 would differ by chance alone." in result.answer.reasons
     assert th.compare(X, X @ turn, paired=False, metrics=["ev_1"]).answer.verdict == "no shift found"  # type: ignore[union-attr]
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("copy", "words", "equal", "cosine", "distance"),
+    [
+        (X @ TURN, "rotated", "every rotation-invariant number is equal", 0, 1),
+        (3 * X @ TURN, "rotated and scaled by 3", "cosines are equal, distances are 3 times as large", 0, 3),
+        (X @ TURN + 5, "rotated and shifted", "distances are equal, cosines are not", 1, 1),
+        (3 * X @ TURN + 5, "rotated, scaled by 3 and shifted", "distances are 3 times as large, and cosines differ", 1, 3),
+        (X + 5, "shifted by one vector", "distances are equal, cosines are not", 1, 1),
+        (X / 2 + 5, "scaled by 0.5 and shifted by one vector", "distances are 0.5 times as large, and cosines differ", 1, 0.5),
+        (unit(X) @ TURN, "rotated up to length", "cosines are equal, distances are not", 0, None),
+    ],
+)
+def test_what_is_said_to_be_equal_between_turned_rows_is(
+    copy: np.ndarray, words: str, equal: str, cosine: float, distance: float | None
+) -> None:
+    answer = th.compare(X, copy, metrics=["ev_1"], bootstrap=0).answer
+    assert answer is not None and answer.verdict == "turned"
+    assert answer.sentence == f"B is A {words}: {equal}, but the two still cannot be searched together."
+    cosines, distances = ([function(side) for side in (X, copy)] for function in (lambda rows: unit(rows) @ unit(rows).T, pdist))
+    assert (np.abs(cosines[0] - cosines[1]).max() > 0.05) == bool(cosine)
+    ratios = distances[1] / distances[0]
+    assert ratios == pytest.approx(distance, rel=1e-4) if distance else ratios.std() > 0.05
+
+
+def test_a_linear_map_that_too_few_rows_could_show_is_not_ruled_out() -> None:
+    few = X[:9]
+    answer = th.compare(few, few @ RANDOM.standard_normal((8, 8)), paired=True, metrics=["ev_1"], bootstrap=0).answer
+    assert answer is not None and answer.verdict == "different"
+    assert "(too few rows to look for a linear map in 8 dimensions: 9)" in answer.sentence
+
+
+def test_the_first_dimensions_are_named_in_a_sentence() -> None:
+    for copy, words in ((X[:, :4], "4 of 8 dimensions"), (unit(X[:, :4]), "4 of 8 dimensions, same up to length")):
+        answer = th.compare(X, copy, metrics=["ev_1"], bootstrap=0).answer
+        assert answer is not None and answer.sentence.startswith(f"B is A cut to the first {words}; ")
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,10 @@ class Correspondence:
         The side that was made from the other one, "A" or "B"; empty if both are alike.
     up_to
         What else differs between rows that are turned: `up to int8`, `up to length`.
+    scale
+        How many times as far apart rows that are turned are in B as in A; 1 unless the difference is more than rounding.
     is_shifted, is_rotated
-        Whether rows that are turned are shifted too, and whether they are more than shifted.
+        Whether rows that are turned are shifted too, and whether they are more than shifted and scaled.
     within
         The verdict on the first dimensions, if one side consists of those of the other.
     share
@@ -89,6 +91,7 @@ class Correspondence:
     detail: str = ""
     side: str = ""
     up_to: tuple[str, ...] = ()
+    scale: float = 1.0
     is_shifted: bool = False
     is_rotated: bool = True
     within: str = ""
@@ -250,7 +253,7 @@ def _first_dimensions(A: Floats, B: Floats) -> Correspondence | None:
         return None
     words = f", {_words(inner)}" if inner.verdict != IDENTICAL else ""
     side = "A" if A.shape[1] == width else "B"
-    return replace(inner, verdict=FIRST, detail=f"first {width} of {longer}{words}", side=side, within=inner.verdict)
+    return replace(inner, verdict=FIRST, detail=f"first {width} of {longer} dimensions{words}", side=side, within=inner.verdict)
 
 
 def _words(relation: Correspondence) -> str:
@@ -450,9 +453,11 @@ def _turned(A: Floats, B: Floats, numbers: dict[str, float], seed: int) -> Corre
         is_shifted = float(np.linalg.norm(scale * K - L)) > 3 * TURNED_INT8 * float(np.linalg.norm(L))
         is_aligned = A.shape[1] == B.shape[1] and np.allclose(math.sqrt(scale) * bases[0], bases[1], atol=1e-3 * size**0.5)
         up_to = (*["up to int8"] * (difference > TURNED_EXACT), *["up to length"] * unit)
+        is_scaled = abs(math.sqrt(scale) - 1) > (TURNED_INT8 if difference > TURNED_EXACT else TURNED_EXACT)
         shift = ["a shift without rotation" if is_aligned else "with a shift"] * is_shifted
-        relation = _held(TURNED, ", ".join([*up_to, *shift]), "", fits)
-        return replace(relation, up_to=up_to, is_shifted=is_shifted, is_rotated=not (is_shifted and is_aligned))
+        factor = math.sqrt(scale) if is_scaled else 1.0
+        relation = _held(TURNED, ", ".join([*up_to, *[f"scaled by {factor:.3g}"] * is_scaled, *shift]), "", fits)
+        return replace(relation, up_to=up_to, scale=factor, is_shifted=is_shifted, is_rotated=not (is_shifted and is_aligned))
     return None
 
 

@@ -496,24 +496,41 @@ def _related_sentence(relation: _Relation, comparisons: Sequence[Comparison], su
     apart = "" if not found.outliers else f" ({listed_rows(found.outliers, found.n)} do not fit)"
     change = _rank_change(comparisons)
     r2 = max((found.numbers.get(name, 0.0) for name in ("r2_a_to_b", "r2_b_to_a")), default=0.0)
-    turned = "rotated" + " and shifted" * found.is_shifted if found.is_rotated else "shifted by one vector"
-    equal = "distances are equal, cosines are not" if found.is_shifted else "every rotation-invariant number is equal"
     rest = f"{found.n - len(found.outliers):,}"
+    unknown = f" ({found.detail})" if found.detail else ""
     sentences = {
         "identical": f"A and B are identical in all {found.n:,} rows{apart}.",
         "same up to precision": f"{made} is {other} {'rounded' if found.side else 'up'} to {found.detail}{apart}; {neighbours}.",
         "same up to length": f"B is A with different row lengths{apart}: cosines are equal, distances and dot products are not.",
         "nearly the same": f"B is nearly A{apart}: the median cosine between corresponding rows is "
         f"{found.numbers.get('median_cosine', 1.0):.4f}, as from another runtime or quantised weights; {neighbours}.",
-        "first dimensions": f"{made} is the {found.detail} dimensions of {other}{apart}; {neighbours}.",
-        "turned": f"B is A {' '.join([turned, *found.up_to])}{apart}: {equal}, but the two still cannot be searched together.",
+        "first dimensions": f"{made} is {other} cut to the {found.detail}{apart}; {neighbours}.",
+        "turned": f"B is A {_turned_words(found)}{apart}: {_equal_words(found)}, but the two still cannot be searched together.",
         "linear map": f"A linear map {found.detail} explains {share_text(r2)} of unseen rows; {neighbours}, but the two cannot "
         "be searched together.",
         "partly re-embedded": f"{share_text(1 - found.share)} of the rows were re-embedded "
         f"({listed_rows(found.outliers, found.n)}); the other {rest} are {found.detail}.",
-        "different": f"{subject} {change}; {neighbours}." if change else f"{subject} is a different embedding; {neighbours}.",
+        "different": f"{subject} {change or 'is a different embedding'}{unknown}; {neighbours}.",
     }
     return sentences[found.verdict]
+
+
+def _turned_words(found: Correspondence) -> str:
+    """What was done to rows that are turned: rotated, scaled, shifted, and up to what."""
+    shift = "shifted" if found.is_rotated else "shifted by one vector"
+    steps = ["rotated"] * found.is_rotated + [f"scaled by {found.scale:.3g}"] * (found.scale != 1) + [shift] * found.is_shifted
+    return " ".join([" and ".join(filter(None, [", ".join(steps[:-1]), steps[-1]])), *found.up_to])
+
+
+def _equal_words(found: Correspondence) -> str:
+    """What is equal between rows that are turned, and what is not."""
+    scaled = f"distances are {found.scale:.3g} times as large" if found.scale != 1 else ""
+    if found.is_shifted:
+        distances = f"distances {'at unit length ' * ('up to length' in found.up_to)}are equal"
+        return f"{scaled}, and cosines differ" if scaled else f"{distances}, cosines are not"
+    if "up to length" in found.up_to:
+        return "cosines are equal, distances are not"
+    return f"cosines are equal, {scaled}" if scaled else "every rotation-invariant number is equal"
 
 
 def _rank_change(comparisons: Sequence[Comparison]) -> str:

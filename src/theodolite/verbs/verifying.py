@@ -284,7 +284,7 @@ class _Report:
             "dot products are not.",
             "nearly the same": f"The vectors are nearly {those}{apart}: the median cosine between corresponding rows is "
             f"{cosine or 1:.4f}, as from quantised weights, another runtime or another revision.",
-            "first dimensions": f"The vectors are {those} {before}cut to the {relation.detail} dimensions{apart}.",
+            "first dimensions": f"The vectors are {those} {before}cut to the {relation.detail}{apart}.",
             "turned": f"The vectors are {those} after a rotation or reflection{apart}: queries that were not rotated in the same "
             "way cannot search them.",
             "linear map": f"The vectors are a linear map of {those}, which explains {share_text(r2)} of unseen rows: queries "
