@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import theodolite as th
 from theodolite.cli.app import app
 from theodolite.core.result import Result
 from theodolite.spaces import Space
+from theodolite.verbs.advising import _sentence
 
 random = np.random.default_rng(0)
 N = 150
@@ -49,6 +51,20 @@ def test_a_helpful_repair_is_recommended_with_a_command_that_runs(tmp_path: Path
     code = form["form"].removesuffix(f" after {gain.setting}")
     assert code in ("float16", "int8") and form["commands"][-1] == result.answer.next[-1].words
     np.testing.assert_array_equal(np.load(f"{code}.npy"), th.repair.quantize(repaired, code=code))
+
+
+def test_the_score_of_the_search_is_not_said_to_be_that_of_one_repair() -> None:
+    """Every round may choose another one: only if all choose the same is the nested gain that of one repair."""
+    sentences = {}
+    for chosen in (("zero-mean",), ("zero-mean", "whiten", "zero-mean")):
+        advice = SimpleNamespace(
+            gain=SimpleNamespace(value=0.7, gain=0.1, low=0.05, high=0.15), base=0.6, metric="spearman", noun="pairs", n=300,
+            candidates=("zero-mean", "whiten"), is_above_chance=True, verdict="apply", choice="zero-mean", chosen=chosen,
+        )  # fmt: skip
+        sentences[len(chosen)] = _sentence(advice)  # type: ignore[arg-type]
+    change = "Spearman 0.600 → 0.700, +0.100 [+0.050, +0.150]"
+    assert sentences[1] == f"Using zero-mean raises {change}."
+    assert sentences[3] == f"Choosing among 2 repairs on other pairs raises {change}; on all of them zero-mean scores best."
 
 
 def test_the_result_is_a_ranked_list_and_prints_as_one(scored: Result, tmp_path: Path) -> None:

@@ -272,8 +272,12 @@ def _sentence(advice: Advice, tried_nouns: str = "repairs") -> str:
             f"Neither the vectors as they are ({metric} {advice.base:.3f}) nor the best of {tried} ({gain.value:.3f}) scores "
             f"above chance ({advice.chance:.3f}) on {advice.n:,} {advice.noun}, so they cannot be compared."
         )
+    # The nested score is that of the search: of one candidate only if every round chose it.
+    is_unanimous = set(advice.chosen) == {advice.choice}
+    subject = f"Using {advice.choice}" if is_unanimous else f"Choosing among {tried} on other {advice.noun}"
+    best_of_all = "" if is_unanimous else f"; on all of them {advice.choice} scores best"
     if advice.verdict == "apply":
-        return f"Using {advice.choice} raises {change}."
+        return f"{subject} raises {change}{best_of_all}."
     best, limit = advice.most_promising
     if advice.verdict == "leave it alone":
         return (
@@ -284,9 +288,9 @@ def _sentence(advice: Advice, tried_nouns: str = "repairs") -> str:
     if (items := advice.items_to_settle) is not None:
         settle = f"about {items:,} {advice.noun} would settle it"
     if gain.low is not None and gain.gain + gain.low > 0:  # more than half of the way to the lower limit: one standard error
-        return f"Using {advice.choice} probably raises {change}; {settle}."
+        return f"{subject} probably raises {change}{best_of_all}; {settle}."
     return (
-        f"None of {tried} is shown to help (the best is {advice.choice}: {change}), but {best.change} may gain up to "
+        f"None of {tried} is shown to help ({subject[:1].lower()}{subject[1:]} gives {change}), but {best.change} may gain up to "
         f"{limit:+.3f}; {settle}."
     )
 
