@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import pyarrow as pa
+import pytest
 from report_samples import STATES, STEPS, figure_rows, figure_spectra
 
 from theodolite.core.result import Result
@@ -106,6 +108,26 @@ def test_spectra_contain_the_table_over_all_layers() -> None:
     assert set(isotropic.y) == {1 / 5}
     last = [trace.y for trace in lines]
     assert [trace.y for trace in figure.frames[2].data] == last != [trace.y for trace in figure.frames[0].data]
+
+
+def test_spectra_of_several_seeds_have_a_thick_median() -> None:
+    lines = [
+        {
+            "model": "m",
+            "state": "fine-tuned",
+            "layer": 2,
+            "setting": "tokens",
+            "seed": seed,
+            "k": k,
+            "value": 0.5 / k + 0.01 * seed,
+        }
+        for seed in (0, 1, 5)
+        for k in (1, 2, 3)
+    ]
+    thin, thick, isotropic = display_of((), "spectra", records={"spectra": pa.Table.from_pylist(lines)}).plot().data
+    assert len([y for y in thin.y if y is not None]) == 9 and thin.line.width < thick.line.width
+    assert thick.y == pytest.approx([0.5 / k + 0.01 for k in (1, 2, 3)])
+    assert set(isotropic.y) == {1 / 3}
 
 
 def test_the_slider_reads_distances_off_at_its_step() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -111,12 +110,15 @@ def _spectrum_rows(result: Result) -> list[Row]:
     """The shares of the variance on every direction as rows whose label is the direction."""
     # As rows, so that the display that draws lines of rows draws these too.
     rows, lines = [], records_of(result, "spectra", SPECTRUM_COLUMNS)
-    sizes = Counter((line["model"], line["state"], line["setting"], line["layer"]) for line in lines)
+    sizes: dict[tuple[Any, ...], int] = {}
+    for line in lines:
+        cloud = (line["model"], line["state"], line["setting"], line["layer"])
+        sizes[cloud] = max(int(line["k"]), sizes.get(cloud, 0))
     for line in lines:
         if line["value"] is not None and line["value"] < LEAST_SHARE:
             continue
         fields: dict[str, Any] = {name: str(line[name] or "") for name in ("model", "state", "setting")}
-        fields |= {"layer": max(0, int(line["layer"] or 0)), "label": str(int(line["k"]))}
+        fields |= {"layer": max(0, int(line["layer"] or 0)), "label": str(int(line["k"])), "seed": line.get("seed")}
         fields["d"] = sizes[line["model"], line["state"], line["setting"], line["layer"]]
         value = math.nan if line["value"] is None else float(line["value"])
         rows.append(Row(metric=SPECTRUM, value=value, reason="not known" if math.isnan(value) else "", **fields))
@@ -443,10 +445,11 @@ FIGURES: tuple[FigureSpec, ...] = (
         name="spectra", heading="Spectrum of the cloud",
         note="Share of the centred variance on each principal direction. An isotropic cloud has the same share, 1/d, on each; a "
         "steep start means that a few directions dominate.",
+        asides=((_several("seed"), "Thin lines are seeds, thick ones their medians."),),
         metrics=(SPECTRUM,), split=(), source=_spectrum_rows, select=lambda rows: sorted(rows, key=lambda row: int(row.label)),
         x=DIRECTION, y=lambda _: "share of the variance", line=_state_and_setting, panel=("model",), mode="lines",
         hover="%{y:.3%}", slider="layer", axes={"type": "log", "dtick": 1}, y_axis={"exponentformat": "power"}, merge=True,
-        level=lambda row: (1 / row.d, f"isotropic: 1/{row.d}") if row.d else None,
+        level=lambda row: (1 / row.d, f"isotropic: 1/{row.d}") if row.d else None, median_of_seeds=True,
     ),
     LineSpec(
         name="ev-curves", heading="Explained variance of the first directions",

@@ -199,8 +199,8 @@ def _keep_spectrum(work: Work) -> list[Row]:
     # Rounding makes some of the smallest eigenvalues negative.
     variances = np.linalg.eigvalsh(Moments.of(space[layer]).covariance())[::-1].clip(min=0.0)
     shares = variances / max(float(variances.sum()), np.finfo(float).tiny)  # all 0 if the vectors are one point
-    fields = {**row_fields(space, layer), "setting": work.settings["setting"]}
-    columns = {name: [fields[name]] * len(shares) for name in ("model", "state", "layer", "setting")}
+    fields = {**row_fields(space, layer), "setting": work.settings["setting"], "seed": work.settings["seed"]}
+    columns = {name: [fields[name]] * len(shares) for name in ("model", "state", "layer", "setting", "seed")}
     work.write_records("spectra", pyarrow.table({**columns, "k": np.arange(1, len(shares) + 1), "value": shares}))
     return []
 

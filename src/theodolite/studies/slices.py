@@ -116,7 +116,8 @@ def _merge_tables(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
         return last
     # What a record is of is in its names and numbers; measured values are floats, and lists of them.
     types = pyarrow.types
-    keys = [f.name for f in last.schema if f.name != "n" and (types.is_integer(f.type) or types.is_string(f.type))]
+    shared = [field for field in last.schema if field.name in first.column_names and field.name != "n"]
+    keys = [field.name for field in shared if types.is_integer(field.type) or types.is_string(field.type)]
     taken = set(zip(*(last[name].to_pylist() for name in keys), strict=True))
     kept = [record not in taken for record in zip(*(first[name].to_pylist() for name in keys), strict=True)]
     return pyarrow.concat_tables([first.filter(pyarrow.array(kept, pyarrow.bool_())), last], promote_options="permissive")

@@ -90,7 +90,7 @@ def _state_steps(request: Request, model: StudyModel, task: str, tuned: Step | N
         (CLUSTERS, clusters, "clusters"),
         (FREQUENCY, {"seed": seed, "components": settings["components"]}, "word frequency"),
         (PICTURE, picture, "picture"),
-        (SPECTRUM, {"setting": "tokens"}, "spectrum"),
+        (SPECTRUM, {"seed": seed, "setting": "tokens"}, "spectrum"),
     )
     planned += [Step(action, {**own, "layer": last}, {"vectors": tokens}, f"{state}: {title}") for action, own, title in others]
     return planned
