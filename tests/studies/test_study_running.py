@@ -256,6 +256,7 @@ def test_slices_of_a_run_merge(seeds_in_turn, study_bert, releases, tmp_path):
     """Two runs with one seed each give the rows, records and verdicts of one run with both."""
     folder, first, both = copy_of(seeds_in_turn[0], tmp_path / "s"), *seeds_in_turn[1:]
     assert {row.seed for row in first} == {0} and {row.seed for row in both} == {0, 1}
+    assert [f"seeds=[{seed}]" in line for seed, line in enumerate(both.provenance["command"].splitlines())] == [True, True]
     whole = run("il23", study_bert, releases, folder, seeds=[0, 1], **PLAIN)
     assert whole.provenance["steps"]["done"] == 0
     assert set(whole.rows) == set(both.rows) and whole.records["draws"].num_rows == both.records["draws"].num_rows > 0
@@ -519,8 +520,10 @@ def test_slices_that_end_while_another_runs_are_not_lost(tmp_path):
     request = Request(load_spec("il23"), (StudyModel("m", "somewhere", "hash", 6),))
     first, second = (Slices(tmp_path / "slices.json", request) for _ in range(2))  # both begin before either ends
     steps = [Step(Action("measure", lambda _: []), {"seed": seed}) for seed in range(2)]
-    assert first.keep(steps[:1]) == [steps[0].folder]
-    assert second.keep(steps[1:]) == first.merged([]) == [step.folder for step in steps]
+    assert first.keep(steps[:1], "run --seeds 0") == ([steps[0].folder], "run --seeds 0")
+    folders, commands = second.keep(steps[1:], "run --seeds 1 --to /runs/il23")
+    assert folders == first.merged([]) == [step.folder for step in steps]
+    assert commands == "run --seeds 0\nrun --seeds 1 --to /runs/il23"
     (tmp_path / "slices.json").write_text('{"a": ["../../elsewhere"]}')
     with pytest.raises(ValueError, match=r"slices\.json is damaged, or is not a list of slices.*remove it"):
         first.merged(steps)

@@ -234,15 +234,16 @@ class Study:
         # Earlier runs with other settings share the store; a key says which of its steps this run may use.
         store = Store(folder / STEPS)
         finished = [step for step in steps if store.has(step)]
-        slices = Slices(folder / SLICES, request)
+        slices, command = Slices(folder / SLICES, request), command_line() or self._call(request)
         if dry_run:
-            return self._result(request, slices.merged(steps), store, Outcome(reused=finished), text=text)
+            return self._result(request, slices.merged(steps), store, Outcome(reused=finished), command, text=text)
         require_result_folder(folder, "study")
         UNFINISHED.add(folder)
         with chosen_engine(workers, engine), _watching(progress, len(steps), len(finished)) as watcher:
             outcome = run_steps(steps, store, request.sources, watcher=watcher)
         with Lock(folder / STEPS, wait=math.inf):  # another slice may end at the same time: the last one has them both
-            result = self._result(request, slices.keep(steps), store, outcome, text=text)
+            merged, commands = slices.keep(steps, command)
+            result = self._result(request, merged, store, outcome, commands, text=text)
             result.save(folder)
         UNFINISHED.discard(folder)
         return result
@@ -367,7 +368,7 @@ class Study:
         )
         return Check(comparisons=comparisons, verdicts=verdicts, quick=quick, result=checked)
 
-    def _result(self, request: Request, steps: list[str], store: Store, outcome: Outcome, *, text: bool) -> Result:
+    def _result(self, request: Request, steps: list[str], store: Store, outcome: Outcome, command: str, *, text: bool) -> Result:
         """What the finished steps have measured, with the claims judged on it."""
         import pyarrow
 
@@ -389,7 +390,7 @@ class Study:
             pictures=tuple(_without_columns(picture, () if text else TEXT_COLUMNS) for picture in pictures),
             records={name: pyarrow.concat_tables(of, promote_options="permissive") for name, of in tables.items()},
             provenance={
-                "command": command_line() or self._call(request),
+                "command": command,
                 "name": self.name,
                 "study": self.name,
                 "models": {model.name: model.weights for model in request.models},

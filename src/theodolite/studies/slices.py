@@ -20,6 +20,8 @@ from theodolite.studies.steps import Step
 if TYPE_CHECKING:
     import pyarrow
 
+# Ends the key of the commands of slices in their file.
+_COMMANDS = " commands"
 # What a slice may have of its own.
 _SLICED = ("seeds", "tasks", "layers")
 # What says which number a row is: two rows that agree in it are two measurements of the same one.
@@ -41,7 +43,8 @@ class Slices:
             return {}
         with reading(self._path, "a list of slices", again="remove it, and run the other slices again (their steps are done)"):
             stored: dict[str, list[str]] = as_declared(dict[str, list[str]], read_json(self._path))
-            if any(Path(name).name != name for names in stored.values() for name in names):
+            folders = (names for key, names in stored.items() if not key.endswith(_COMMANDS))
+            if any(Path(name).name != name for names in folders for name in names):
                 raise ValueError("a step has the name of another folder")
             return stored
 
@@ -49,11 +52,12 @@ class Slices:
         """The folders of these steps and of the earlier ones, each once."""
         return list(dict.fromkeys([*self._read().get(self._key, ()), *(step.folder for step in steps)]))
 
-    def keep(self, steps: Sequence[Step]) -> list[str]:
-        """The same, and list them for later runs; the caller holds a lock."""
-        folders = self.merged(steps)
-        write_json(self._path, {**self._read(), self._key: folders})
-        return folders
+    def keep(self, steps: Sequence[Step], command: str) -> tuple[list[str], str]:
+        """The same and the commands of all slices, one per line, both listed for later runs; the caller holds a lock."""
+        stored, key = self._read(), self._key + _COMMANDS
+        folders, commands = self.merged(steps), list(dict.fromkeys([*stored.get(key, ()), command]))
+        write_json(self._path, {**stored, self._key: folders, key: commands})
+        return folders, "\n".join(commands)
 
 
 def merge_slices(earlier: Result, later: Result) -> Result:
