@@ -23,6 +23,8 @@ from tempfile import TemporaryDirectory
 from textwrap import shorten
 from typing import Any, NamedTuple
 
+import pyarrow
+
 from theodolite.core.result import OUTCOMES, Effect, Result
 from theodolite.core.states import BEFORE, PRE_TRAINED
 from theodolite.reports.cards import verdict_overview
@@ -509,7 +511,8 @@ def _gains_table(run: Result, gains: Mapping[str, Counter[int]]) -> Table:
 def add(name: str, run: Path) -> Path:
     """Export a run's records; folders of data and models are written as the variables that tests find them by.
 
-    Of the cosines of sentence pairs, which are most of the size, those of the last layer are kept.
+    Most of the size are lists of one number per item: they are stored in single precision, and of the cosines of sentence pairs
+    only those of the last layer are kept.
     """
     models = Result.load(run).provenance["models"]
     folder = study(name).export(RECORDS / "-".join([name, *([next(iter(models))] if len(models) == 1 else ["encoders"])]), to=run)
@@ -521,9 +524,17 @@ def add(name: str, run: Path) -> Path:
     if "pairs" in records:
         layers = records["pairs"]["layer"].to_numpy()
         records["pairs"] = records["pairs"].filter(layers == layers.max())
+    records = {table: _in_single_precision(records[table]) for table in records}
     replace(result, records=records, provenance=json.loads(facts)).save(folder)
     judged = study(name).check(folder).result  # with commands that name the variables
     return judged.save(folder)
+
+
+def _in_single_precision(table: pyarrow.Table) -> pyarrow.Table:
+    """The table with its lists of numbers as 32-bit ones: seven digits, which intervals do not need."""
+    double, single = pyarrow.list_(pyarrow.float64()), pyarrow.list_(pyarrow.float32())
+    types = [single if field.type == double else field.type for field in table.schema]
+    return table.cast(pyarrow.schema(list(zip(table.column_names, types, strict=True))))
 
 
 if __name__ == "__main__":
