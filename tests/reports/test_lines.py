@@ -126,6 +126,7 @@ def test_spectra_of_several_seeds_have_a_thick_median() -> None:
     ]
     thin, thick, isotropic = display_of((), "spectra", records={"spectra": pa.Table.from_pylist(lines)}).plot().data
     assert len([y for y in thin.y if y is not None]) == 9 and thin.line.width < thick.line.width
+    assert thick.mode == "lines"  # hundreds of markers would hide it
     assert thick.y == pytest.approx([0.5 / k + 0.01 for k in (1, 2, 3)])
     assert set(isotropic.y) == {1 / 3}
 

@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -166,7 +167,14 @@ def test_only_an_encoder_of_known_origin_has_a_pre_trained_state() -> None:
     states = [(model, state) for model in origins for state in ("pre-trained", "fine-tuned")]
     rows = tuple(Row(metric="iso_score", value=0.1, model=model, state=state) for model, state in states)
     pictures = tuple(draw_picture(np.eye(4), about={"model": model, "state": "pre-trained"}) for model in origins)
-    shown = with_states_by_origin(Result(verb="study", rows=rows, pictures=pictures, provenance={"origins": origins}))
+    lines = [{"model": model, "k": 1, "state": state} for model, state in states]
+    records = {"spectra": pa.Table.from_pylist(lines), "cells": pa.table({"state": ["pre-trained"]})}
+    facts = {"origins": origins}
+    shown = with_states_by_origin(Result(verb="study", rows=rows, pictures=pictures, records=records, provenance=facts))
+    assert shown.records["spectra"].to_pylist() == [
+        {**line, "state": row.state} for line, row in zip(lines, shown.rows, strict=True)
+    ]
+    assert shown.records["cells"] is records["cells"]
     assert [row.state for row in shown.rows] == ["pre-trained", "fine-tuned", *["before", "fine-tuned"] * 2]
     assert [picture.about["state"] for picture in shown.pictures] == ["pre-trained", "before", "before"]
     elsewhere = Result(verb="tune", rows=rows)

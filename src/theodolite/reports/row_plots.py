@@ -180,7 +180,7 @@ class LineSpec(FigureSpec):
             positions = grouped((row for row in rows if finite_value(row) is not None), self.x.position)
             medians = [(position, median(row.value for row in group), "") for position, group in positions.items()]
             thick = replace(pen, width=2.5, name=f"{pen.name}, median")
-            yield thick.draw(medians, hover=f"{self.x.hover}%{{x}}: median %{{y:.4g}}")
+            yield thick.draw(medians, hover=f"{self.x.hover}%{{x}}: median %{{y:.4g}}", mode=self.mode)
         else:
             # Seeds share a pen and a name: how far apart they are is what they are there for.
             for group in seeds.values():

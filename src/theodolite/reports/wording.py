@@ -12,7 +12,7 @@ import shlex
 import textwrap
 import unicodedata
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,8 @@ from theodolite.core.states import BEFORE, DIFFERENCE, PRE_TRAINED
 from theodolite.metrics.registry import METRICS, label_of
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from theodolite.core.result import Finding, Judged, Result
     from theodolite.core.rows import Row
 
@@ -141,7 +143,17 @@ def with_states_by_origin(result: Result) -> Result:
         for picture in result.pictures
     )
     rows = tuple(replace(row, state=BEFORE) if row.model in others and row.state == PRE_TRAINED else row for row in result.rows)
-    return replace(result, rows=rows, pictures=pictures)
+    records = {name: _with_state_before(table, others) for name, table in result.records.items()}
+    return replace(result, rows=rows, pictures=pictures, records=records)
+
+
+def _with_state_before(records: pyarrow.Table, models: Set[str]) -> pyarrow.Table:
+    """Records in which these models have a state before instead of a pre-trained one."""
+    if not {"model", "state"} <= set(records.column_names):
+        return records
+    pairs = zip(records["model"].to_pylist(), records["state"].to_pylist(), strict=True)
+    states = [BEFORE if model in models and state == PRE_TRAINED else state for model, state in pairs]
+    return records.set_column(records.column_names.index("state"), "state", [states])
 
 
 def outcome_look(outcome: str) -> tuple[str, str]:
