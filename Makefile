@@ -40,7 +40,7 @@ test: check  ## check, then every test
 test-quick: setup  ## every test that takes no more than two seconds: some minutes in all
 	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow"
 
-records: setup  ## run one committed slice of each study again from nothing: about an hour
+records: setup  ## run one committed slice of each study again from nothing: one to two hours
 	THEODOLITE_WHOLE_SLICE=1 $(PYTEST) -q tests/studies/test_committed_records.py
 
 demo: setup  ## survey and repair real vectors

@@ -132,7 +132,7 @@ def test_a_slice_run_again_from_nothing_gives_the_committed_rows(
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
-@pytest.mark.skipif("THEODOLITE_WHOLE_SLICE" not in os.environ, reason="takes an hour: make records")
+@pytest.mark.skipif("THEODOLITE_WHOLE_SLICE" not in os.environ, reason="takes an hour or two: make records")
 @pytest.mark.parametrize("name", SLICES)
 def test_a_whole_slice_of_each_study_gives_the_committed_rows(name: str, data: Path, models: Path, tmp_path: Path) -> None:
     """One seed with its fine-tuning. On one processor all rows are equal; elsewhere rounding leads training slightly astray."""
