@@ -135,14 +135,17 @@ def test_a_slice_run_again_from_nothing_gives_the_committed_rows(
 @pytest.mark.skipif("THEODOLITE_WHOLE_SLICE" not in os.environ, reason="takes an hour or two: make records")
 @pytest.mark.parametrize("name", SLICES)
 def test_a_whole_slice_of_each_study_gives_the_committed_rows(name: str, data: Path, models: Path, tmp_path: Path) -> None:
-    """One seed with its fine-tuning. On one processor all rows are equal; elsewhere rounding leads training slightly astray."""
+    """One seed with its fine-tuning. With other kernels (AVX-512 for AVX2) the states agree to 1e-5, probes to 0.003.
+
+    Only the candidate whose training diverges ends at another validation score.
+    """
     paper, _, encoder = name.partition("-")
     model = models / encoder if (models / encoder).is_dir() else "demo"
     again = study(paper).run([model], data=data, seeds=[0], to=tmp_path, progress=True, **SLICES[name])
     measured, kept = _shared_values(again, Result.load(RECORDS / name), 150)
     print(f"{name}: {sum(measured[row] == kept[row] for row in measured)} of {len(measured)} rows are equal to the last bit")
-    _assert_same(measured, kept, ("accuracy", "spearman"), abs=0.03)
-    _assert_same(measured, kept, ("iso_score", "similarity"), rel=0.1, abs=0.02)
+    _assert_same(measured, kept, ("accuracy", "spearman"), abs=0.01)
+    _assert_same(measured, kept, ("iso_score", "similarity", "distance", "ev_"), rel=0.001, abs=1e-5)
 
 
 def _shared_values(again: Result, committed: Result, at_least: int) -> tuple[Values, Values]:
