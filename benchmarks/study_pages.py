@@ -52,8 +52,8 @@ ENCODERS = {
 # What of the paper's protocol has not been run yet, and the time on one core that it would take, estimated from what was run.
 LEFT = {
     "rp21": "two more seeds of minilm-mlm, about an hour of one core.",
-    "il23": "RTE and CoLA, whose learning rates must be chosen too, about five hours of one core; and minilm-mlm, about as long "
-    "again.",
+    "il23": "CoLA, whose learning rates must be chosen too, an estimated two hours of one core; and minilm-mlm, an estimated four "
+    "hours.",
     "zs22": "POS, DEP and TREC-50 with three seeds, about three hours of one core; the whole grid of the classifier probe, an "
     "estimated 15 hours; PS-role and PS-fxn on minilm-mlm with three seeds, an estimated ten hours, and its other tasks and "
     "mobilebert, which take days.",
@@ -241,6 +241,7 @@ def _page(name: str, results: Sequence[Result]) -> str:
         _lesson(name, run),
         " ".join(filter(None, [CAVEAT if spec.claims else "", MEASURED_ON[name], _search(results[0]), f"Tasks: {tasks}."])),
         "\n".join(f"- **{encoder}** ({tuned[encoder]}): {ENCODERS[encoder]}." for encoder in seeds),
+        _left_out(run),
         left,
         f"{page} It and this one are built from the records in `docs/studies/records`.",
     ]
@@ -284,6 +285,21 @@ def _counts(run: Result) -> str:
     counts = ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in OUTCOMES if outcomes[outcome])
     claims, encoders = len({verdict.claim for verdict in run.verdicts}), len(_seeds(run))
     return f"{claims} claims on {encoders} encoder{'s' * (encoders > 1)}: {counts}."
+
+
+def _left_out(run: Result) -> str:
+    """The tasks that were run and that a claim leaves out, with the reason."""
+    measured = {(row.model, row.task) for row in run.rows}
+    claims: dict[tuple[str, str, str], list[str]] = {}
+    for verdict in run.verdicts:
+        for task, reason in verdict.measured.left_out.items():
+            if (verdict.model, task) in measured:
+                claims.setdefault((task, verdict.model, reason), []).append(verdict.claim)
+    several = len(_seeds(run)) > 1
+    tasks = [
+        f"{task}{f' on {encoder}' * several} from {_listed(of)} ({reason})" for (task, encoder, reason), of in claims.items()
+    ]
+    return f"Left out: {'; '.join(tasks)}." if tasks else ""
 
 
 def _found(name: str, run: Result) -> str:

@@ -186,7 +186,7 @@ def test_a_task_is_learned_above_the_largest_class_in_the_median_seed() -> None:
     good, bad = [0] * 50 + [1] * 50, [0] * 58 + [1] * 2 + [1] * 3 + [0] * 37
     for answers, words in (
         ([good, good, bad], ""),  # all seeds stay in, also the one that failed
-        ([good, bad, bad], "not learned: accuracy 0.610, at least"),
+        ([good, bad, bad], "not learned: accuracy 0.610, whose 95% lower limit"),
         ([[0] * 100] * 3, "not learned: it answers one class for every text"),
     ):
         made = [answered("t", seed, truth, answer) for seed, answer in enumerate(answers)]

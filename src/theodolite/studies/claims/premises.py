@@ -92,8 +92,8 @@ def _not_above_zero(name: str, number: Number, what: str) -> str:
 
 def _reason(name: str, learning: Learning) -> str:
     baseline = f"{learning.baseline:.3f}" if learning.baseline else "0"
-    score = f"{name} {learning.value:.3f}, at least {learning.low:.3f}"
-    return "" if learning.low > learning.baseline else f"not learned: {score}, is not above {baseline} ({learning.what})"
+    score = f"{name} {learning.value:.3f}, whose 95% lower limit {learning.low:.3f}"
+    return "" if learning.low > learning.baseline else f"not learned: {score} is not above {baseline} ({learning.what})"
 
 
 def grouped_reasons(reasons: Mapping[str, str]) -> str:
