@@ -51,9 +51,9 @@ ENCODERS = {
 }
 # What of the paper's protocol has not been run yet, and the time on one core that it would take, estimated from what was run.
 LEFT = {
-    "rp21": "two more seeds of minilm-mlm, about an hour of one core.",
-    "il23": "CoLA, whose learning rates must be chosen too, an estimated two hours of one core; and minilm-mlm, an estimated four "
-    "hours.",
+    "rp21": "",
+    "il23": "CoLA, whose learning rates must be chosen too, an estimated two hours of one core; and minilm-mlm, an estimated "
+    "four hours.",
     "zs22": "POS, DEP and TREC-50 with three seeds, about three hours of one core; the whole grid of the classifier probe, an "
     "estimated 15 hours; PS-role and PS-fxn on minilm-mlm with three seeds, an estimated ten hours, and its other tasks and "
     "mobilebert, which take days.",
@@ -530,12 +530,13 @@ def add(name: str, run: Path) -> Path:
     Most of the size are lists of one number per item: they are stored in single precision, and of the cosines of sentence pairs
     only those of the last layer are kept.
     """
+    folders = {variable: os.environ[variable].rstrip("/") for variable in ("THEODOLITE_DATA", "THEODOLITE_MODELS")}
     models = Result.load(run).provenance["models"]
     folder = study(name).export(RECORDS / "-".join([name, *([next(iter(models))] if len(models) == 1 else ["encoders"])]), to=run)
     result = Result.load(folder)
     facts = json.dumps(result.provenance).replace(f" --to {run}", "")
-    for variable in ("THEODOLITE_DATA", "THEODOLITE_MODELS"):
-        facts = facts.replace(os.environ[variable].rstrip("/"), f"${variable}")
+    for variable, path in folders.items():
+        facts = facts.replace(path, f"${variable}")
     records = dict(result.records)
     if "pairs" in records:
         layers = records["pairs"]["layer"].to_numpy()

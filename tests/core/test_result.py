@@ -321,6 +321,12 @@ def test_results_are_joined_in_order() -> None:
     assert len(joined.pictures) == 4 and len(joined.findings) == len(joined.verdicts) == 2
 
 
+def test_records_in_single_and_double_precision_are_joined() -> None:
+    kinds = (pyarrow.float32(), pyarrow.float64())
+    results = [sample(records={"draws": pyarrow.table({"items": pyarrow.array([[0.5]], pyarrow.list_(kind))})}) for kind in kinds]
+    assert Result.joined(results).records["draws"].to_pylist() == [{"items": [0.5]}] * 2
+
+
 def test_one_result_joined_is_itself() -> None:
     result = sample()
     assert Result.joined([result]).rows is result.rows

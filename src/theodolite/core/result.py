@@ -666,7 +666,8 @@ def _drawing() -> Any:
 def _stacked(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
     import pyarrow
 
-    return pyarrow.concat_tables(tables, promote_options="default")
+    # Permissive: records may be stored in single precision, or lack a column that later releases have.
+    return pyarrow.concat_tables(tables, promote_options="permissive")
 
 
 def _plain(value: Any) -> Any:
