@@ -295,10 +295,11 @@ def _left_out(run: Result) -> str:
         for task, reason in verdict.measured.left_out.items():
             if (verdict.model, task) in measured:
                 claims.setdefault((task, verdict.model, reason), []).append(verdict.claim)
-    several = len(_seeds(run)) > 1
-    tasks = [
-        f"{task}{f' on {encoder}' * several} from {_listed(of)} ({reason})" for (task, encoder, reason), of in claims.items()
-    ]
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for (task, encoder, reason), of in claims.items():
+        where = f" on {encoder}" * (len(_seeds(run)) > 1)
+        alike.setdefault((where, _listed(of), reason), []).append(task)
+    tasks = [f"{_listed(of)}{where} from {left} ({reason})" for (where, left, reason), of in alike.items()]
     return f"Left out: {'; '.join(tasks)}." if tasks else ""
 
 
