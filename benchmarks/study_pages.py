@@ -54,9 +54,9 @@ LEFT = {
     "rp21": "",
     "il23": "CoLA, whose learning rates must be chosen too, an estimated two hours of one core; and minilm-mlm, an estimated "
     "four hours.",
-    "zs22": "POS, DEP and TREC-50 with three seeds, about three hours of one core; the whole grid of the classifier probe, an "
-    "estimated 15 hours; PS-role and PS-fxn on minilm-mlm with three seeds, an estimated ten hours, and its other tasks and "
-    "mobilebert, which take days.",
+    "zs22": "two more seeds of PS-role and PS-fxn on minilm-mlm, about an hour of one core; its TREC-50, an estimated half hour; "
+    "the whole grid of the classifier probe on all tasks of tiny-mlm, an estimated seven hours (PS-role takes eight minutes a "
+    "state with AVX-512 kernels); POS and DEP on minilm-mlm, and mobilebert, some hours each.",
     "do-no-harm": "",
 }
 # The rows that the numbers of each study are on.
@@ -72,7 +72,7 @@ MEASURED_ON = {
 FIGURES = {
     "rp21": ("isotropy-by-layer-log_partition_isotropy", "repair-scores-mobilebert*"),
     "il23": ("scores-by-seed-*", "ev-curves"),
-    "zs22": ("similarity-by-layer-*", "movement-directions-*"),
+    "zs22": ("similarity-by-layer-*", "movement-directions-*pos"),
     "do-no-harm": ("repair-gains-all*", "repair-gains-minilm*"),
 }
 CAVEAT = (
@@ -334,15 +334,16 @@ def _sentence(statement: Statement, run: Result) -> str:
     encoders = dict.fromkeys(encoder for encoder, _, _ in effects)
     seeds = _seeds(run)
     single = {encoder for encoder in encoders if statement.tuned and len(seeds[encoder]) == 1}
-    items: dict[int, list[str]] = {1: [], -1: [], 0: []}
+    items: dict[int, dict[str, list[str]]] = {1: {}, -1: {}, 0: {}}
     for (encoder, of, effect), side in zip(effects, sides([effect for _, _, effect in effects]), strict=True):
-        words = f"{encoder}, {of}" if of != encoder and len(encoders) > 1 else of
-        once = ", one run" if encoder in single and single != set(encoders) else ""
-        items[side].append(f"{words} ({statement.form(effect.value)}{once})")
+        once = " in one run" if encoder in single and single != set(encoders) else ""
+        number = f"{statement.form(effect.value)}{once}"
+        items[side].setdefault(of, []).append(f"{encoder} {number}" if of != encoder and len(encoders) > 1 else number)
     clauses: list[str] = []
     for side, verb in ((1, statement.verbs[0]), (-1, statement.verbs[1]), (0, statement.unclear)):
         if items[side]:
-            clause = (verb, "it" if clauses else statement.number, statement.where, _listed(items[side]))
+            listed = _listed([f"{of} ({', '.join(numbers)})" for of, numbers in items[side].items()])
+            clause = (verb, "it" if clauses else statement.number, statement.where, listed)
             clauses.append(" ".join(filter(None, clause)))
     if not clauses:
         return ""
@@ -466,7 +467,7 @@ def _tables(name: str, results: Sequence[Result]) -> Iterator[Table]:
     elif name == "zs22":
         tables = tables_of([(result.provenance["name"], result) for result in results])
         for table in (table for table in tables if table.title.startswith("Fine-tuned on one task")):
-            columns = [column for column in table.columns if column.name not in ("state", "mean minimum distance")]
+            columns = [column for column in table.columns if column.name not in ("run", "state", "mean minimum distance")]
             columns = [
                 replace(column, values=[value if value != "" else "not tuned" for value in column.values]) for column in columns
             ]
@@ -528,8 +529,8 @@ def _gains_table(run: Result, gains: Mapping[str, Counter[int]]) -> Table:
 def add(name: str, run: Path) -> Path:
     """Export a run's records; folders of data and models are written as the variables that tests find them by.
 
-    Most of the size are lists of one number per item: they are stored in single precision, and of the cosines of sentence pairs
-    only those of the last layer are kept.
+    Most of the size are lists of one number per item: they are stored in single precision. Cosines of sentence pairs, and
+    rows of distances between two labels, are kept of the last layer only.
     """
     folders = {variable: os.environ[variable].rstrip("/") for variable in ("THEODOLITE_DATA", "THEODOLITE_MODELS")}
     models = Result.load(run).provenance["models"]
@@ -543,7 +544,9 @@ def add(name: str, run: Path) -> Path:
         layers = records["pairs"]["layer"].to_numpy()
         records["pairs"] = records["pairs"].filter(layers == layers.max())
     records = {table: _in_single_precision(records[table]) for table in records}
-    replace(result, records=records, provenance=json.loads(facts)).save(folder)
+    last = max(row.layer or 0 for row in result.rows)
+    rows = tuple(row for row in result.rows if row.metric != "label_distance" or row.layer == last)
+    replace(result, rows=rows, records=records, provenance=json.loads(facts)).save(folder)
     judged = study(name).check(folder).result  # with commands that name the variables
     return judged.save(folder)
 

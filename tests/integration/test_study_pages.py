@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -115,8 +116,24 @@ def test_the_sentence_says_only_what_the_intervals_show(study_pages: ModuleType)
     sentence = study_pages._found("rp21", run)
     assert "raise the score (Spearman × 100, mean of three repairs) on a (+10.0)" in sentence
     assert "and make no clear difference to it on b (+2.0)" in sentence
-    assert "After fine-tuning, they lower the score on a (−2.0) and b (−6.0, one run)." in sentence
+    assert "After fine-tuning, they lower the score on a (−2.0) and b (−6.0 in one run)." in sentence
     assert "depends on the encoder" in study_pages._lesson("rp21", run)  # not every pre-trained one gains
+
+
+def test_encoders_of_one_task_are_named_together(study_pages: ModuleType) -> None:
+    tasks = {"a": ("pos", 0.02, 0.04), "b": ("pos", 0.05, 0.07), "c": ("pos", -0.01, 0.03)}
+    run = joined(*(judged("ZS22-a", f"{task}: probe accuracy", model, low, high) for model, (task, low, high) in tasks.items()))
+    probe = "Fine-tuning raises the accuracy of a label probe (× 100) on pos (a +3.0, b +6.0)"
+    assert study_pages._found("zs22", run) == f"{probe} and makes no clear difference to it on pos (c +1.0)."
+
+
+def test_tasks_that_claims_leave_out_are_named_with_the_reason(study_pages: ModuleType) -> None:
+    verdict, rows = judged("IL23-a", "x", "a", 0.0, 1.0)
+    left = {"stsb": "not learned", "cola": "not run"}
+    verdicts = [replace(verdict, claim=claim, measured=replace(verdict.measured, left_out=left)) for claim in ("A", "B")]
+    run = Result(verb="study", rows=tuple(rows), verdicts=tuple(verdicts))
+    assert study_pages._left_out(run) == "Left out: stsb from A and B (not learned)."  # a task without rows was not run
+    assert study_pages._left_out(Result(verb="study", rows=tuple(rows), verdicts=(verdict,))) == ""
 
 
 def test_the_lesson_of_a_study_is_not_drawn_where_the_runs_do_not_show_it(study_pages: ModuleType) -> None:
