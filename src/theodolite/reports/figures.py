@@ -118,7 +118,8 @@ def _spectrum_rows(result: Result) -> list[Row]:
         if line["value"] is not None and line["value"] < LEAST_SHARE:
             continue
         fields: dict[str, Any] = {name: str(line[name] or "") for name in ("model", "state", "setting")}
-        fields |= {"layer": max(0, int(line["layer"] or 0)), "label": str(int(line["k"])), "seed": line.get("seed")}
+        fields |= {"layer": max(0, int(line["layer"] or 0)), "label": str(int(line["k"]))}
+        fields["seed"] = None if line.get("seed") is None else int(line["seed"])
         fields["d"] = sizes[line["model"], line["state"], line["setting"], line["layer"]]
         value = math.nan if line["value"] is None else float(line["value"])
         rows.append(Row(metric=SPECTRUM, value=value, reason="not known" if math.isnan(value) else "", **fields))
