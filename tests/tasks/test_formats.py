@@ -168,6 +168,9 @@ def test_errors_of_treebanks_name_file_and_line(
     with pytest.raises(DataError, match=re.escape(f"{path}, line {line}: ")) as caught:
         load_task(name, "train", tmp_path)
     assert fault in str(caught.value)
+    # The error is still held, with all frames that it passed through: none of them holds the file open.
+    descriptors = Path("/proc/self/fd")
+    assert str(path) not in [str(each.readlink()) for each in descriptors.glob("*") if each.is_symlink()]
 
 
 def test_conllu_skips_multiword_tokens_comments_and_empty_nodes(tmp_path: Path, write: Callable[..., Path]) -> None:

@@ -140,7 +140,8 @@ def _lines(task: Task, file: Path) -> Iterator[tuple[int, str]]:
 
 def _runs(task: Task, file: Path) -> Iterator[Iterator[tuple[int, str]]]:
     """Runs of lines that are not blank, such as the sentences of a treebank, as (line number, line)."""
-    lines = locate(file).numbered_lines(task.layout.encoding)
+    # All at once: a generator that an error leaves behind would keep the file open.
+    lines = list(locate(file).numbered_lines(task.layout.encoding))
     return (run for is_blank, run in groupby(lines, key=lambda numbered: not numbered[1].strip()) if not is_blank)
 
 
