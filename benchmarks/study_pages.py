@@ -55,8 +55,8 @@ LEFT = {
     "il23": "CoLA, whose learning rates must be chosen too, an estimated two hours of one core; and minilm-mlm, an estimated "
     "four hours.",
     "zs22": "two more seeds of PS-role and PS-fxn on minilm-mlm, about an hour of one core; its TREC-50, an estimated half hour; "
-    "the whole grid of the classifier probe on all tasks of tiny-mlm, an estimated seven hours (PS-role takes eight minutes a "
-    "state with AVX-512 kernels); POS and DEP on minilm-mlm, and mobilebert, some hours each.",
+    "the whole grid of the classifier probe on all tasks of tiny-mlm, an estimated seven hours (PS-role an estimated eight "
+    "minutes a state with AVX-512 kernels); POS and DEP on minilm-mlm, and mobilebert, some hours each.",
     "do-no-harm": "",
 }
 # The rows that the numbers of each study are on.
